@@ -91,9 +91,9 @@ class ModelKind:
 _BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})  # Suffixes of files that are never loaded
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _VOCABULARIES = (
-    *("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json"),
-    *("spiece.model", "sentencepiece.bpe.model", "spm.model"),
-)
+    "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
+    "spm.model",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

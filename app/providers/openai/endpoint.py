@@ -8,7 +8,7 @@ import math
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx2
 import openai
+from cachetools import FIFOCache
 
 from app import __version__
 from app.domain.errors import JudgeUnavailable
@@ -53,7 +54,7 @@ class RequestBodies:
     """Writes questions as request bodies. The parts around the dialogue are cached."""
 
     def __init__(self) -> None:
-        self._kept: dict[Way, tuple[bytes, bytes]] = {}
+        self._kept: FIFOCache[Way, tuple[bytes, bytes]] = FIFOCache(KEPT)
 
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
         """`question.body(conceded)` as JSON in UTF-8."""
@@ -62,17 +63,13 @@ class RequestBodies:
         way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
         around = self._kept.get(way)
         if around is None:
-            around = self._kept[way] = self._cut(question, conceded)
-            if len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
+            body = question.body(conceded)
+            *fixed, asked = body["messages"]
+            written = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]})
+            before, _, after = written.partition(dump(PLACE))
+            around = self._kept[way] = before, after
         beginning, end = around
         return beginning + dump(prompt.user) + end
-
-    def _cut(self, question: Question, conceded: tuple[str, ...]) -> tuple[bytes, bytes]:
-        body = question.body(conceded)
-        *fixed, asked = body["messages"]
-        beginning, _, end = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]}).partition(dump(PLACE))
-        return beginning, end
 
 
 def dump(value: Any) -> bytes:
@@ -103,7 +100,13 @@ class BoundedClient(openai.DefaultAioHttpClient):
         """Like the base class, but raises ReplyTooLarge for a body over the limit, and closes the connection."""
         try:
             response = await super().send(request, stream=True, **options)
-            return response if stream else await self._finish(response)
+            if stream:
+                return response
+            try:
+                async with aclosing(response.aiter_bytes()) as pieces:
+                    content = await join(pieces, self._largest_reply_bytes)
+            finally:
+                await response.aclose()
         except httpx2.TimeoutException as error:
             # The transport reports every broken connection as a timeout.
             if isinstance(error.__cause__, TimeoutError):
@@ -111,13 +114,6 @@ class BoundedClient(openai.DefaultAioHttpClient):
             raise openai.APIConnectionError(request=request) from error
         except aiohttp.ClientError as error:
             raise openai.APIConnectionError(request=request) from error
-
-    async def _finish(self, response: httpx2.Response) -> httpx2.Response:
-        try:
-            async with aclosing(response.aiter_bytes()) as pieces:
-                content = await join(pieces, self._largest_reply_bytes)
-        finally:
-            await response.aclose()
         headers = response.headers.copy()
         for name in TRANSFER_HEADERS:
             headers.pop(name, None)
@@ -201,7 +197,7 @@ class ChatLine:
     async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> Answered:
         """The endpoint's answer to a JSON body. Raises `openai.APIStatusError` for any status but success,
         APIConnectionError without an answer, and ReplyTooLarge without reading on."""
-        session = self._session or self._open()
+        session = self._session = self._session or self._open()
         try:
             async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
                 body = await read_body(answer, largest_reply_bytes or self._largest_reply_bytes)
@@ -229,14 +225,13 @@ class ChatLine:
         connector = aiohttp.TCPConnector(
             limit=0, keepalive_timeout=IDLE_SECONDS, ssl=httpx2.create_ssl_context() if secure else True
         )
-        self._session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=connector,
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             auto_decompress=False,
         )
-        return self._session
 
     def _request(self) -> httpx2.Request:
         """The request that an SDK error refers to, without the dialogue."""
@@ -246,7 +241,9 @@ class ChatLine:
         """The SDK's error for an unsuccessful answer, with the endpoint's message."""
         headers = [(name, value) for name, value in answer.raw_headers if name.lower() != b"content-encoding"]
         response = httpx2.Response(answer.status, headers=headers, content=body, request=self._request())
-        content = parse(response.text.strip())
+        content: Any = response.text.strip()
+        with suppress(ValueError, RecursionError):
+            content = json.loads(content)
         if isinstance(content, list) and content:
             # Gemini wraps its error in a list.
             content = content[0]
@@ -258,14 +255,6 @@ def make_status_error(status: int, response: httpx2.Response, content: object) -
     """The SDK's error for a status."""
     kind = openai.InternalServerError if status >= 500 else ERRORS.get(status, openai.APIStatusError)
     return kind(f"Error code: {status}", response=response, body=content)
-
-
-def parse(text: str) -> object:
-    """The text parsed as JSON, or the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def find_proxy(url: str) -> str | None:
@@ -356,7 +345,8 @@ class OpenAIEndpoint:
             except (openai.OpenAIError, TimeoutError) as error:
                 raise translate_error(error, api_key=self._api_key) from error
         if conceded:
-            self._remember(question.model, conceded)
+            known = self._conceded.get(question.model, ())
+            self._conceded[question.model] = tuple(dict.fromkeys((*known, *conceded)))
         return Reply(
             key=key,
             structured="response_format" not in conceded,
@@ -378,10 +368,6 @@ class OpenAIEndpoint:
             body, upstream_message(error), error.param if isinstance(error.param, str) else None, error.code
         )
 
-    def _remember(self, model: str, conceded: tuple[str, ...]) -> None:
-        known = self._conceded.get(model, ())
-        self._conceded[model] = (*known, *(name for name in conceded if name not in known))
-
     async def _send(
         self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
     ) -> dict[str, Any]:
@@ -402,23 +388,21 @@ class OpenAIEndpoint:
                 ) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:
-                if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
+                if attempt >= self._max_attempts or not may_retry(error):
+                    raise
+                if isinstance(error, openai.InternalServerError) and self._read_refusal(error, question.body(conceded)):
                     raise
                 if task.lane == "batch" and isinstance(error, TimeoutError):
                     # The batch's other candidates show what is wrong sooner than retries that each time out.
                     raise
                 asked = retry_after(error)
-                wait = self._back_off(attempt) if asked is None else asked
+                # Exponential, with full jitter.
+                longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
+                wait = random.uniform(0, longest) if asked is None else asked  # noqa: S311 - spreads load
                 if wait >= seconds_until(ends_at):
                     raise
             if asked is None:
                 await self._sleep(wait)
-
-    def _is_refusal(self, error: Exception, question: Question, conceded: tuple[str, ...]) -> bool:
-        """Whether the same request will fail again although its status is HTTP 500, which is normally retried."""
-        if not isinstance(error, openai.InternalServerError):
-            return False
-        return self._read_refusal(error, question.body(conceded)) is not None
 
     async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
         async with asyncio.timeout(self._timeout_seconds):
@@ -443,11 +427,6 @@ class OpenAIEndpoint:
                 call.throttled(asked, limits)
             elif asked is not None:
                 call.put_off(asked, limits)
-
-    def _back_off(self, attempt: int) -> float:
-        """Seconds until the next try if the endpoint asked for no wait: exponential, with full jitter."""
-        longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
-        return random.uniform(0, longest)  # noqa: S311 - spreads load, keeps no secret
 
 
 def seconds_until(moment: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -184,25 +185,17 @@ def quote_words(message: str, api_key: str) -> str:
 
 def retry_after(error: BaseException) -> float | None:
     """Seconds that the endpoint asked to wait; None if it did not."""
-    if isinstance(error, openai.APIStatusError):
-        wait = read_wait(error.response.headers, now=datetime.now(UTC))
-        delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
-        return next((delay for delay in delays if delay > 0), wait)
-    return None
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    wait = read_wait(error.response.headers, now=datetime.now(UTC))
+    delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
+    return next((delay for delay in delays if delay > 0), wait)
 
 
 def read_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """Seconds of OpenAI's `retry-after-ms`, else of `Retry-After`: from 0 to one day; None if unreadable."""
-    milliseconds = read_number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
+    with suppress(ValueError):
+        milliseconds = float(headers.get("retry-after-ms") or "")
+        if math.isfinite(milliseconds):
+            return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
     return read_retry_after(headers.get("retry-after"), now)
-
-
-def read_number(written: str | None) -> float | None:
-    """A finite number, or None."""
-    try:
-        number = float(written or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

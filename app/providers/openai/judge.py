@@ -109,13 +109,6 @@ def check_address(address: Address) -> Address:
     return address
 
 
-def check_key(api_key: str) -> str:
-    """The key, empty for an endpoint without keys. Raises SettingsInvalid if an HTTP header cannot carry it."""
-    if not is_printable(api_key):
-        raise SettingsInvalid("the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY")
-    return api_key
-
-
 def is_printable(api_key: str) -> bool:
     """Whether an HTTP header can carry the key."""
     return api_key.isascii() and api_key.isprintable()
@@ -156,15 +149,19 @@ class OpenAIJudge:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if not is_printable(api_key):
+            raise SettingsInvalid(
+                "the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY"
+            )
         self._address = check_address(find_address(base_url))
-        key, url = check_key(api_key), self._address.url
+        url = self._address.url
         control = flow or open_local_flow(FlowLimits(concurrency), clock=clock, sleep=sleep)
 
         def make() -> OpenAIEndpoint:
             from app.providers.openai.endpoint import OpenAIEndpoint
 
             return OpenAIEndpoint(
-                api_key=key,
+                api_key=api_key,
                 url=url,
                 timeout_seconds=timeout_seconds,
                 deadline_seconds=deadline_seconds,
@@ -212,7 +209,18 @@ class OpenAIJudge:
         """The calls that `judge` would make first, without the parameters in `conceded`. Raises InvalidRequest."""
         questions, estimate = self._prepare(task), self.estimate(task)
         cost_usd = None if estimate.cost_usd is None else estimate.cost_usd / len(questions)
-        return [self._defer(question, conceded, cost_usd) for question in questions]
+        keys = [question.key(self._address.url) for question in questions]
+        return [
+            DeferredCall(
+                key=key,
+                # Unmarked: how the provider's batch mode handles marks is not documented.
+                body=replace(question, marked=False).body(conceded),
+                parameters=question.parameters(conceded),
+                accept=partial(is_sound, question, key),
+                cost_usd=cost_usd,
+            )
+            for question, key in zip(questions, keys, strict=True)
+        ]
 
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
         """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original.
@@ -228,8 +236,11 @@ class OpenAIJudge:
         await self._endpoint.close()
 
     def _prepare(self, task: JudgingTask) -> list[Question]:
-        """One question about all aspects, or one per aspect if the rubric asks independently; repeated per sample."""
-        task = self._settle(task)
+        """One question about all aspects, or one per aspect if the rubric asks independently; repeated per sample.
+        Their options hold all further parameters. Raises InvalidRequest if the operator does not allow one."""
+        extra = self._extra.settle(task.options.extra)
+        if extra != task.options.extra:
+            task = replace(task, options=task.options.model_copy(update={"extra": extra}))
         user = enclose(task.dialogue, task.references, task.language)
         questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
         if task.options.samples == 1:
@@ -249,14 +260,6 @@ class OpenAIJudge:
             max_output_tokens=task.options.max_tokens or self._max_output_tokens,
             marked=self._address.keeps_marked(model),
         )
-
-    def _settle(self, task: JudgingTask) -> JudgingTask:
-        """The task with all further parameters in its options. Raises InvalidRequest if the operator does not allow
-        one."""
-        extra = self._extra.settle(task.options.extra)
-        if extra == task.options.extra:
-            return task
-        return replace(task, options=task.options.model_copy(update={"extra": extra}))
 
     async def _sample(self, question: Question, task: JudgingTask) -> Sample:
         """Asks until a reply rates every aspect, as often as the settings allow."""
@@ -278,7 +281,11 @@ class OpenAIJudge:
             if kept:
                 # It goes through the cache like a live reply, so that later callers get it for free.
                 return kept.entry
-            reply = await self._call(question, key, task)
+            if self._replies and self._unanswered == "fail":
+                detail = "the provider's batch left this call out, and it is not to be made live"
+                raise ProviderBatchUnanswered(detail)
+            endpoint = self._endpoint.made or await self._endpoint.get()
+            reply = await endpoint.ask(question, key, task)
             entry = reply.model_dump_json().encode()
             fresh[entry] = reply
             return entry
@@ -311,24 +318,6 @@ class OpenAIJudge:
                 return await self._calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
             raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
-
-    async def _call(self, question: Question, key: str, task: JudgingTask) -> Reply:
-        """Makes a live call, if allowed."""
-        if self._replies and self._unanswered == "fail":
-            raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
-        endpoint = self._endpoint.made or await self._endpoint.get()
-        return await endpoint.ask(question, key, task)
-
-    def _defer(self, question: Question, conceded: tuple[str, ...], cost_usd: float | None) -> DeferredCall:
-        key = question.key(self._address.url)
-        return DeferredCall(
-            key=key,
-            # Unmarked: how the provider's batch mode handles marks is not documented.
-            body=replace(question, marked=False).body(conceded),
-            parameters=question.parameters(conceded),
-            accept=partial(is_sound, question, key),
-            cost_usd=cost_usd,
-        )
 
 
 def is_sound(question: Question, key: str, entry: bytes) -> bool:

@@ -18,24 +18,10 @@ from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 
-RESERVED = frozenset(
-    {
-        "model",
-        "messages",
-        "response_format",
-        "temperature",
-        "seed",
-        "logprobs",
-        "top_logprobs",
-        "max_tokens",
-        "max_completion_tokens",
-        "n",
-        "stream",
-        "stream_options",
-        "prompt_cache_key",
-        "prompt_cache_options",
-    }
-)
+RESERVED = frozenset({
+    "model", "messages", "response_format", "temperature", "seed", "logprobs", "top_logprobs", "max_tokens",
+    "max_completion_tokens", "n", "stream", "stream_options", "prompt_cache_key", "prompt_cache_options",
+})  # fmt: skip
 """Members of a request that Saiten sets, or that would change the form of the answer."""
 CHOICE = frozenset({"allow", "default"})
 FORM = (
@@ -132,24 +118,13 @@ def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
     }
 
 
-def is_about_marks(body: dict[str, Any], message: str, param: str | None) -> bool:
-    """Whether an HTTP 400 about `body` is about its marks."""
-    return MARKS in body and FAMILY in f"{param or ''} {message}"
-
-
 REASONING_MODEL = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o[1-9])")
 """Models that think before they answer, and take a temperature only while they do not."""
 
 NEGOTIABLE = (
-    "temperature",
-    "seed",
-    "top_logprobs",
-    "logprobs",
-    "reasoning_effort",
-    "response_format",
-    "max_completion_tokens",
+    "temperature", "seed", "top_logprobs", "logprobs", "reasoning_effort", "response_format", "max_completion_tokens",
     "max_tokens",
-)
+)  # fmt: skip
 WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
 NARROWED = "top_logprobs"  # Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3
 LARGEST_PLAIN_REPLY_BYTES = 2**20  # A completion of a few thousand tokens has some tens of kilobytes
@@ -204,8 +179,8 @@ class Question:
         """The parameters in force once `conceded` are given up, as the signature names them."""
         temperature = self.options.temperature
         # An integer is written as one: 0 stands so in every signature and cache key that there is.
-        found: dict[str, Any] = {"temperature": int(temperature) if temperature.is_integer() else temperature}
-        found["seed"] = SEED
+        written = int(temperature) if temperature.is_integer() else temperature
+        found: dict[str, Any] = {"temperature": written, "seed": SEED}
         if REASONING_MODEL.match(self.model):
             found["reasoning_effort"] = "none"
         found |= self.options.extra
@@ -214,8 +189,11 @@ class Question:
         for name in conceded:
             if not name.startswith("top_logprobs"):
                 found.pop(name, None)
-        if limit_name := self._limit_name(conceded):
-            found[limit_name] = self.max_output_tokens
+        limits = ["max_completion_tokens", "max_tokens"]
+        if not REASONING_MODEL.match(self.model):
+            limits.reverse()
+        if limit := next((name for name in limits if name not in conceded), None):
+            found[limit] = self.max_output_tokens
         found["response_format"] = "text" if "response_format" in conceded else "json_schema"
         return found
 
@@ -252,12 +230,6 @@ class Question:
             body["logprobs"] = True
         return body
 
-    def _limit_name(self, conceded: tuple[str, ...]) -> str | None:
-        names = ["max_completion_tokens", "max_tokens"]
-        if not REASONING_MODEL.match(self.model):
-            names.reverse()
-        return next((name for name in names if name not in conceded), None)
-
 
 @lru_cache(maxsize=256)
 def open_key(endpoint: str, settled: tuple[tuple[str, Any], ...], *prefixes: str) -> str:
@@ -279,7 +251,7 @@ def find_refused(body: dict[str, Any], message: str, param: str | None, code: st
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
         return None
-    if is_about_marks(body, message, param):
+    if MARKS in body and FAMILY in f"{param or ''} {message}":
         return MARKS
     named = [re.split(r"[.\[]", param)[0]] if param else PARAMETER_NAME.findall(message)
     refused = next((name for name in named if name in NEGOTIABLE and name in body), None)
@@ -299,9 +271,8 @@ def narrow(body: dict[str, Any], message: str) -> str | None:
 
 def width_of(conceded: tuple[str, ...]) -> int:
     """How many alternatives are asked for of each token once `conceded` are given up."""
-    widths = [
-        int(name.partition(":")[2] or NARROW_TOP_LOGPROBS) for name in conceded if name.partition(":")[0] == NARROWED
-    ]
+    parts = (name.partition(":") for name in conceded)
+    widths = (int(width or NARROW_TOP_LOGPROBS) for name, _, width in parts if name == NARROWED)
     return min(widths, default=WIDE_TOP_LOGPROBS)
 
 

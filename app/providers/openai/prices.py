@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
+from cachetools import FIFOCache
 from pydantic import Field, ValidationError
 
 from app.domain.dialogue import Dialogue, Utterance
@@ -95,8 +96,7 @@ class Prefixes:
     """Finds the fixed parts of a task's prompts. Keeps the last `limit` that were built, and forgets the oldest."""
 
     def __init__(self, limit: int = PREFIXES) -> None:
-        self._limit = limit
-        self._kept: dict[Way, ReplyFormats] = {}
+        self._kept: FIFOCache[Way, ReplyFormats] = FIFOCache(limit)
 
     def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> ReplyFormats:
         """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
@@ -104,24 +104,13 @@ class Prefixes:
         way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
         found = self._kept.get(way)
         if found is None:
-            found = ReplyFormats(write(task, aspects, structured=True), write(task, aspects, structured=False))
-            if len(self._kept) >= self._limit:
-                del self._kept[next(iter(self._kept))]
-            self._kept[way] = found
+            form = {"explain": task.options.explain, "references": bool(task.references), "screen": task.screen}
+            structured, text = (
+                build_prefix(task.rubric, task.language, aspects, structured=structured, **form)
+                for structured in (True, False)
+            )
+            found = self._kept[way] = ReplyFormats(structured, text)
         return found
-
-
-def write(task: JudgingTask, aspects: tuple[Aspect, ...], *, structured: bool) -> Prefix:
-    """Builds one fixed part."""
-    return build_prefix(
-        task.rubric,
-        task.language,
-        aspects,
-        explain=task.options.explain,
-        structured=structured,
-        references=bool(task.references),
-        screen=task.screen,
-    )
 
 
 CHAT_TOKENS = 10  # What the chat format itself takes: some tokens a message, and the opening of the reply
@@ -156,7 +145,7 @@ class Forecast:
         self._prefixes = prefixes
         self._prices = prices
         self._max_output_tokens = max_output_tokens
-        self._fixed: dict[str, Fixed] = {}
+        self._fixed: FIFOCache[str, Fixed] = FIFOCache(PREFIXES)
         self._frames: dict[tuple[str, int], MessageTokens] = {}
 
     def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> JudgingEstimate:
@@ -186,12 +175,8 @@ class Forecast:
         prefix = self._prefixes.find(task, aspects).structured
         found = self._fixed.get(prefix.digest)
         if found is None:
-            found = Fixed(
-                count_prefix(prefix),
-                min(count_reply(aspects, explain=task.options.explain, screen=prefix.screen), self._max_output_tokens),
-            )
-            if len(self._fixed) >= PREFIXES:
-                del self._fixed[next(iter(self._fixed))]
+            reply_tokens = count_reply(aspects, explain=task.options.explain, screen=prefix.screen)
+            found = Fixed(count_prefix(prefix), min(reply_tokens, self._max_output_tokens))
             self._fixed[prefix.digest] = found
         return found
 
