@@ -167,9 +167,10 @@ class OpenAIProviderBatches:
         return None
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
+        found: ProviderBatch | None = None
         async with self._calling(HTTPStatus.NOT_FOUND) as client:
-            return self._read(await client.batches.retrieve(provider_batch_id))
-        return None
+            found = self._read(await client.batches.retrieve(provider_batch_id))
+        return found
 
     async def cancel(self, provider_batch_id: str) -> None:
         # These statuses mean that the batch has ended in the meantime.
@@ -185,6 +186,7 @@ class OpenAIProviderBatches:
         return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     async def answers(self, file_id: str, part: ProviderPart) -> AsyncGenerator[ProviderAnswer]:
+        gone = True
         async with (
             self._calling(HTTPStatus.NOT_FOUND) as client,
             client.files.with_streaming_response.content(file_id) as response,
@@ -193,8 +195,9 @@ class OpenAIProviderBatches:
             async for line in lines:
                 if (answer := read_line(line, part)) is not None:
                     yield answer
-            return
-        logger.warning("a file of answers is gone from the provider", extra={"batch_id": part.batch})
+            gone = False
+        if gone:
+            logger.warning("a file of answers is gone from the provider", extra={"batch_id": part.batch})
 
     def concede(self, conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
         return concede(conceded, refused)
