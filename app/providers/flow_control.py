@@ -7,7 +7,7 @@ import math
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -53,47 +53,21 @@ class FlowUpdate:
 
     successes: int = 0
     tokens: int = 0
-    throttled_since: float | None = None
+    throttled_since: float = -math.inf
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     urgent: bool = False
 
-    def learn(self, limits: RateLimits) -> None:
-        self.requests_per_minute = limits.requests_per_minute or self.requests_per_minute
-        self.tokens_per_minute = limits.tokens_per_minute or self.tokens_per_minute
-
-    def throttle(self, since: float) -> None:
-        """A call that began at `since` was answered with 429."""
-        self.throttled_since = since if self.throttled_since is None else max(since, self.throttled_since)
-
-    def take(self, now: float, opens_at: float) -> Report:
-        """Returns the observations as a report for the other processes, and resets them."""
-        report = Report(
+    def report(self, now: float, opens_at: float) -> Report:
+        """The observations for the other processes."""
+        return Report(
             successes=self.successes,
-            throttled_age_seconds=None if self.throttled_since is None else now - self.throttled_since,
+            throttled_age_seconds=None if math.isinf(self.throttled_since) else now - self.throttled_since,
             closed_seconds=max(0.0, opens_at - now),
             tokens=self.tokens,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
         )
-        self.successes = self.tokens = 0
-        self.throttled_since = self.requests_per_minute = self.tokens_per_minute = None
-        self.urgent = False
-        return report
-
-
-@dataclass
-class TokenRatio:
-    """The running ratio of tokens used to tokens expected."""
-
-    value: float = 1.0
-
-    def reserve(self, expected: int) -> int:
-        return max(1, round(expected * self.value))
-
-    def learn(self, used: int, expected: int) -> None:
-        latest = min(GREATEST_RATIO, max(LEAST_RATIO, used / max(1, expected)))
-        self.value += RATIO_WEIGHT * (latest - self.value)
 
 
 @dataclass(frozen=True)
@@ -101,37 +75,35 @@ class Call:
     """A call in flight since `began_at`. Report its outcome once; errors unrelated to limits need no report."""
 
     began_at: float
-    expected: int
-    reserved: int
-    update: FlowUpdate
-    ratio: TokenRatio
-    close_for: Callable[[float], None]
+    waiter: Waiter
+    flow: FlowControl
 
     def succeeded(self, limits: RateLimits = NO_LIMITS, tokens_used: int = 0) -> None:
         """`tokens_used` counts prompt and reply together, 0 if the endpoint does not say."""
-        self.update.successes += 1
+        self.flow.update.successes += 1
         if tokens_used > 0:
-            self.update.tokens += tokens_used - self.reserved
-            self.ratio.learn(tokens_used, self.expected)
-        self._learn(limits, 0.0)
+            self.flow.update.tokens += tokens_used - self.waiter.reserved
+            latest = min(GREATEST_RATIO, max(LEAST_RATIO, tokens_used / max(1, self.waiter.expected)))
+            self.flow.ratio += RATIO_WEIGHT * (latest - self.flow.ratio)
+        self.put_off(0.0, limits)
 
     def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = NO_LIMITS) -> None:
         """The endpoint answered with 429, for which it counts no tokens."""
-        self.update.throttle(self.began_at)
-        self.update.tokens -= self.reserved
-        self.update.urgent = True
-        self._learn(limits, retry_after_seconds or 0.0)
+        update = self.flow.update
+        update.throttled_since = max(self.began_at, update.throttled_since)
+        update.tokens -= self.waiter.reserved
+        update.urgent = True
+        self.put_off(retry_after_seconds or 0.0, limits)
 
     def put_off(self, retry_after_seconds: float, limits: RateLimits = NO_LIMITS) -> None:
-        """The endpoint failed and asked for a pause."""
-        self._learn(limits, retry_after_seconds)
-
-    def _learn(self, limits: RateLimits, seconds: float) -> None:
-        self.update.learn(limits)
-        seconds = max(seconds, limits.closed_seconds)
+        """The endpoint stated its limits, and asked for a pause if that is above 0."""
+        update = self.flow.update
+        update.requests_per_minute = limits.requests_per_minute or update.requests_per_minute
+        update.tokens_per_minute = limits.tokens_per_minute or update.tokens_per_minute
+        seconds = max(retry_after_seconds, limits.closed_seconds)
         if seconds > 0:
-            self.update.urgent = True
-            self.close_for(seconds)
+            update.urgent = True
+            self.flow.close_for(seconds)
 
 
 @dataclass(eq=False)
@@ -189,7 +161,9 @@ class CallQueue:
 
     def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
         """The calls for which there is a place, in order, and how many of the first ones may use every place."""
-        interactive, batch = waiting(self._interactive), waiting(self._batch)
+        # Those that still wait, neither refused nor cancelled.
+        interactive = (waiter for waiter in self._interactive if not waiter.turn.done())
+        batch = (waiter for waiter in self._batch if not waiter.turn.done())
         first: list[Waiter] = []
         passed = self._passed
         while len(first) < places - in_flight:
@@ -204,11 +178,6 @@ class CallQueue:
 
     def _lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
         return self._interactive if waiter.lane == "interactive" else self._batch
-
-
-def waiting(lane: Iterable[Waiter]) -> Iterator[Waiter]:
-    """The calls that still wait, neither refused nor cancelled."""
-    return (waiter for waiter in lane if not waiter.turn.done())
 
 
 def copy_refusal(refusal: UpstreamError) -> UpstreamError:
@@ -242,8 +211,9 @@ class FlowControl:
         self._line = CallQueue()
         self._in_flight = 0
         self._places = FIRST_CALLS
-        self._update = FlowUpdate()
-        self._ratio = TokenRatio()
+        self.update = FlowUpdate()
+        self.ratio = 1.0
+        """The running ratio of tokens used to tokens expected."""
         self._opens_at = -math.inf
         self._herd_until = -math.inf
         self._refusal: UpstreamError | None = None
@@ -273,7 +243,8 @@ class FlowControl:
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
-        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + max_wait_seconds)
+        reserved = max(1, round(tokens * self.ratio))
+        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds)
         await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
@@ -281,7 +252,7 @@ class FlowControl:
             if scope.announce is not None:
                 await scope.announce()
             began_at = self._clock()
-            yield Call(began_at, tokens, waiter.reserved, self._update, self._ratio, self._close_for)
+            yield Call(began_at, waiter, self)
             if began_at > self._refused_at:
                 self._refusal = None  # the account works again
         finally:
@@ -327,7 +298,8 @@ class FlowControl:
             raise
         finally:
             self._line.leave(waiter)
-            self._stop_dispatcher()
+            if self._dispatcher is not None and self._napping and not len(self._line):
+                self._dispatcher.cancel()
 
     def _give_back(self, waiter: Waiter) -> None:
         """Releases the place if the call was admitted just as it stopped waiting."""
@@ -339,7 +311,7 @@ class FlowControl:
         self._start_dispatcher()
         self._set_recount()
 
-    def _close_for(self, seconds: float) -> None:
+    def close_for(self, seconds: float) -> None:
         """Admits no calls for that long. A shorter pause does not end a longer one."""
         now = self._clock()
         if now + seconds > self._opens_at:
@@ -350,28 +322,23 @@ class FlowControl:
     # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
-        return self._line.next(self._places + self._update.successes, self._in_flight)
+        return self._line.next(self._places + self.update.successes, self._in_flight)
 
     def _has_work(self) -> bool:
-        return self._update.urgent or bool(self._next()[0])
+        return self.update.urgent or bool(self._next()[0])
 
     def _start_dispatcher(self) -> None:
         if self._dispatcher is None:
             if self._has_work():
                 self._dispatcher = asyncio.create_task(self._let_through())
                 self._dispatcher.add_done_callback(self._end_dispatcher)
-        elif self._napping and self._update.urgent:
+        elif self._napping and self.update.urgent:
             # The reason for its nap is out of date; a new dispatcher takes over.
-            self._dispatcher.cancel()
-
-    def _stop_dispatcher(self) -> None:
-        if self._dispatcher is not None and self._napping and not len(self._line):
             self._dispatcher.cancel()
 
     def _end_dispatcher(self, dispatcher: asyncio.Task[None]) -> None:
         self._dispatcher = None
-        error = None if dispatcher.cancelled() else dispatcher.exception()
-        if error is None:
+        if dispatcher.cancelled() or (error := dispatcher.exception()) is None:
             self._start_dispatcher()
             return
         for waiter in self._line:
@@ -381,7 +348,7 @@ class FlowControl:
         while self._has_work():
             now = self._clock()
             closed = self._opens_at - now
-            if closed > 0 and not self._update.urgent:
+            if closed > 0 and not self.update.urgent:
                 await self._nap(closed + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
                 self._herd_until = self._clock() + HERD_SECONDS
                 continue
@@ -398,17 +365,14 @@ class FlowControl:
                 await self._nap(HERD_SECONDS / self._places)
 
     async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
-        report = self._update.take(self._clock(), self._opens_at)
-        demand = Demand(
-            tokens=tuple(waiter.reserved for waiter in wanted),
-            interactive=first,
-            in_flight=self._in_flight,
-        )
+        report = self.update.report(self._clock(), self._opens_at)
+        self.update = FlowUpdate()
+        demand = Demand(tuple(waiter.reserved for waiter in wanted), first, self._in_flight)
         grant = await self._state.exchange(report, demand)
         self._places = grant.places
         self._counted = demand.in_flight + grant.admitted
         if grant.closed_seconds > 0:
-            self._close_for(grant.closed_seconds)
+            self.close_for(grant.closed_seconds)
         return grant
 
     def _admit(self, waiters: list[Waiter]) -> None:
@@ -431,15 +395,14 @@ class FlowControl:
             self._napping = False
 
     def _set_heartbeat(self) -> None:
-        seconds = self._state.heartbeat_seconds
-        if seconds is not None:
+        if (seconds := self._state.heartbeat_seconds) is not None:
             self._heartbeat = asyncio.get_running_loop().call_later(seconds, self._beat)
 
     def _beat(self) -> None:
         """Makes an exchange while calls are in flight, so that their places stay counted."""
         self._heartbeat = None
         if self._in_flight:
-            self._update.urgent = True
+            self.update.urgent = True
             self._set_heartbeat()
             self._start_dispatcher()
 
@@ -452,7 +415,7 @@ class FlowControl:
     def _tell_count(self) -> None:
         self._recount = None
         if self._in_flight < self._counted:
-            self._update.urgent = True
+            self.update.urgent = True
             self._start_dispatcher()
 
 

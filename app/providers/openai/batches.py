@@ -167,10 +167,10 @@ class OpenAIProviderBatches:
         return None
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
-        found: ProviderBatch | None = None
+        batch: Batch | None = None
         async with self._calling(HTTPStatus.NOT_FOUND) as client:
-            found = self._read(await client.batches.retrieve(provider_batch_id))
-        return found
+            batch = await client.batches.retrieve(provider_batch_id)
+        return None if batch is None else self._read(batch)
 
     async def cancel(self, provider_batch_id: str) -> None:
         # These statuses mean that the batch has ended in the meantime.
