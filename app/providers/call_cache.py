@@ -30,8 +30,7 @@ class CachedCalls:
     """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
 
     `max_wait_seconds` limits the wait for a call that another process is making. After that, this process makes the
-    call too, because the other may be held up by something else, such as a batch's share of the rate limit.
-    """
+    call too, because the other may be held up by something else, such as a batch's share of the rate limit."""
 
     def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
         self._cache = cache
@@ -46,8 +45,7 @@ class CachedCalls:
         as a miss, and a new reply that it rejects is returned but not cached. Callers of a key that is being fetched
         share that call's reply or error, and the call is cancelled only once none of them waits any longer. Processes
         share only replies: if a call fails, a process that waits for it makes it again. `scope` collects the key,
-        unless it bypasses the cache.
-        """
+        unless it bypasses the cache."""
         near = self.recall(call, key, accept, scope)
         return (near, True) if near is not None else await self.obtain(call, key, make, accept, scope)
 

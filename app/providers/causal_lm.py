@@ -16,9 +16,8 @@ from typing import Any, Protocol
 from app.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
 from app.providers.ports import Likelihood, MetricUnavailable, Passage
 
+# Names under which configurations state the number of positions, in order of precedence
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
-"""Names under which configurations state the number of positions, in order of precedence."""
-
 Ids = Sequence[int]
 
 
@@ -199,8 +198,7 @@ class CausalLM:
         threads: PyTorch's threads, process-wide; None leaves them alone.
         max_tokens: the longest passage, were the model to have more positions; at least 2.
         hub_timeout_seconds: how long the Hugging Face hub may take to say what it has.
-        load: what loads a model (in that thread).
-    """
+        load: what loads a model (in that thread)."""
 
     def __init__(
         self,

@@ -36,8 +36,7 @@ LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 class RateLimits:
     """The endpoint's limits as a reply stated them; None if it did not.
 
-    `closed_seconds` is above 0 if the limit is exhausted for that long.
-    """
+    `closed_seconds` is above 0 if the limit is exhausted for that long."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -186,8 +185,8 @@ def copy_refusal(refusal: UpstreamError) -> UpstreamError:
 
 
 HERD_SECONDS = 0.25  # Calls that waited for the same moment are spread over this time
+# Calls that wait for a rate limit ask again after this time: others may have used less than they reserved
 LONGEST_NAP_SECONDS = 1.0
-"""Calls that wait for a rate limit ask again after this time: others may have used less than they reserved."""
 TELL_SECONDS = 0.05  # Time after which other processes learn of a call that ended, unless an exchange happens before
 
 
@@ -195,8 +194,7 @@ class FlowControl:
     """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
     arrival within a lane.
 
-    All calls of a process to one endpoint with one key go through one of these. For the tasks of one event loop.
-    """
+    All calls of a process to one endpoint with one key go through one of these. For the tasks of one event loop."""
 
     def __init__(
         self,
@@ -237,8 +235,7 @@ class FlowControl:
 
         Raises JudgeUnavailable if the wait takes longer than `max_wait_seconds` (`math.inf` for no limit). Raises the
         refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
-        later call has succeeded.
-        """
+        later call has succeeded."""
         scope = scope or RequestScope()
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:

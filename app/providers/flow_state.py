@@ -31,8 +31,7 @@ class Report:
 
     `throttled_age_seconds` is how long ago the latest call that was answered with 429 began, None if there was none.
     `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` is the number used
-    minus the number reserved. The rates are the endpoint's latest, None if it stated none.
-    """
+    minus the number reserved. The rates are the endpoint's latest, None if it stated none."""
 
     successes: int = 0
     throttled_age_seconds: float | None = None
@@ -53,8 +52,7 @@ class Demand:
 
     The first `interactive` calls may use every place: interactive calls, and a batch's call if its minimum share is
     due. The others leave the reserve free. `in_flight` is how many calls the process has in flight. These and the
-    admitted ones count against the limit until the next exchange.
-    """
+    admitted ones count against the limit until the next exchange."""
 
     tokens: tuple[int, ...] = ()
     interactive: int = 0
@@ -67,8 +65,7 @@ class Grant:
 
     `wait_seconds` is when to ask again, None if a call in flight must end first or no call is left. `places` is how
     many calls this process may have in flight, at least 1, and fewer than its share while other processes use more.
-    `closed_seconds` is for how long no call may be made.
-    """
+    `closed_seconds` is for how long no call may be made."""
 
     admitted: int
     places: int
@@ -106,8 +103,7 @@ class Pace:
     """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls.
 
     A call of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `stated` is
-    the rate that the endpoint stated.
-    """
+    the rate that the endpoint stated."""
 
     configured: float | None
     stated: float | None = None

@@ -126,8 +126,7 @@ def locate(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
     with a time limit, because transformers would retry for 20 s per file.
 
     Raises:
-        kind.unavailable: no such folder, not a Hugging Face name, or the hub is unreachable or does not have it.
-    """
+        kind.unavailable: no such folder, not a Hugging Face name, or the hub is unreachable or does not have it."""
     from huggingface_hub.errors import HFValidationError
 
     folder = Path(name).expanduser()
@@ -216,8 +215,7 @@ def loading(kind: ModelKind, choice: ModelChoice) -> Iterator[tuple[Source, str]
     whose message holds no path; the log has the details.
 
     Raises:
-        kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else.
-    """
+        kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else."""
     kind.require_installed()
     shown = Path(choice.name).name
     try:

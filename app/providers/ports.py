@@ -29,8 +29,7 @@ class RequestScope:
     `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when work of many calls began, in
     seconds of flow control's clock; infinity for a single call. `announce` is awaited before each call to the judge,
     once the call has its turn. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
-    and their keys are not collected.
-    """
+    and their keys are not collected."""
 
     actor: str = ANONYMOUS
     begun_at: float = math.inf
@@ -91,8 +90,7 @@ class Verdict:
     """The judge's verdict on one aspect: one value per sample, `Unrated` for a sample without one.
 
     `expected` is the mean over the legal values by token probability, or a baseline judge's continuous estimate.
-    `off_scale_mass` is the probability of all other values, in [0, 1].
-    """
+    `off_scale_mass` is the probability of all other values, in [0, 1]."""
 
     samples: tuple[int | Unrated, ...]
     expected: float | None = None
@@ -218,8 +216,7 @@ class Overlap(Protocol):
     def compare(self, references: Sequence[str], response: str) -> Rouge:
         """Each figure is the best over the references, of which there is at least one.
 
-        Raises MetricUnavailable if no reference has a word.
-        """
+        Raises MetricUnavailable if no reference has a word."""
         ...
 
 
@@ -266,8 +263,7 @@ PROVIDER_BATCH_SHARE = 0.5  # Share of the ordinary price that a call costs in t
 class DeferredCall:
     """A call to the judge that can be answered later. `body` is what to send; `accept` recognises a valid cache entry.
 
-    `cost_usd` is the expected cost at the ordinary price, None if unknown.
-    """
+    `cost_usd` is the expected cost at the ordinary price, None if unknown."""
 
     key: str
     body: Mapping[str, Any]
@@ -293,8 +289,7 @@ class DeferringJudge(Judge, Protocol):
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> Judge:
         """The same judge, but it takes a reply from `replies` if there is one, at half the price.
 
-        With `fail` it makes no calls, and raises ProviderBatchUnanswered if there is no reply.
-        """
+        With `fail` it makes no calls, and raises ProviderBatchUnanswered if there is no reply."""
         ...
 
 
@@ -316,8 +311,7 @@ class ProviderBatch:
 class ProviderAnswer:
     """One line of a file of answers: a reply as the call cache keeps it, or None if the call failed.
 
-    `refused` is the parameter that the provider refused, None if the call failed for another reason.
-    """
+    `refused` is the parameter that the provider refused, None if the call failed for another reason."""
 
     key: str
     entry: bytes | None

@@ -44,8 +44,7 @@ class JudgeProvider:
     A `baseline` rates without a language model, costs nothing, and is used if no other judge is wanted. `check` raises
     SettingsInvalid if the settings do not suffice. `preload` names modules that take long to import and that only calls
     need. `open_batches` opens the provider's own batch mode, or returns None if the settings do not allow it. `locate`
-    gives the host that is called; None for a judge that calls none, or only its usual one.
-    """
+    gives the host that is called; None for a judge that calls none, or only its usual one."""
 
     name: str
     open: OpenJudge
@@ -78,8 +77,7 @@ class EncoderProvider:
 
     `is_installed` says whether its packages are installed. `describe` gives the encoder by language, with `*` for all
     others. `find_faults` gives one sentence per configured encoder that is unavailable; it may take seconds, so run it
-    in a thread.
-    """
+    in a thread."""
 
     name: str
     open: OpenEncoder

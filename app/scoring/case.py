@@ -23,9 +23,8 @@ from app.text.injection import inspect_dialogue, inspect_text
 
 ENGLISH = "en"
 
+# Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost
 INSPECTED_AT_ONCE = 4_000
-"""Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost."""
-
 SUSPECTED = "suspected-injection"
 MOST_PLACES = 5  # Places that an error names at most
 
@@ -169,8 +168,7 @@ async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int =
     """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result.
 
     In a thread, the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at
-    a time: the next inspection then finds the results of the last one cached, and other cases find a free thread.
-    """
+    a time: the next inspection then finds the results of the last one cached, and other cases find a free thread."""
     if case.characters <= at_once:
         return look(lambda: None)
     async with case.looking:

@@ -36,8 +36,7 @@ class ScoringContext:
     """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them.
 
     `lane` is "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may
-    take, including those for malformed replies.
-    """
+    take, including those for malformed replies."""
 
     rubrics: RubricSource
     judge: Judge
@@ -58,8 +57,7 @@ async def evaluate(request: EvaluationRequest, context: ScoringContext, scope: R
     SuspectedInjection, before any call, if the policy is to refuse attacks on the judge and a text looks like one.
 
     If the judge rates no aspect at all, an interactive evaluation raises JudgeReplyInvalid; in a batch the result is an
-    ordinary record with the status `failed`.
-    """
+    ordinary record with the status `failed`."""
     rubric = context.rubrics.get(request.rubric)
     with context.telemetry.span("evaluate", rubric=rubric.id) as span:
         record = await score(request, rubric, context, scope or RequestScope())

@@ -13,8 +13,8 @@ from app.runtime.threads import Checkpoint
 from app.scoring.case import Case, find_suspicions, look_at
 from app.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
+# Replaces a speaker's name that looks like an attack, by language; otherwise in English
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
-"""Replaces a speaker's name that looks like an attack, by language; otherwise in English."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ class MaskedJudgement:
 class Masking:
     """Removes suspicious spans from texts, and records them. Equal speakers stay equal.
 
-    `budget` limits the search in all texts together; a text that exceeds it is removed as a whole.
-    """
+    `budget` limits the search in all texts together; a text that exceeds it is removed as a whole."""
 
     aspects: Sequence[str]
     language: str
@@ -87,8 +86,7 @@ def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> Masked
     """The dialogue for the second judging; None if no text that the judge is shown looks like an attack.
 
     It is on one path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called
-    before each text and trial, and may raise to end the work.
-    """
+    before each text and trial, and may raise to end the work."""
     budget = InspectionBudget(checkpoint=checkpoint)
     looks = (mask(case, path, budget) for path in case.dialogues)
     return next((look for look in looks if look.spans), None)

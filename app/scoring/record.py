@@ -38,8 +38,7 @@ def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
     """One aspect's result from its samples, without the blend.
 
     The rating is the lower median of the valid samples, so that it is always a level of the scale. Without a valid
-    sample the aspect is unrated, with the first sample's reason. `sd` is the population standard deviation.
-    """
+    sample the aspect is unrated, with the first sample's reason. `sd` is the population standard deviation."""
     if len(verdict.samples) == 1 and (verdict.expected, verdict.off_scale_mass, verdict.reason) == (None, None, None):
         [only] = verdict.samples
         if isinstance(only, int):
@@ -147,8 +146,7 @@ def compare_masked(
 ) -> tuple[dict[str, float | None], dict[str, float | None]]:
     """Each aspect's mean without the suspicious spans, and the lift: the mean of the whole dialogue minus that mean.
 
-    Both are None if either is unrated.
-    """
+    Both are None if either is unrated."""
     means: dict[str, float | None] = {}
     lift: dict[str, float | None] = {}
     for name, result in whole.items():

@@ -21,33 +21,28 @@ COMMAS = frozenset("、,")
 POLITE_LEMMAS = frozenset({"です", "ます"})
 CASUAL = frozenset({"でしょ", "っしょ"})  # Forms of です that are clipped among friends
 PREDICATES = frozenset({"動詞", "形容詞", "助動詞"})
+# Forms that end a sentence, with those that the dictionary gives to dialect (ええやん) and clipped ends (やらな)
 FINITE = ("終止形", "命令形", "意志推量形", "連体形", "語幹", "未然形", "連用形-促音便", "連用形-撥音便")
-"""Forms that end a sentence, with those that the dictionary gives to dialect (ええやん) and clipped ends (やらな)."""
-
+# What may trail after a finite predicate: the predicate before it tells
 LINKS = frozenset(
     {"けど", "けれど", "けれども", "けども", "が", "から", "ので", "のに", "し", "んで", "もん", "もの", "って"}
 )
-"""What may trail after a finite predicate: the predicate before it tells."""
-
 SAID_TO_ONESELF = frozenset({"な", "なあ", "なぁ", "なー", "なぁー"})
+# Adjectives that make an exclamation on their own
 STANDS_ALONE = words_of("凄い 嬉しい 楽しい 良い 旨い やばい 可愛い 悲しい 寂しい 辛い 面白い 素敵 最高")
-"""Adjectives that make an exclamation on their own."""
-
+# Shows that one listens: そうなんだ within polite speech is no shift
 ECHO = re.compile(
     r"(?:あ|ああ|へえ|え)?(?:そう(?:な(?:ん|の))?(?:だ|か)?|そっか?|なるほどね?|本当だ?|ほんとだ?|やった)[かな]{0,2}"
 )
-"""Shows that one listens: そうなんだ within polite speech is no shift."""
-
+# Ends that the dictionary takes for something else
 DIALECT = re.compile(
     r"(?:[なや]ん|やで|やねん?|やろ|やんか|やんけ|(?<![いの])へん|ひん|(?<![んちに])ねん|だべ|べさ|やけん|[るうくすたいだん]けん"
     r"|けえ|ばい|と[るっ]?と|(?<![めむ])っちゃ|(?<!い)やな|やわ|やけど|しょや|ずら|[るうくすつむぶぐ]さー?)[よねなでわ]?$"
 )
-"""Ends that the dictionary takes for something else."""
-
+# Polite although the dictionary does not say so: formulas with なさい (a plain order elsewhere), and Kyoto's どす
 FORMULA = re.compile(
     r"(?:(?:ごめん|御免|おやすみ|お休み|おかえり|お帰り)なさい[ねま]?|(?:どす|[して]おす)[えねなかあ]*)$"
 )
-"""Polite although the dictionary does not say so: formulas with なさい (a plain order elsewhere), and Kyoto's どす."""
 
 
 def split_clauses(words: Sequence[JapaneseToken]) -> list[list[JapaneseToken]]:
@@ -188,24 +183,21 @@ def is_exclamation(words: Sequence[JapaneseToken], text: str) -> bool:
 # Clear misuses of honorific and humble verbs: subject and verb in one clause, with nothing between that takes another
 # subject. Precision comes first: what these patterns do not see is stated in docs/registers.md.
 
+# Clauses without it are not tagged
 JA_SUSPICIOUS = re.compile(
     r"(?:[私僕俺]|わたし|わたくし|ぼく|弊社|当社|小社)(?:たち|達|ども|共)?[はがも].{0,60}(?:いらっしゃ|おっしゃ|仰|召し上が|めしあが|なさ|にな)"
     r"|(?:あなた|貴方|お客様|お客さま|皆様|皆さま)[はがも].{0,60}(?:拝[見読聴]|参|まい|申|おり|おる|伺|うかが|いただ|頂|差し上げ|存じ)"
 )
-"""Clauses without it are not tagged."""
-
 JA_SELF = words_of("私 僕 俺 弊社 当社 小社 わたし わたくし ぼく")
 JA_OTHER = words_of("あなた 様 さま 貴方")
 JA_PLURAL = words_of("たち 達 ども 共")
 JA_HONORIFIC = words_of("いらっしゃる 仰る 召し上がる 為さる")
 JA_HUMBLE = words_of("参る 申す")
+# Elsewhere the addressee may be the topic of what the speaker does: お客様は午後に伺います
 JA_HUMBLE_IN_QUESTIONS = words_of("伺う 差し上げる 存ずる 存じる")
-"""Elsewhere the addressee may be the topic of what the speaker does: お客様は午後に伺います."""
-
 JA_HUMBLE_NOUNS = words_of("拝見 拝読 拝聴")
+# A verb's stem in お作りになる: お世話になる and お医者になる have none
 JA_STEM = re.compile("(?<![笑終舞])(?<=[一-鿿])[いきぎしじちにびみりえけげせてねべめれ]$")
-"""A verb's stem in お作りになる: お世話になる and お医者になる have none."""
-
 JA_BETWEEN = frozenset({"名詞", "代名詞", "副詞", "接頭辞", "接尾辞", "連体詞"})
 JA_PARTICLES = words_of("を に へ で と から まで の")
 
@@ -294,14 +286,12 @@ STAND_IN = "物"  # Takes a quotation's place: a noun, as a quotation is
 LAUGHS = re.compile(r"(?:(?<![A-Za-z])w{1,99}|笑|泣|汗|草|藁)$")
 LENGTHENED = re.compile(r"(?<=[ぁ-ゖ])[ーっッぁぃぅぇぉァィゥェォ]{1,99}$")
 SPACES = re.compile(r"(?<![!-~])\s+(?![!-~])")  # Spaces between Japanese words part phrases as commas do
+# Marks before a particle: they belong to a title (ホントだった!?のコーナー) and end no sentence
 WITHIN_TITLE = re.compile(r"[!?]{1,4}(?=の(?![んどみり])|を|という|って|とか|とは)")
-"""Marks before a particle: they belong to a title (ホントだった!?のコーナー) and end no sentence."""
-
+# Polite ends in katakana (了解デス), which the dictionary takes for names; クリスマス is none
 IN_KATAKANA = re.compile(
     r"(?:(?<![ァ-ヺー])デス|デス(?=[カネヨ])|デシタ|デショウ|(?<=[ぁ-ゖ])マス|ゴザイマス|マシタ|マセン|マショウ|クダサイ)[カネヨナー]*$"
 )
-"""Polite ends in katakana (了解デス), which the dictionary takes for names; クリスマス is none."""
-
 TO_HIRAGANA = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 
 STRONG = frozenset({Sign.POLITE, Sign.PLAIN})

@@ -24,8 +24,7 @@ def spell(text: str) -> str:
     """`text` with each syllable as its two or three letters: 했어 is ㅎㅐㅆㅇㅓ. Other characters stay.
 
     No letter is lost or joined, because a syllable without an initial sound spells ㅇ: an ending can be matched
-    whatever stem it has melted into.
-    """
+    whatever stem it has melted into."""
     return "".join(letters_of(character) for character in text)
 
 
@@ -47,16 +46,13 @@ def ends(*patterns: str) -> re.Pattern[str]:
 
 
 YES = re.compile(r"[네넵넹넴넨녜옙예넙엡]+")
+# Interjections that one says only to a familiar person
 OWN_WORDS = re.compile(r"(?:응|웅|엉|어|안녕|미안|아니|굿밤|하이|땡큐|야|얘|잘자|뭐|왜)+")
-"""Interjections that one says only to a familiar person."""
-
 HUMBLE_WORDS = re.compile(r"(?:저는|저도|저만|저랑|저한테|제가|저희|저희도|저희는)$")
+# Words for oneself and the other: they tell where no predicate does (나도!, 저는 짜장면!)
 FAMILIAR_WORDS = re.compile(r"(?:나는|난|나도|나만|나랑|나한테|내가|너는|넌|너도|네가|니가|너만|너랑|우린)$")
-"""Words for oneself and the other: they tell where no predicate does (나도!, 저는 짜장면!)."""
-
+# What may follow a predicate: 웃기네 진짜
 ADVERBS = words_of("진짜 정말 너무 완전 아주 오늘 지금 제발 빨리 얼른 그냥 일단 다들 벌써 이제 좀 진심 레알")
-"""What may follow a predicate: 웃기네 진짜."""
-
 POLITE = ends(
     "ㅂㄴㅣㄷㅏ[ㅇㅁ]?",  # 습니다
     "ㅂㄴㅣㄲ[ㅏㅓ]|ㅂㅅㅓㅇㅖ",  # 습니까
@@ -76,9 +72,8 @@ POLITE_SPELLINGS = re.compile(
     r"(?:[어아해세셔네예돼봐줘워와져려겨켜데께까나죠죵지]용|[어아해세셔네예돼봐줘워와져려까나데께거구군]여[엉]?"
     r"|[어아해세셔네예돼봐줘워와져려까나데]염|[해어아래겨셔네먼게지봐줘]유|[네어아데]예|[주하가보오시]이소)$"
 )
+# Nouns that end as polite speech does
 POLITE_LOOKALIKES = re.compile(r"(?:필|중|주|수|소|개|동|강|민|담|^)요$|아니오$")
-"""Nouns that end as polite speech does."""
-
 FORMAL = ends("ㅂㄴㅣㄷㅏ[ㅇㅁ]?", "ㅂㄴㅣㄲㅏ", "ㅂㅅㅣㅇㅗ", "ㅂㅅㅛ")
 INFORMAL = ends(
     "(?<!ㄴㄱ)[ㅏㅐㅓㅕㅘㅙㅝ]ㅇㅛㅇ?",  # 가요, 해요, 먹어요, 마셔요, 봐요, 돼요, 줘요
@@ -86,27 +81,23 @@ INFORMAL = ends(
     "ㄹㄱㅔㅇㅛ",  # 할게요
     "ㄷㅡㄴㅇㅛ",  # 거든요
 )
+# Said in either level: formulas, the intention -겠습니다, -나요 and -ㄴ가요, in which formal speakers ask as well, and
+# fragments with 요. Forms for which 합쇼체 has no ending of its own (-네요, -군요, -죠), and -세요, match neither.
 EITHER_LEVEL = re.compile(
     r"겠습니[다까당]|(?:감사|고마|고맙|죄송|미안|송구|반가|반갑|안녕|실례|수고|고생|축하|환영|부탁|뵙|뵈|뵐|봬|오랜만|천만)[가-힣]*$"
     r"|(?:^|[^끝만떠화혼빛어])나요$|까요$|(?:답|(?<!바)랍)니다$|[에해아어려와져]서요$|(?:진짜|셔|뭐)요$"
     r"|(?:제|내|뭐|누|우리|저희|어디|언제|여기|거기)가요$|^(?:[오가계되]|보내)십시오$"
 )
-"""Said in either level: formulas, the intention -겠습니다, -나요 and -ㄴ가요, in which formal speakers ask as well, and
-fragments with 요. Forms for which 합쇼체 has no ending of its own (-네요, -군요, -죠), and -세요, match neither."""
-
+# Formulas of two words, said in either level
 GREETINGS = re.compile(
     r"(?:(?:보내|되|있으)시(?:기를?|길)|감사|부탁|축하|환영) (?:바랍|드립|합)니다|(?:고생|수고) 많으[가-힣]{1,5}"
 )
-"""Formulas of two words, said in either level."""
-
+# Said in either level where they are a clause of their own
 ANSWERS = words_of(
     "맞습니다 맞아요 아닙니다 아니에요 아니예요 그렇습니다 그래요 물론입니다 좋습니다 좋아요 괜찮습니다 괜찮아요"
 )
-"""Said in either level where they are a clause of their own."""
-
+# Final consonants of stems. ㅇ ends no stem and ㄴ few, which keeps 영어, 언어 and 단어 out.
 CONSONANT_STEMS = "ㄱㄲㄷㄹㄺㄻㄼㄾㅀㅁㅂㅄㅅㅆㅈㅊㅌㅍㅎㄵㄶ"
-"""Final consonants of stems. ㅇ ends no stem and ㄴ few, which keeps 영어, 언어 and 단어 out."""
-
 PLAIN = ends(
     f"[{CONSONANT_STEMS}]ㅇ[ㅓㅏ]ㅇ?",  # 했어, 먹어, 좋아, 했엉
     "[ㅈㅅ]ㅣㄴㅇㅓ|ㅇㅏㄴㅇㅏ",  # 신어, 안아
@@ -143,9 +134,9 @@ PLAIN_SPELLINGS = re.compile(
     r"|(?:나|들어|돌아|다녀|가져|올라|내려|데려|따라|빨리|이리)와|(?:힘|보|지|끝|화|해|꺼|혼|이겨|잘라)내|지마)$"
 )
 PLAIN_WORDS = words_of("봐 써 꺼 커 해 줘 마 켜 펴 져 돼 놔 깨 싸 짜")
+# Short verbs; the latter are something else when alone: 잘 자, 빨리 와, 만든 거지
 PLAIN_AFTER_OTHERS = words_of("가 자 사 타 와 차 내 거지")
-"""Short verbs; the latter are something else when alone: 잘 자, 빨리 와, 만든 거지."""
-
+# Nouns, particles and adverbs that end as plain speech does
 PLAIN_LOOKALIKES = re.compile(
     r"(?:(?:국|악|색|랍|등|불)어[가와]?|육아[가와]?|(?:분|시|평|광|심)야|^(?:올|새|지난|동|서|남|피|손|오|이|방|공|양|침|화|자)해"
     r"|(?:배|고|염|격|우|장|독|권|심)려|(?:참|기|부|수|대|급|관)여|벌써|로써|(?:바|소|수|나|마|판|부|보|^)다|까지"
@@ -154,8 +145,6 @@ PLAIN_LOOKALIKES = re.compile(
     r"|(?:뭔|누군|언젠|어딘|왠|연|단|원|전문|인)가|(?:가운|그런|근|어떤)데|(?:부|하나|사|오늘|각|혼|환|감|공)자|(?:어머|할머|주머|언)니"
     r"|(?:참|평|작|국|증|허|휴)가자|(?:하|누|^)나|[타파샤]워|코리아|아시아|시아|리아|디어|니어|수렴|어차피|최저)$"
 )
-"""Nouns, particles and adverbs that end as plain speech does."""
-
 WEAKLY_PLAIN = ends(
     "ㄱㅜㄴㅏㅇ?|ㄱㅜㅁ[ㅏㅓ]ㄴ|[ㄴㅎㅆㅄㄶㅌㅡ]ㄱㅜㄴ|ㅇㅣㄱㅜㄴ",  # 그렇구나, 그렇군: said to oneself
     "ㄱㅔㅆㄷㅏㅇ?",  # 좋겠다
@@ -166,9 +155,8 @@ WEAKLY_PLAIN = ends(
 )
 WEAK_LOOKALIKES = re.compile(r"(?:에서|면서|[^어아해여워와돼라]서|누구나|그래서|그러니까|그리고|따라서)$")
 
+# Endings that nothing of the same sentence can follow: 좋았어 next to another word ends a sentence without a mark
 MIDWAY_PLAIN = ends("ㅆㅇㅓㅇ?", "ㄱㅓㅇㅑ", "ㅈㅏㄶㅇㅏ", "ㄹㄱㅔㅇ?")
-"""Endings that nothing of the same sentence can follow: 좋았어 next to another word ends a sentence without a mark."""
-
 MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")  # Adverbs: 길게 쓰지 말고
 
 
@@ -284,9 +272,8 @@ def is_between(word: str) -> bool:
 STAND_IN = "것"  # Takes a quotation's place: a noun, as a quotation is
 MOST_WORDS = 24  # Words of a sentence that are looked at, from its end
 COMMA = re.compile(r"[,，、;]+")
+# Begins a word after reported speech that no marks enclose: 가요 라고 했어
 REPORTING = re.compile(r"(?:이?라고|하고|이?라는|이?라며|이?라면서|하며|이?래)")
-"""Begins a word after reported speech that no marks enclose: 가요 라고 했어."""
-
 JAMO = re.compile("[\u1100-\u11ff\u3131-\u318e]+")
 NOT_A_SYLLABLE = re.compile("[^\uac00-\ud7a3]+$")
 

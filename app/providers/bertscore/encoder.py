@@ -73,8 +73,7 @@ def choose_layer(name: str, layer: int | None, config: Any) -> int:
     """The asked layer; else bert-score's for that name (of a folder: for its last part); else the last.
 
     Raises:
-        EncoderUnavailable: the asked layer is not in [0, number of layers].
-    """
+        EncoderUnavailable: the asked layer is not in [0, number of layers]."""
     from bert_score.utils import model2layers
 
     last = int(config.num_hidden_layers)
@@ -91,8 +90,7 @@ def cut(model: Any, layers: int) -> Any:
     """The model, or its encoder half, without the layers after the first `layers` and in evaluation mode.
 
     Raises:
-        EncoderUnavailable: no family of encoders that bert-score knows.
-    """
+        EncoderUnavailable: no family of encoders that bert-score knows."""
     model = model.eval()
     if hasattr(model, "decoder") and hasattr(model, "encoder"):
         model = model.encoder
@@ -115,8 +113,7 @@ def load_encoder(choice: EncoderChoice, clock: Callable[[], float] = time.monoto
     """Loads tokenizer and weights, cut after the layer, and tries them. Code that comes with an encoder is never run.
 
     Raises:
-        EncoderUnavailable: extra not installed, folder absent or broken, hub out of reach, layer out of range.
-    """
+        EncoderUnavailable: extra not installed, folder absent or broken, hub out of reach, layer out of range."""
     with loading(ENCODER, choice) as (source, device):
         import torch
         from transformers import AutoConfig, AutoTokenizer
@@ -187,8 +184,7 @@ class SharedEncoder:
 
     Calls that arrive while the thread is busy are then run together in order of arrival, up to `max_run_pairs` pairs; a
     larger call runs alone. A cancelled call is dropped without affecting the others. A failed load is remembered for
-    `retry_after_seconds`, so that requests do not wait for a hub that is down.
-    """
+    `retry_after_seconds`, so that requests do not wait for a hub that is down."""
 
     def __init__(
         self,
@@ -312,8 +308,7 @@ class BertScoreEncoder:
             that outlasts it goes on, and serves later requests.
         retry_after_seconds: how long a failed load is remembered.
         hub_timeout_seconds: how long the Hugging Face hub may take to say what it has.
-        load, clock: what loads an encoder (in its own thread), and what tells monotonic seconds.
-    """
+        load, clock: what loads an encoder (in its own thread), and what tells monotonic seconds."""
 
     def __init__(
         self,

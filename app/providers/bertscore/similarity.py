@@ -71,9 +71,9 @@ def find_max_tokens(tokenizer: Any, model: Any) -> int:
 Ids = tuple[int, ...]
 
 CPU_TOKENS_PER_THREAD = 256
+# From about here on a pass of one thread grows no faster a token; from four times that on it slows down, since the
+# allocator requests memory from the system for every intermediate result
 CPU_TOKENS = 1_024
-"""From about here on a pass of one thread grows no faster a token; from four times that on it slows down, since the
-allocator requests memory from the system for every intermediate result."""
 MOST_TOKENS = 4_096
 PADDING_PER_THREAD = 16
 MOST_PADDING = 256
@@ -153,8 +153,7 @@ def match(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
     other way round, F1 = 2PR / (P + R). As in bert-score, [CLS] and [SEP] have weight 0 but may be matched with; where
     a text has no other token, or P + R is 0, F1 is 0. Its padding turns a negative largest cosine into 0, so that a
     pair's value depends on its batch; here padding can never be the largest. Neighbours in `pairs` are matched
-    together, so similar lengths should stand together.
-    """
+    together, so similar lengths should stand together."""
     values: list[float] = []
     batch: list[tuple[Embedded, Embedded]] = []
     rows = columns = 0
@@ -197,8 +196,8 @@ def _pad(texts: Sequence[Embedded]) -> tuple[Any, Any, Any]:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+# Far below the 60 s after which nothing of an erased text may be left: a run may hold what it took from here
 MAX_AGE_SECONDS = 20.0
-"""Far below the 60 s after which nothing of an erased text may be left: a run may hold what it took from here."""
 
 
 @dataclass(frozen=True)
@@ -212,8 +211,7 @@ class ByteLimitedCache(Generic[K, V]):
     """An LRU cache with a limit of `max_bytes` for all values together and of `max_age_seconds` for each, counted from
     `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.)
 
-    `expire` removes expired values and says when to call it next; `get` never returns one.
-    """
+    `expire` removes expired values and says when to call it next; `get` never returns one."""
 
     def __init__(self, max_bytes: int, clock: Callable[[], float], max_age_seconds: float = MAX_AGE_SECONDS) -> None:
         self._max_bytes = max_bytes
@@ -263,8 +261,8 @@ class ByteLimitedCache(Generic[K, V]):
 
 MAX_KEPT_BYTES = 64 << 20  # Embeddings of recent texts: some 700 texts of 30 tokens at 768 dimensions
 MAX_KEPT_TOKENS_BYTES = 4 << 20
+# A small integer in a tuple, and a character of the text that it stands for: rather too much than too little
 _BYTES_PER_TOKEN = 40
-"""A small integer in a tuple, and a character of the text that it stands for: rather too much than too little."""
 
 
 class LoadedEncoder:
@@ -272,8 +270,7 @@ class LoadedEncoder:
 
     `max_held_tokens` limits the embeddings that one run holds at once (at least one pair): 64 MiB at 1,024 dimensions.
     The embeddings of recent texts are also cached in memory for later runs, at most 64 MiB and for 20 s; `forget`
-    removes older ones.
-    """
+    removes older ones."""
 
     def __init__(
         self,
@@ -304,8 +301,7 @@ class LoadedEncoder:
         """One similarity a pair, in order. A text without any token has F1 0 with every other.
 
         Raises:
-            EncoderUnavailable: the encoder broke on one of the texts, or ran out of memory.
-        """
+            EncoderUnavailable: the encoder broke on one of the texts, or ran out of memory."""
         try:
             return self._compare(pairs)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:

@@ -100,11 +100,10 @@ def fail_by_status(status: int, message: str, retry_after_seconds: float | None)
 TARGET_LANGUAGE = "EN-US"
 REQUEST_TEXTS = 50  # Most texts of a request that DeepL takes
 REQUEST_BYTES = 96 * 1024  # Most bytes of a request's body. DeepL refuses 128 KiB, its own mock server already 100 KiB.
+# Most bytes of `context`: about 4,000 Japanese characters. More would not fit beside a text of 8,000.
 CONTEXT_BYTES = 24 * 1024
-"""Most bytes of `context`: about 4,000 Japanese characters. More would not fit beside a text of 8,000."""
+# Utterances of a list: few enough that a growing dialogue pays little twice, enough for one request in most cases
 BLOCK_UTTERANCES = 10
-"""Utterances of a list: few enough that a growing dialogue pays little twice, enough for one request in most cases."""
-
 SEPARATOR_BYTES = len(", ")
 NEWLINE_BYTES = len("\\n")
 
@@ -151,8 +150,7 @@ def plan_passages(dialogue: Dialogue, source_language: str) -> list[TranslationP
 def keep_recent(utterances: Sequence[str], limit_bytes: int) -> str | None:
     """The newest utterances that fit into `limit_bytes` (≥ 0 or not), one a line, oldest dropped.
 
-    Where not even the newest fits, its end is kept; None where not one code point does.
-    """
+    Where not even the newest fits, its end is kept; None where not one code point does."""
     kept: list[str] = []
     room = limit_bytes
     for utterance in reversed(utterances):
@@ -172,8 +170,7 @@ def keep_recent(utterances: Sequence[str], limit_bytes: int) -> str | None:
 def pack_passages(passages: Sequence[TranslationPassage], source_language: str) -> list[list[TranslationPassage]]:
     """Passages as requests, order kept: one context each, at most `REQUEST_TEXTS` texts and `REQUEST_BYTES` bytes.
 
-    A text that alone passes `REQUEST_BYTES` goes alone.
-    """
+    A text that alone passes `REQUEST_BYTES` goes alone."""
     requests: list[list[TranslationPassage]] = []
     room = 0
     for passage in passages:
@@ -250,8 +247,7 @@ class DeepLTranslator:
 
     `server_url` replaces DeepL's server; None takes the one that fits the key. `timeout_seconds` limits one try,
     `max_wait_seconds` the pause before the next; if DeepL asks for a longer pause, the call fails at once. Raises
-    SettingsInvalid if key or URL are unusable. `sleep` and `clock` (seconds) are for tests.
-    """
+    SettingsInvalid if key or URL are unusable. `sleep` and `clock` (seconds) are for tests."""
 
     def __init__(
         self,
@@ -349,8 +345,7 @@ class DeepLTranslator:
     async def _fetch(self, source: str, claimed: Mapping[str, TranslationPassage]) -> int:
         """Answers every flight of `claimed` and returns the characters that were sent for it.
 
-        One request after another: after a refusal for good nothing more is sent, and what came before it is kept.
-        """
+        One request after another: after a refusal for good nothing more is sent, and what came before it is kept."""
         missing = await self._recall(claimed)
         keys = {passage: key for key, passage in missing.items()}
         for request in pack_passages(list(keys), source):

@@ -24,8 +24,7 @@ class Profile:
     `wanted` holds the kinds of answer that its question asks for, `offered` the kinds of answer that it could give
     (place, time, person, number, reason, thing, manner); `wanted` may also hold `choice`, which a word of the question
     answers. `polite` is None where the text shows neither register. `feelings` holds `glad` and `sad`, whichever the
-    text shows.
-    """
+    text shows."""
 
     letters: str
     bigrams: frozenset[str]

@@ -25,13 +25,12 @@ PREDICATES = frozenset({"動詞", "形容詞", "形状詞"})
 POLITE = frozenset({"です", "ます", "御座る"})
 PUNCTUATION = frozenset({"補助記号", "記号", "空白"})
 DEPENDENT = frozenset({"数詞", "非自立可能", "助動詞語幹"})
+# Lemmas (UniDic) that say nothing of the topic
 EMPTY_WORDS = words_of(
     "為る 居る 有る 成る 無い 良い 言う 思う 遣る 因る 御座る 下さる 貰う 呉れる 有り難う そう 然う 事 物 所 "
     "方 時 様 訳 為 筈 こと もの とき よう そう どう 何 何方 何処 何時 何故 誰 如何 とても 又 もう まだ 一寸 "
     "さん 君 氏 中 今"
 )
-"""Lemmas (UniDic) that say nothing of the topic."""
-
 QUESTION_WORDS = {
     "何処": "place",
     "何時": "time",

@@ -16,9 +16,8 @@ from app.providers.lexical.features import (
 )
 from app.text.passages import words_of
 
+# Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do
 STEM_SYLLABLES = 2
-"""Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do."""
-
 SUFFIXES = tuple(
     sorted(
         words_of(

@@ -27,8 +27,7 @@ class FittedFeature(Value):
     """One feature's part: direction · weight · (x − mean) / scale.
 
     Weights are never negative: the direction is set by what the feature means, so that it can only act as its name
-    says. x is first cut to the range that was seen in the fit, because a line says nothing beyond its data.
-    """
+    says. x is first cut to the range that was seen in the fit, because a line says nothing beyond its data."""
 
     name: str
     direction: Literal[-1, 1]
@@ -76,9 +75,8 @@ def load_weights() -> CoherenceWeights:
     return CoherenceWeights.model_validate(json.loads(text))
 
 
+# What is only repeated, word for word, neither fits nor is consistent, however many words it shares
 VERBATIM_CEILING = 0.2
-"""What is only repeated, word for word, neither fits nor is consistent, however many words it shares."""
-
 WORDLESS_CEILING = 0.1
 BROKEN_CEILING = 0.3
 LOOPING = 0.5
@@ -249,9 +247,8 @@ OVERALL_SHARES = {
     "interestingness": 0.15,
     "consistency": 0.1,
 }
+# How far the overall impression may lead coherence: a fluent echo of the topic is still a bad response
 OVERALL_LEAD = 0.15
-"""How far the overall impression may lead coherence: a fluent echo of the topic is still a bad response."""
-
 KNOWN_ASPECTS = frozenset({"coherence", "overall", "sensibleness", *BY_HAND})
 
 

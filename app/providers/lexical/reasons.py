@@ -17,14 +17,13 @@ FAULTS = {
     "oddities": 0.3,
     "repeats_itself": 0.1,
 }
+# What speaks against a response and for it: the feature's least value to be named
 MERITS = {
     **dict.fromkeys(words_of("answers meets_feeling acknowledges invites"), 0.5),
     **dict.fromkeys(words_of("shares_last shares_characters shares_context"), 0.2),
     "agrees_briefly": 0.3,
     "content_words": 1.3,
 }
-"""What speaks against a response and for it: the feature's least value to be named."""
-
 CLAUSES = {
     "ja": {
         "wordless": "言葉が含まれていない",

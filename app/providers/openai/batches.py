@@ -32,9 +32,9 @@ ENDED = frozenset({"completed", "expired", "cancelled"})
 OVER_LIMIT = "token_limit_exceeded"
 PAGE = 100
 MOST_FAULTS = 3
+# After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
+# texts, and is needed for a day at most.
 INPUT_KEPT_SECONDS = 3 * 24 * 3600
-"""After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
-texts, and is needed for a day at most."""
 LARGEST_PAGE_BYTES = 8 * 2**20  # Limit for every answer except a file of answers, which is read line by line
 
 
@@ -112,8 +112,7 @@ class OpenAIProviderBatches:
     """Implements `BatchProvider`. `base_url` None is OpenAI's own.
 
     `timeout_seconds` limits the silence during a transfer, not the transfer. `max_output_tokens` is the judge's: it
-    determines how long a line of answers may be; longer lines are skipped.
-    """
+    determines how long a line of answers may be; longer lines are skipped."""
 
     def __init__(
         self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0, max_output_tokens: int = 2048

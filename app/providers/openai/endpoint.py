@@ -77,20 +77,19 @@ def dump(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+# Headers of a response in transit that do not apply to its decoded body
 TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-"""Headers of a response in transit that do not apply to its decoded body."""
+# Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost
 IDLE_SECONDS = 4.0
-"""Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost."""
 PIECE_BYTES = 16 * 1024  # Bytes read at a time
+# 0 means no limit in aiohttp: flow control bounds the calls
 LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
-"""0 means no limit in aiohttp: flow control bounds the calls."""
 
 
 class BoundedClient(openai.DefaultAioHttpClient):
     """The SDK's client over aiohttp. `largest_reply_bytes` limits every decoded body, including those of errors.
 
-    A small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded.
-    """
+    A small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded."""
 
     def __init__(self, *, largest_reply_bytes: int, **settings: Any) -> None:
         super().__init__(**settings, limits=LIMITS, follow_redirects=False)
@@ -155,6 +154,7 @@ ERRORS: dict[int, type[openai.APIStatusError]] = {
     429: openai.RateLimitError,
 }
 
+# The status of an error that was sent with HTTP 200, by its code or type
 NAMED: dict[str, int] = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -163,7 +163,6 @@ NAMED: dict[str, int] = {
     "rate_limit_exceeded": 429,
     **dict.fromkeys(FILTER_CODES, 400),
 }
-"""The status of an error that was sent with HTTP 200, by its code or type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +178,7 @@ class ChatLine:
 
     The SDK builds address, headers, options and an answer object for each call, which takes a fifth of a worker's CPU;
     here the fixed parts are built once. It follows no redirects, keeps no cookies. `largest_reply_bytes` limits every
-    decoded body, including those of errors. Retries and timeouts are up to the caller. For one event loop.
-    """
+    decoded body, including those of errors. Retries and timeouts are up to the caller. For one event loop."""
 
     def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
         self._address = url + PATH
@@ -272,11 +270,10 @@ def find_proxy(url: str) -> str | None:
 
 
 LONGEST_BACKOFF_SECONDS = 30.0
+# Share of the remaining time to wait for a place: a call that begins later would be cut off, and billed
 WAIT_SHARE = 0.9
-"""Share of the remaining time to wait for a place: a call that begins later would be cut off, and billed."""
-
+# HTTP 400, and 422, which servers built on FastAPI send instead
 REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
-"""HTTP 400, and 422, which servers built on FastAPI send instead."""
 
 
 class OpenAIEndpoint:
@@ -284,8 +281,7 @@ class OpenAIEndpoint:
 
     `timeout_seconds` limits one try. `deadline_seconds` limits an interactive request: all tries, with or without
     refused parameters, and all waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may
-    have 1 MiB. Every try passes through `flow`, which learns of its outcome.
-    """
+    have 1 MiB. Every try passes through `flow`, which learns of its outcome."""
 
     def __init__(
         self,
@@ -315,8 +311,7 @@ class OpenAIEndpoint:
         """The endpoint's reply to a question of the task, marked with the question's key. Raises the `Judge…` errors.
 
         If a parameter is refused, the question is asked again without it. The concession is remembered once a request
-        has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests.
-        """
+        has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests."""
         # A batch's call may wait any time for its turn: minutes behind a low rate limit do no harm.
         seconds = math.inf if task.lane == "batch" else self._deadline_seconds
         ends_at = asyncio.get_running_loop().time() + seconds

@@ -88,10 +88,10 @@ BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
 LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
 SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
 REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
+# Redirects are never followed: that would send the dialogue and the key to any address
 ELSEWHERE = Treatment(
     errors.JudgeRefusedRequest, False, "the judge answered with a redirect; check OPENAI_BASE_URL", quotes=False
 )
-"""Redirects are never followed: that would send the dialogue and the key to any address."""
 OVERSIZE = Treatment(
     errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
 )
@@ -99,6 +99,7 @@ UNKNOWN = Treatment(
     errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
 )
 
+# By class, subclasses first; `treat` also considers the status and the endpoint's code
 TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (TimeoutError, SLOW),
     (ReplyTooLarge, OVERSIZE),
@@ -114,8 +115,6 @@ TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (openai.APIResponseValidationError, BROKEN),
     (openai.OpenAIError, REFUSED),
 )
-"""By class, subclasses first; `treat` also considers the status and the endpoint's code."""
-
 BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatus.REQUEST_TIMEOUT: SLOW}
 
 

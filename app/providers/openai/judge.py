@@ -49,8 +49,7 @@ T = TypeVar("T", bound=Closable)
 class FirstUse(Generic[T]):
     """Creates a shared object at its first use. `made` is None before.
 
-    `make` imports and builds the object in a thread, so that the event loop continues meanwhile.
-    """
+    `make` imports and builds the object in a thread, so that the event loop continues meanwhile."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.made: T | None = None
@@ -126,8 +125,7 @@ class OpenAIJudge:
     `concurrency` limits the calls in flight. `max_attempts` and `deadline_seconds` limit the tries of one call,
     `timeout_seconds` one try. If a reply does not rate every aspect, the judge is asked again, at most
     `malformed_retries` times. `extra` holds further parameters to send. The client is imported at the first call.
-    Raises SettingsInvalid if an HTTP header cannot carry the key.
-    """
+    Raises SettingsInvalid if an HTTP header cannot carry the key."""
 
     def __init__(
         self,
@@ -226,8 +224,7 @@ class OpenAIJudge:
         """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original.
 
         Such a reply counts as a call at half the price. With `fail` no calls are made: without a reply the copy raises
-        ProviderBatchUnanswered, and a malformed reply is final.
-        """
+        ProviderBatchUnanswered, and a malformed reply is final."""
         judge = copy.copy(self)
         judge._replies, judge._unanswered = replies, unanswered
         return judge

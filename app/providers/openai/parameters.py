@@ -18,11 +18,11 @@ from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 
+# Members of a request that Saiten sets, or that would change the form of the answer
 RESERVED = frozenset({
     "model", "messages", "response_format", "temperature", "seed", "logprobs", "top_logprobs", "max_tokens",
     "max_completion_tokens", "n", "stream", "stream_options", "prompt_cache_key", "prompt_cache_options",
 })  # fmt: skip
-"""Members of a request that Saiten sets, or that would change the form of the answer."""
 CHOICE = frozenset({"allow", "default"})
 FORM = (
     'SAITEN_JUDGE_EXTRA must be a JSON object: {"NAME": VALUE} is sent with every call,'
@@ -107,8 +107,7 @@ def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
     """The body with its first message, which is fixed, marked as the end of what is to be kept.
 
     Requests with the same `prompt_cache_key` go to the same cache; it is the digest of the fixed part, hence of no
-    dialogue.
-    """
+    dialogue."""
     first, *rest = body["messages"]
     text = {"type": "text", "text": first["content"], "prompt_cache_breakpoint": {"mode": "explicit"}}
     return body | {
@@ -118,9 +117,8 @@ def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
     }
 
 
+# Models that think before they answer, and take a temperature only while they do not
 REASONING_MODEL = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o[1-9])")
-"""Models that think before they answer, and take a temperature only while they do not."""
-
 NEGOTIABLE = (
     "temperature", "seed", "top_logprobs", "logprobs", "reasoning_effort", "response_format", "max_completion_tokens",
     "max_tokens",
@@ -128,26 +126,26 @@ NEGOTIABLE = (
 WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
 NARROWED = "top_logprobs"  # Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3
 LARGEST_PLAIN_REPLY_BYTES = 2**20  # A completion of a few thousand tokens has some tens of kilobytes
+# Of one token among the alternatives, indented as OpenAI does it, with its bytes one a line: about 230
 CHOICE_BYTES = 256
-"""Of one token among the alternatives, indented as OpenAI does it, with its bytes one a line: about 230."""
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-Za-z0-9_])")
 SEED = 20_240_719  # The first sample's seed. Any fixed number will do; the signature shows it.
 RETRY_SEED_STEP = 1_000_000
+# How many alternatives an endpoint allows: "greater than max allowed: 5", "must be less than or equal to 5"
 ALLOWED = re.compile(
     r"(?:max(?:imum)?|less than or equal to|at most|no more than|up to|<=|between \d+ and)\D{0,24}(\d{1,3})(?!\d)",
     re.IGNORECASE,
 )
-"""How many alternatives an endpoint allows: "greater than max allowed: 5", "must be less than or equal to 5"."""
+# What endpoints call `response_format` that do not name the parameter
 FORMAT = re.compile(
     r"json[_ -]?schema|response[_ -]?format|structured[_ -]?outputs?|guided[_ -]?(?:json|decoding)|\bgrammars?\b",
     re.IGNORECASE,
 )
-"""What endpoints call `response_format` that do not name the parameter."""
+# What llama.cpp says with HTTP 500 where it cannot hold a reply to the schema
 BROKEN_FORMAT = re.compile(
     r"json_schema\W+or\W+grammar|JSON schema conversion failed|failed to parse grammar", re.IGNORECASE
 )
-"""What llama.cpp says with HTTP 500 where it cannot hold a reply to the schema."""
 MOST_BYTES = 64 * 2**20  # Of any reply, whatever a caller asks for
 CACHE_FORMAT = 2  # Raise it whenever the request body changes in a way that no part of the key shows
 
@@ -158,8 +156,7 @@ class Question:
 
     The two prompts differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after
     malformed replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether
-    the end of the fixed part is marked for the provider's prompt cache.
-    """
+    the end of the fixed part is marked for the provider's prompt cache."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -246,8 +243,7 @@ def find_refused(body: dict[str, Any], message: str, param: str | None, code: st
     """Which parameter of `body` an HTTP 400 is about, as `concede` takes it; None where it is about something else.
 
     An endpoint's `param` decides where it is given; only without one is the message searched for the first name, then
-    for other words for `response_format`.
-    """
+    for other words for `response_format`."""
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
         return None

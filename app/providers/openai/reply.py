@@ -29,11 +29,10 @@ from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
+# An error with such a code is a reply: a content filter stopped the call
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
-"""An error with such a code is a reply: a content filter stopped the call."""
-
+# Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter
 REASONING = ("reasoning_content", "reasoning", "thinking")
-"""Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter."""
 REASONING_PARTS = frozenset({"thinking", "reasoning"})
 TEXT_PARTS = frozenset({"text", "output_text"})
 
@@ -50,8 +49,7 @@ class Reply(Value):
 
     `completion` is False if the answer was not a chat completion, as from a wrong address. `reasoned` is whether the
     model's reasoning came beside the content. `cached_tokens` and `written_tokens` are prompt tokens that the provider
-    read from its prompt cache and wrote to it.
-    """
+    read from its prompt cache and wrote to it."""
 
     key: str
     completion: bool = True
@@ -92,8 +90,7 @@ def read_completion(payload: bytes) -> dict[str, Any]:
     """The fields of `Reply` that an endpoint's answer holds.
 
     Endpoints that only resemble OpenAI's leave things out or send other types; whatever is not of its type is read as
-    absent, so that a broken answer becomes a reply without a verdict rather than a crash.
-    """
+    absent, so that a broken answer becomes a reply without a verdict rather than a crash."""
     answer = parse(payload)
     choices = member(answer, "choices", list)
     choice = choices[0] if choices else None
@@ -123,8 +120,7 @@ def read_message(message: Any) -> tuple[str | None, bool, str | None]:
     """The content of a message, whether its reasoning came beside it, and a refusal.
 
     The content is a text, or a list of parts whose texts make it up; one with any part that is neither text nor
-    reasoning nor refusal has no content.
-    """
+    reasoning nor refusal has no content."""
     refusal = text_member(message, "refusal")
     reasoned = any(text_member(message, name) for name in REASONING)
     parts = member(message, "content", list)
@@ -193,14 +189,13 @@ def read_choice(entry: Any) -> tuple[str, float] | None:
 
 NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
 
+# A reply that was held to the schema could not be like this
 IGNORED = "the endpoint probably ignored `response_format`"
-"""A reply that was held to the schema could not be like this."""
 NO_THINKING = "switch its thinking off with SAITEN_JUDGE_EXTRA"
+# How models begin that write what they think before the verdict. Some templates open the block for them.
 THINKING = re.compile(
     r"\s*+(?:<(?:think|thinking|thought|reasoning)>|<\|channel\|>analysis|.{0,4000}?</think>)", re.DOTALL
 )
-"""How models begin that write what they think before the verdict. Some templates open the block for them."""
-
 MOST_RECENT = 4096
 
 
@@ -276,8 +271,7 @@ def find_hint(reply: Reply) -> str | None:
 class SampleAnswer:
     """One reply with what it says. `hit` is True where no call was made for it.
 
-    `price_share` is the share of the ordinary price that the call cost.
-    """
+    `price_share` is the share of the ordinary price that the call cost."""
 
     question: Question
     reply: Reply
@@ -325,8 +319,7 @@ def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
     """One aspect's verdict over its samples.
 
     `expected` is the mean of the rated samples' expectations, and only where each of them has one; `reason` is that of
-    the first rated sample.
-    """
+    the first rated sample."""
     kept = [sample.kept for sample in samples if aspect.id in sample.kept.reading.ratings]
     if len(kept) == 1 and not kept[0].question.options.expected:
         reading = kept[0].reading

@@ -140,6 +140,7 @@ SEEN: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge
 KINDS = {
     "a translator": AttackKind.TRANSLATOR_INSTRUCTION,
     "a demand for the prompt": AttackKind.PROMPT_LEAK,
@@ -148,7 +149,6 @@ KINDS = {
     "words read from the end": AttackKind.REVERSED_TEXT,
     "an agreement": AttackKind.SCORE_PACT,
 }
-"""What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge."""
 
 
 def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
@@ -221,8 +221,7 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
 def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
     """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded.
 
-    `above`: what words for the judge must score; less than 0 finds more of them.
-    """
+    `above`: what words for the judge must score; less than 0 finds more of them."""
     folded = fold(text)
     found = read_plainly(folded, aspects, above)
     if hides_text(text):
@@ -238,8 +237,7 @@ def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
     """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none.
 
     `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
-    never raises, and takes time linear in its length.
-    """
+    never raises, and takes time linear in its length."""
     return list(recall_findings(text, tuple(aspects)))
 
 
@@ -261,8 +259,7 @@ def inspect_dialogue(
 
     `where` is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the
     translation that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called
-    before each text, and may raise to end the work.
-    """
+    before each text, and may raise to end the work."""
     places = texts_of(dialogue)
     if translation is not None:
         translated = texts_of(translation).items()

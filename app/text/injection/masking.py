@@ -17,16 +17,14 @@ from app.text.injection.signs import compiled, hidden_spans, located_payloads
 NOTHING_LEFT = "…"  # What stands where all of a text is left out: a judge needs something to rate
 MASKED = -2.0  # What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it
 MOST_SENTENCES = 256  # Parts that a text is cut into at most; a text of more has its sentences taken together
+# How often the length of the whole text is inspected, all trials together, before all of it is left out
 MOST_READINGS = 12
-"""How often the length of the whole text is inspected, all trials together, before all of it is left out."""
-
 LEAST_BUDGET = 20_000  # Characters that may always be inspected: of a short text no trial needs to be saved
 DIALOGUE_BUDGET = 12 * LEAST_BUDGET  # Characters that may be inspected in all texts of one dialogue together
 CALL = 40  # Characters that cost as much as an inspection of nothing
 MOST_RESTORED = 8  # Up to this many removed parts, each is tried again to see whether it can stay
+# A sentence with its end and the white space after it, in the raw text; or a line's
 SENTENCE = r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*"
-"""A sentence with its end and the white space after it, in the raw text; or a line's."""
-
 Check = Callable[[str], bool]
 CheckOfSeveral = Callable[[Sequence[int]], bool]
 
@@ -52,8 +50,7 @@ class InspectionBudgetSpent(Exception):
 class InspectionBudget:
     """Characters that may still be inspected, in all texts of one dialogue together.
 
-    `checkpoint` is called before each inspection, and may raise to end the work.
-    """
+    `checkpoint` is called before each inspection, and may raise to end the work."""
 
     def __init__(self, characters: int = DIALOGUE_BUDGET, checkpoint: Callable[[], None] = lambda: None) -> None:
         self.characters = characters
@@ -75,8 +72,7 @@ def find_spans(
     Hidden characters and encoded instructions go by themselves. Else whole sentences or lines go: those that are
     suspicious alone, then neighbours that are so together, then the ends of what is so at a distance; and the whole
     text where that takes too long. `without` these spans the text raises no suspicion. `aspects` as in `inspect_text`.
-    `budget` is shared by the texts of a dialogue; by default the text has one to itself.
-    """
+    `budget` is shared by the texts of a dialogue; by default the text has one to itself."""
     shared = budget or InspectionBudget()
     shared.checkpoint()
     if not recall_findings(text, tuple(aspects)):

@@ -237,6 +237,7 @@ def decode_escapes(token: str) -> bytes:
     return "".join(chr(int(unit, 16)) for unit in token.split("\\u") if unit).encode("utf-8", "replace")
 
 
+# How an encoded text looks, and what it is in bytes
 ENCODINGS: tuple[tuple[str, Callable[[str], bytes]], ...] = (
     (r"[A-Za-z0-9+/_-]{16,}={0,2}", decode_base64),
     (r"(?:(?:\\x|0x)?[0-9A-Fa-f]{2}[ ,:]?){8,}", decode_hexadecimal),
@@ -245,7 +246,6 @@ ENCODINGS: tuple[tuple[str, Callable[[str], bytes]], ...] = (
     (r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9_.+-]){12,}", unquote_to_bytes),
     (r"(?:&#x?[0-9A-Fa-f]{2,6};){4,}", lambda token: html.unescape(token).encode("utf-8", "replace")),
 )
-"""How an encoded text looks, and what it is in bytes."""
 
 
 def readable(data: bytes) -> str | None:
@@ -283,13 +283,12 @@ def located_payloads(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 ZERO_WIDTH = "\u200b-\u200d\u2060-\u2064\ufeff"
+# Scripts that need no zero-width characters, unlike Arabic, the Indic scripts and emoji
 PLAIN_SCRIPTS = " -~\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef"
-"""Scripts that need no zero-width characters, unlike Arabic, the Indic scripts and emoji."""
 MAXIMUM_SCATTERED = 8
 MINIMUM_SCATTERED = 3
+# Web pages leave a few zero-width break hints behind; many of them, or one in every few characters, are no hints
 SCATTERED_SHARE = 0.2
-"""Web pages leave a few zero-width break hints behind; many of them, or one in every few characters, are no hints."""
-
 OVERRIDES = "\u202d\u202e"
 OPENERS = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068"
 CLOSERS = "\u202c\u2069"
@@ -313,8 +312,7 @@ def reorders(text: str) -> bool:
     """Whether directional controls turn around text that is not written from right to left.
 
     Marks, isolates and embeddings around a name or a file path are ordinary, and so is an override to the left around
-    a telephone number.
-    """
+    a telephone number."""
     neutral = 0
     for match in compiled(DIRECTED).finditer(text):
         if turns_around(match[1], match[2]):
@@ -348,8 +346,7 @@ def are_many(scattered: int, text: str) -> bool:
 def hidden_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where the characters stand because of which `hides_text`: start and end in code points, in no order.
 
-    What a directional control turns around goes with it; what stands between other controls does not.
-    """
+    What a directional control turns around goes with it; what stands between other controls does not."""
     flagless = compiled(FLAG).sub(lambda match: " " * len(match[0]), text)
     for expression, searched in ((TAGS, flagless), (SELECTORS, text), (ZERO_WIDTHS, text)):
         yield from (match.span() for match in compiled(expression).finditer(searched))

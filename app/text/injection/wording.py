@@ -19,21 +19,17 @@ RESOURCE = "data/injection_weights.json"
 LONGEST_RUN = 6  # Characters
 LONGEST_SENTENCE = 240  # Characters; what goes on longer without a full stop is read in pieces of this length
 MOST_SENTENCES = 3  # Sentences of a passage
+# A passage's sum is divided by its number of known runs to this power: long passages have more of everything
 DAMPING = 0.35
-"""A passage's sum is divided by its number of known runs to this power: long passages have more of everything."""
-
+# Katakana as hiragana: a word spelled out in either is the same word
 HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
-"""Katakana as hiragana: a word spelled out in either is the same word."""
-
 LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
 
 
+# A sentence of a folded text, or a line, or a piece of a long one, with the white space after it
 SENTENCE = rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}"
-"""A sentence of a folded text, or a line, or a piece of a long one, with the white space after it."""
-
+# Spaces that say nothing: beside a character that is not ASCII, and after another one
 GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
-"""Spaces that say nothing: beside a character that is not ASCII, and after another one."""
-
 DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
