@@ -74,17 +74,13 @@ class Grant:
 
 
 class FlowState(Protocol):
-    """The shared state. `exchange` never fails: if the other processes are unreachable, it continues alone."""
+    """The shared state. `exchange` records the report, then admits as many calls of the demand as possible. It never
+    fails: if the other processes are unreachable, it continues alone. `heartbeat_seconds` is how often a process with
+    calls in flight must make an exchange to be counted; None if it need not."""
 
     @property
-    def heartbeat_seconds(self) -> float | None:
-        """How often a process with calls in flight must make an exchange to be counted; None if it need not."""
-        ...
-
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
-        """Records the report, then admits as many calls of the demand as possible."""
-        ...
-
+    def heartbeat_seconds(self) -> float | None: ...
+    async def exchange(self, report: Report, demand: Demand) -> Grant: ...
     async def close(self) -> None: ...
 
 
@@ -138,11 +134,6 @@ class LocalFlowState:
         self._requests = Pace(bounds.requests_per_minute)
         self._tokens = Pace(bounds.tokens_per_minute)
 
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
-        now = self._clock()
-        self._learn(report, now)
-        return self._admit(demand, now)
-
     async def close(self) -> None:
         """There is nothing to close."""
 
@@ -162,7 +153,8 @@ class LocalFlowState:
         self._requests.stated = requests_per_minute
         self._tokens.stated = tokens_per_minute
 
-    def _learn(self, report: Report, now: float) -> None:
+    async def exchange(self, report: Report, demand: Demand) -> Grant:
+        now = self._clock()
         self._answered = self._answered or report.answered
         self._opens_at = max(self._opens_at, now + report.closed_seconds)
         self._requests.stated = report.requests_per_minute or self._requests.stated
@@ -173,6 +165,7 @@ class LocalFlowState:
         if age is not None and now - age > self._halved_at:
             self._limit = max(1, self._limit // 2)
             self._halved_at = now
+        return self._admit(demand, now)
 
     def _admit(self, demand: Demand, now: float) -> Grant:
         limit = self._limit if self._answered else min(self._limit, FIRST_CALLS)

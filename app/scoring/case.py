@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -50,7 +50,11 @@ class Case:
         if self.request.path != "english":
             found["source"] = self.given
         if self.translated is not None:
-            found["english"] = in_english(self.given, self.translated)
+            # With the original speakers. Not validated: a translation may exceed the length limit.
+            translation = self.translated.translation
+            spoken = zip(self.given.context, translation.context, strict=True)
+            context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
+            found["english"] = Dialogue.model_construct(context=context, response=translation.response)
         return found
 
     @cached_property
@@ -58,24 +62,13 @@ class Case:
         """Held while a thread inspects the texts, so that each text is inspected once."""
         return asyncio.Lock()
 
-    @property
-    def is_short(self) -> bool:
-        """Whether its texts are inspected on the event loop."""
-        return self.characters <= INSPECTED_AT_ONCE
-
     @cached_property
     def characters(self) -> int:
         """The characters of all texts in all languages in use, references included."""
-        dialogues = self.dialogues or {"source": self.given}
         texts = [*self.references]
-        for dialogue in dialogues.values():
+        for dialogue in self.dialogues.values() or [self.given]:
             texts += [dialogue.response, *(utterance.text for utterance in dialogue.context)]
         return sum(map(len, texts))
-
-    @property
-    def aspect_names(self) -> tuple[str, ...]:
-        """The names of the rubric's aspects in every language, which a forged verdict may use."""
-        return self.rubric.aspect_names
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
@@ -143,14 +136,9 @@ async def open_case(
 
 
 async def screen(case: Case) -> None:
-    """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge."""
-    if case.request.integrity == "refuse":
-        refuse(await look_at(case, partial(find_suspicions, case)))
-
-
-def refuse(suspicions: Sequence[Warned]) -> None:
-    """Raises SuspectedInjection if there are suspicions. The error names places and quotes no text."""
-    if not suspicions:
+    """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge. The error names
+    places and quotes no text."""
+    if case.request.integrity != "refuse" or not (suspicions := await look_at(case, partial(find_suspicions, case))):
         return
     where = tuple(dict.fromkeys(warned.where for warned in suspicions))
     # The request does not hold the translation, so errors point at the original.
@@ -196,21 +184,12 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
 
 def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """Warnings for texts shown to the judge that look like an attack on it, in every language in use."""
-    names = case.aspect_names
+    names = case.rubric.aspect_names  # which a forged verdict may use
     english = case.dialogues.get("english")
-    found = inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)
-    of_references: list[Warned] = []
+    found = [*inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)]
     for position, text in enumerate(case.references):
         checkpoint()
         where = f"reference/{position}"
         findings = inspect_text(text, aspects=names)
-        of_references += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
-    return (*found, *of_references)
-
-
-def in_english(dialogue: Dialogue, translated: Translated) -> Dialogue:
-    """The translated dialogue with the original speakers. Not validated: a translation may exceed the length limit."""
-    translation = translated.translation
-    spoken = zip(dialogue.context, translation.context, strict=True)
-    context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
-    return Dialogue.model_construct(context=context, response=translation.response)
+        found += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
+    return tuple(found)

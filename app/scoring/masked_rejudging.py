@@ -94,7 +94,7 @@ def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> Masked
 
 def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
     """A path's dialogue and the references without their suspicious spans, of which there may be none."""
-    masking = Masking(case.aspect_names, case.language(path), budget)
+    masking = Masking(case.rubric.aspect_names, case.language(path), budget)
     shown, given = case.dialogues[path], case.request.turn
     # The response is what is rated, so it is searched before the context can exhaust the budget.
     masking.find(shown.response)

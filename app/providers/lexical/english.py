@@ -76,9 +76,7 @@ LATIN = re.compile(r"[a-z\u00c0-\u024f'’]")
 class EnglishReader:
     """Holds nothing: any number of threads may read."""
 
-    @property
-    def dictionary(self) -> str:
-        return "none"
+    dictionary = "none"
 
     def read(self, text: str) -> Profile:
         normal = normalise(text).casefold()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from functools import cached_property
 
 from app.domain.dialogue import Dialogue
 from app.domain.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
 from app.domain.evaluation import JudgeProvenance, Usage, Warned
-from app.domain.rubric import Rubric
 from app.providers.lexical.english import EnglishReader
 from app.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
 from app.providers.lexical.japanese import JapaneseReader
@@ -61,10 +59,6 @@ class LexicalJudge:
         self._lock = threading.Lock()
         self._readers: dict[str, TextReader] = {"ja": JapaneseReader(), "ko": KoreanReader(), "en": EnglishReader()}
 
-    @cached_property
-    def _weights(self) -> CoherenceWeights:
-        return load_weights()
-
     async def judge(self, task: JudgingTask) -> Judgement:
         self._refuse(task)
         return await asyncio.to_thread(self._judge_here, task)
@@ -78,7 +72,10 @@ class LexicalJudge:
         """Nothing to close: the tagger goes with the judge."""
 
     def _refuse(self, task: JudgingTask) -> None:
-        refuse_unknown_aspects(task.rubric)
+        unknown = [aspect.id for aspect in task.rubric.aspects if aspect.id not in KNOWN_ASPECTS]
+        if unknown:
+            named = ", ".join(unknown)
+            raise RubricNotSupported(f"The lexical judge cannot rate {named} of the rubric {task.rubric.id}: {HINT}.")
         if task.options.extra:
             raise InvalidRequest("the lexical judge takes no further parameters", pointer="/judge/extra")
         if task.language not in self._readers:
@@ -88,7 +85,7 @@ class LexicalJudge:
     def _judge_here(self, task: JudgingTask) -> Judgement:
         reader = self._readers[task.language]
         with self._lock:
-            weights = self._weights
+            weights = load_weights()
             features = read_dialogue(task.dialogue, reader)
             dictionary = reader.dictionary
         return Judgement(
@@ -99,16 +96,18 @@ class LexicalJudge:
                 parameters={"weights": weights.digest[:12], "dictionary": dictionary},
             ),
             usage=Usage(),
-            warnings=(warn_of_baseline(weights),),
+            warnings=(
+                Warned(
+                    code="baseline-judge",
+                    where="judge",
+                    detail=(
+                        "These ratings are a lexical baseline made without a language model: its Japanese coherence "
+                        f"reaches Spearman {weights.measured_spearman:.2f} against human raters (cross-validated); "
+                        "everything else is an unvalidated heuristic."
+                    ),
+                ),
+            ),
         )
-
-
-def refuse_unknown_aspects(rubric: Rubric) -> None:
-    """Raises RubricNotSupported that names the aspects the lexical judge has no function for."""
-    unknown = [aspect.id for aspect in rubric.aspects if aspect.id not in KNOWN_ASPECTS]
-    if unknown:
-        named = ", ".join(unknown)
-        raise RubricNotSupported(f"The lexical judge cannot rate {named} of the rubric {rubric.id}: {HINT}.")
 
 
 def give_verdicts(task: JudgingTask, features: Features, weights: CoherenceWeights) -> dict[str, Verdict]:
@@ -122,16 +121,3 @@ def give_verdicts(task: JudgingTask, features: Features, weights: CoherenceWeigh
         samples = (rating_on(aspect, expected),) * task.options.samples
         verdicts[aspect.id] = Verdict(samples=samples, expected=expected, reason=reason)
     return verdicts
-
-
-def warn_of_baseline(weights: CoherenceWeights) -> Warned:
-    """What every result of this judge carries."""
-    return Warned(
-        code="baseline-judge",
-        where="judge",
-        detail=(
-            "These ratings are a lexical baseline made without a language model: its Japanese coherence reaches "
-            f"Spearman {weights.measured_spearman:.2f} against human raters (cross-validated); everything else is an "
-            "unvalidated heuristic."
-        ),
-    )

@@ -85,9 +85,7 @@ HANGUL = re.compile(r"[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b
 class KoreanReader:
     """Holds nothing: any number of threads may read."""
 
-    @property
-    def dictionary(self) -> str:
-        return "none"
+    dictionary = "none"
 
     def read(self, text: str) -> Profile:
         # NFC, because NFKC turns ㅋㅋ and ㅠㅠ into conjoining jamo.
@@ -98,6 +96,7 @@ class KoreanReader:
         generic = bool(GENERIC.fullmatch(letters))
         content = () if generic else tuple(stem for word in words if (stem := stem_of(word)) not in EMPTY_WORDS)
         asks = "?" in normal or "？" in normal or any(ASKING.search(sentence) for sentence in sentences)
+        short = frozenset({"thing", "manner"}) if content and len(words) <= 4 else frozenset[str]()
         return Profile(
             letters=letters,
             bigrams=bigrams_of(letters),
@@ -106,7 +105,7 @@ class KoreanReader:
             predicates=frozenset(content),
             asks=asks,
             wanted=kinds_in(normal, WANTED) if asks else frozenset(),
-            offered=frozenset() if asks else offered_kinds(normal, words, content),
+            offered=frozenset() if asks else kinds_in(normal, OFFERED) | short,
             affirms=bool(AFFIRMING.match(letters)),
             negated=bool(NEGATED.search(normal)),
             polite=is_polite(sentences),
@@ -117,7 +116,9 @@ class KoreanReader:
             and not asks,
             broken=bool(sentences) and bool(BROKEN.search(sentences[-1])),
             oddities=sum(1 for _ in ODD.finditer(normal)),
-            unknown_share=broken_share(letters),
+            # Lone jamo other than laughs and tears: what a broken encoding or a slipped keyboard leaves.
+            unknown_share=sum("\u3131" <= c <= "\u318e" and c not in "ㅋㅎㅠㅜㅇㄴㄷ" for c in letters)
+            / max(1, len(letters)),
             foreign_share=foreign_share_of(letters, HANGUL),
             redundancy=redundancy_of(letters),
             feelings=kinds_in(normal, FEELINGS),
@@ -150,15 +151,3 @@ def is_polite(sentences: Sequence[str]) -> bool | None:
     polite = sum(1 for sentence in sentences if POLITE.search(sentence))
     plain = sum(1 for sentence in sentences if not POLITE.search(sentence) and PLAIN.search(sentence))
     return None if polite == plain == 0 else polite >= plain
-
-
-def offered_kinds(text: str, words: Sequence[str], content: Sequence[str]) -> frozenset[str]:
-    """The kinds of question that a statement could answer."""
-    short = frozenset({"thing", "manner"}) if content and len(words) <= 4 else frozenset[str]()
-    return kinds_in(text, OFFERED) | short
-
-
-def broken_share(letters: str) -> float:
-    """The share of lone jamo other than laughs and tears: what a broken encoding or a slipped keyboard leaves."""
-    lone = sum(1 for c in letters if "\u3131" <= c <= "\u318e" and c not in "ㅋㅎㅠㅜㅇㄴㄷ")
-    return lone / max(1, len(letters))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
@@ -19,8 +19,6 @@ from pydantic import Field
 from app.domain.model import Finite, Value, digest, listed
 from app.domain.rubric import Aspect
 from app.providers.lexical.features import Features
-
-RESOURCE = "data/lexical_weights.json"
 
 
 class FittedFeature(Value):
@@ -69,9 +67,10 @@ class CoherenceWeights(Value):
         return min(1.0, max(0.0, total))
 
 
+@cache
 def load_weights() -> CoherenceWeights:
-    """Reads the weights that ship with the package. Raises pydantic.ValidationError where the file was damaged."""
-    text = files("app").joinpath(RESOURCE).read_text(encoding="utf-8")
+    """The weights that ship with the package. Raises pydantic.ValidationError where the file was damaged."""
+    text = files("app").joinpath("data/lexical_weights.json").read_text(encoding="utf-8")
     return CoherenceWeights.model_validate(json.loads(text))
 
 
@@ -93,7 +92,9 @@ def estimate_units(features: Features, language: str, weights: CoherenceWeights)
     """Estimates of all aspects that the lexical judge knows."""
     fitted = weights.estimate(features) if language == "ja" else coherence_by_hand(features)
     units = {"coherence": cap_coherence(fitted, features)}
-    units |= {aspect: bounded(function(features)) for aspect, function in BY_HAND.items()}
+    wordless = features["wordless"] > 0
+    for aspect, function in BY_HAND.items():
+        units[aspect] = 0.0 if wordless and aspect != "consistency" else bounded(function(features))
     mean = sum(share * units[aspect] for aspect, share in OVERALL_SHARES.items())
     units["overall"] = min(mean, units["coherence"] + OVERALL_LEAD)
     units["sensibleness"] = units["coherence"] * (0.3 + 0.7 * units["naturalness"])
@@ -133,8 +134,6 @@ def coherence_by_hand(features: Features) -> float:
 
 def naturalness(features: Features) -> float:
     """Falls with broken endings, impossible neighbours, unknown words, a foreign script, loops, a switched register."""
-    if features["wordless"]:
-        return 0.0
     return (
         0.95
         - 0.5 * features["broken"]
@@ -149,8 +148,6 @@ def naturalness(features: Features) -> float:
 
 def interestingness(features: Features) -> float:
     """Rises with concrete and new words and with an invitation to go on; falls with formulas and repetition."""
-    if features["wordless"]:
-        return 0.0
     return (
         0.15
         + 0.45 * saturated(features["content_words"], CONTENT_FOR_CONCRETE)
@@ -166,8 +163,6 @@ def interestingness(features: Features) -> float:
 
 def relevance(features: Features) -> float:
     """0.5 where there is no particular topic; up with words taken up, down with many words of something else."""
-    if features["wordless"]:
-        return 0.0
     taken_up = max(features["shares_last"], 0.9 * features["shares_context"], 0.5 * features["answers"])
     return (
         0.5
@@ -198,8 +193,6 @@ def consistency(features: Features) -> float:
 
 def specificity(features: Features) -> float:
     """Could it be said of this context only: its words, and enough of them."""
-    if features["wordless"]:
-        return 0.0
     taken_up = max(features["shares_last"], features["shares_context"])
     return (
         0.1
@@ -216,8 +209,6 @@ def specificity(features: Features) -> float:
 
 def sympathy(features: Features) -> float:
     """Does it name the feeling that the context shows. Comfort by formula alone stays below one half."""
-    if features["wordless"]:
-        return 0.0
     return (
         0.3
         + 0.4 * features["meets_feeling"]
