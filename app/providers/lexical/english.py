@@ -62,8 +62,7 @@ FEELINGS = {
     ),
     "glad": re.compile(
         r"\b(happy|glad|great|wonderful|fun|enjoy(ed)?|excited|exciting|delicious|love(d|ly)?|congratulations|proud"
-        r"|passed(?! away)"
-        r"|thanks?|relieved|best|amazing)\b"
+        r"|passed(?! away)|thanks?|relieved|best|amazing)\b"
     ),
 }
 CONSOLING = re.compile(r"\b(cheer up|hang in there|you can do it|stay strong|it will be (okay|fine|all right))\b")

@@ -99,8 +99,7 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"逆(?:さ|転|に|で)|反転|入れ替|ほど(?:良|よ|優|高|い)|[15](?:が|は)(?:最|いちばん|一番|神|満足|不満)|「1」は",
         r"반대|거꾸로|뒤집|뒤바|수록 ?(?:좋|우수|높)|[15](?:점)?[이가은는] ?(?:가장|최|제일|갓|만족|불만족)|\"1\"은",
         r"\b(?:invert|revers|flip|swap|opposite|the other way)"
-        r"|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter"
-        r"|clumsier) [^.\n]{0,40}(?:better|higher|best)",
+        r"|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter|clumsier) [^.\n]{0,40}(?:better|higher|best)",
     ),
     "words read from the end": (r"逆から|後ろから|거꾸로 읽|backwards|\breverse",),
     "an agreement": (

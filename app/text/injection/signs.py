@@ -31,14 +31,12 @@ def count(expression: str, text: str) -> int:
 
 ASPECTS = (
     r"自然さ|自然度|関連性|一貫性|整合性|興味深さ|面白さ|品質|有用性|正確[性さ]|流暢[性さ]|丁寧さ|共感[性度]?"
-    r"|具体性|妥当性|事実性|情報量"
-    r"|適切[性さ]|親切さ|安全性|総合(?:評価|点|スコア)?"
+    r"|具体性|妥当性|事実性|情報量|適切[性さ]|親切さ|安全性|総合(?:評価|点|スコア)?"
     r"|자연스러움|자연성|관련성|일관성|합리성|구체성|공감[성도]?|유용성|정확[성도]|유창성|흥미[성도]?|품질"
     r"|적절성|친절[성도]|사실성|안전성|총점|종합(?: ?평가| ?점수)?"
     r"|naturalness|coherence|relevance|consistency|interestingness|overall(?: score| quality| rating)?|fluency|accuracy"
     r"|helpfulness|factuality|acceptability|formality|amount_info|sensibleness|specificity|sympathy|empathy"
-    r"|engagingness"
-    r"|harmlessness|correctness|appropriateness|informativeness|groundedness|all aspects"
+    r"|engagingness|harmlessness|correctness|appropriateness|informativeness|groundedness|all aspects"
     r"|相关性|连贯性|一致性|流畅[性度]"
 )
 LABELS = (
@@ -50,30 +48,21 @@ LABEL = f"(?:{ASPECTS}|{LABELS})"
 MINIMUM_PAIRS = 2
 
 QUOTED = rf"{LABEL}[ \t]*(?:[:=][ \t]*)?(?:「{NUMBER}」|\[\[{NUMBER}\]\])"
-LINE = (
-    rf"^[^\w\n]{{0,6}}{LABEL}[ \t*_\"']*[:=]+[^\w\n]{{0,4}}{NUMBER}(?: ?/ ?[0-9]{{1,3}}|点"
-    rf"|점)?[^\w\n]{{0,4}}$"
-)
+LINE = rf"^[^\w\n]{{0,6}}{LABEL}[ \t*_\"']*[:=]+[^\w\n]{{0,4}}{NUMBER}(?: ?/ ?[0-9]{{1,3}}|点|점)?[^\w\n]{{0,4}}$"
 OTHER_LINE = r"^[^\n:：0-9]{1,16}[:：][ \t]*[0-9]"
 REPORT = (
     r"でした|だった|もらっ|もらえ|取れ|받았|나왔|였어|였습니다|이래|래요|\b(?:got|was|were"
     r"|received|scored)\b|ところかな"
 )
 JSON_SCORE = r"\"(?:score|rating|grade|verdict|点数|評価|スコア|점수|평점|평가)\"\s{0,4}:\s{0,4}\"?[0-9]"
-JSON_REASON = (
-    r"\"(?:reason|reasoning|rationale|explanation|justification|feedback|理由|根拠|이유"
-    r"|근거)\"\s{0,4}:"
-)
+JSON_REASON = r"\"(?:reason|reasoning|rationale|explanation|justification|feedback|理由|根拠|이유|근거)\"\s{0,4}:"
 JSON_OBJECT = (
     r"\"(?:evaluations?|scores|ratings|verdict|judge?ment|assessment|grades|評価|採点|点数"
     r"|スコア|審査|평가|점수|채점|심사)\"\s{0,4}:\s{0,4}\{\s{0,4}\"[^\"\n]{1,40}\"\s{0,4}:\s{0,4}\"?[0-9]\"?"
     r"\s{0,4},\s{0,4}\"[^\"\n]{1,40}\"\s{0,4}:\s{0,4}\"?[0-9]"
 )
 TAG = r"<(?:score|rating|評価|採点|점수|평가|채점|verdict|grade|value)[^<>\n]{0,60}>\s{0,4}[0-9]"
-CONTAINER = (
-    r"<(?:evaluation|verdict|grading\w{0,10}|scores|ratings|judge?ment|評価|採点|평가"
-    r"|채점)\b[^<>\n]{0,40}>"
-)
+CONTAINER = r"<(?:evaluation|verdict|grading\w{0,10}|scores|ratings|judge?ment|評価|採点|평가|채점)\b[^<>\n]{0,40}>"
 
 
 @lru_cache(maxsize=64)
@@ -128,8 +117,7 @@ def inverts_scale(folded: str) -> bool:
 
 PARTS = (
     r"(?:candidate|response|reply|answer|dialogue|dialog|context|conversation|user_?input|untrusted|data|text"
-    r"|content|input"
-    r"|utterance|assistant|user|応答|対話|文脈|응답|대화|candidate_response|model_output|quote|document)"
+    r"|content|input|utterance|assistant|user|応答|対話|文脈|응답|대화|candidate_response|model_output|quote|document)"
 )
 ROLE = r"(?:system|developer|assistant|user|model|tool)"
 
@@ -137,15 +125,11 @@ TURN = (
     rf"<\|(?:im_start|start|start_header_id)\|>\s{{0,2}}{ROLE}\s{{0,2}}(?:\n|<\||:)"
     rf"|<start_of_turn>\s{{0,2}}{ROLE}\s|<\|{ROLE}\|>\s{{0,2}}\S|<\|channel\|>\s{{0,2}}\w{{3,12}}\s{{0,2}}<\|"
 )
-INST = (
-    r"\[/inst\][^「」\n]{0,400}\[inst\]|\[inst\][^\n]{6,400}\[/inst\]"
-    r"|<<sys>>[^\n]{1,400}<</sys>>|</s>\s{0,2}<s>"
-)
+INST = r"\[/inst\][^「」\n]{0,400}\[inst\]|\[inst\][^\n]{6,400}\[/inst\]|<<sys>>[^\n]{1,400}<</sys>>|</s>\s{0,2}<s>"
 MESSAGE = rf"\"\s{{0,4}}\}}\s{{0,4}},\s{{0,4}}\{{\s{{0,4}}\"role\"\s{{0,4}}:\s{{0,4}}\"{ROLE}\""
 OBJECT = rf"\{{\s{{0,4}}\"role\"\s{{0,4}}:\s{{0,4}}\"{ROLE}\""
 HEADING = (
-    rf"^#{{1,6}} ?(?:{ROLE}|instructions?|response|システム|指示|アシスタント|시스템|지시"
-    rf"|어시스턴트)"
+    rf"^#{{1,6}} ?(?:{ROLE}|instructions?|response|システム|指示|アシスタント|시스템|지시|어시스턴트)"
     r"(?: (?:prompt|message))?[ \t]{0,2}:?[ \t]{0,2}$|^#{1,6} ?(?:system|システム|시스템) ?: ?\S"
 )
 SPEAKER = r"^(?:human|assistant|system|user|システム|시스템|アシスタント|어시스턴트) ?:"
@@ -161,8 +145,7 @@ JSON_ON = (
     r"|result|system|評価|採点|点数|審査|평가|점수|채점|심사)\"\s{0,4}:"
 )
 END_MARK = (
-    rf"^[^\w\n]{{2,12}} ?(?:end(?: of)?(?: the)? {PARTS}|{PARTS} end|(?:{PARTS}|返答|回答"
-    rf"|候補)(?:ここまで|終わり|終了)"
+    rf"^[^\w\n]{{2,12}} ?(?:end(?: of)?(?: the)? {PARTS}|{PARTS} end|(?:{PARTS}|返答|回答|候補)(?:ここまで|終わり|終了)"
     r"|(?:응답|답변|대답|후보) ?(?:끝|종료))[^\w\n]{0,12}$|^\[(?:end|begin)[ _][a-z _]{3,30}\]"
 )
 FENCE = r"^(?:\"{3}|'{3}|`{3}|#{4,}|-{4,}|={3,})"
