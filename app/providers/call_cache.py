@@ -12,9 +12,7 @@ from app.runtime.ports import CallCache, Telemetry, Turn
 Make = Callable[[], Awaitable[bytes]]
 Accept = Callable[[bytes], bool]
 
-SHORTEST_POLL_SECONDS = 0.01
-LONGEST_POLL_SECONDS = 0.1
-POLL_GROWTH = 1.5
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS, POLL_GROWTH = 0.01, 0.1, 1.5
 
 
 @dataclass
@@ -75,7 +73,10 @@ class CachedCalls:
         finally:
             flight.waiting -= 1
             if flight.task.done() or not flight.waiting:
-                self._land(key, flight)
+                # A later caller starts a new flight.
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
+                flight.task.cancel()
         if flight.billed:
             self._telemetry.cache(call, "hit")
             return reply, True
@@ -114,12 +115,6 @@ class CachedCalls:
             await asyncio.sleep(pause)
             pause = min(pause * POLL_GROWTH, LONGEST_POLL_SECONDS)
         return None
-
-    def _land(self, key: str, flight: Flight) -> None:
-        """Removes the flight, so that a later caller starts a new one, and cancels it if it still runs."""
-        if self._flights.get(key) is flight:
-            del self._flights[key]
-        flight.task.cancel()
 
 
 def retrieve_error(task: asyncio.Task[tuple[bytes, bool]]) -> None:

@@ -182,7 +182,6 @@ class PassageReader(Protocol):
 
     @property
     def identity(self) -> str: ...
-
     def read(self, passage: Passage) -> Likelihood: ...
 
 
@@ -190,15 +189,8 @@ class CausalLM:
     """Implements `LanguageModel`. It loads the model at the first use in its own thread, and reads there in order.
 
     The tokenizer's token for the beginning (BOS), if it has one, precedes every passage. Without it, the first token of
-    a response without a question is not scored, because nothing predicts it. A failed load is remembered.
-
-    Args:
-        name: Hugging Face name or local folder.
-        device: as PyTorch names it; None takes CUDA where there is one.
-        threads: PyTorch's threads, process-wide; None leaves them alone.
-        max_tokens: the longest passage, were the model to have more positions; at least 2.
-        hub_timeout_seconds: how long the Hugging Face hub may take to say what it has.
-        load: what loads a model (in that thread)."""
+    a response without a question is not scored, because nothing predicts it. A failed load is remembered. The
+    parameters are those of `LanguageModelChoice`; `max_tokens` is at least 2. `load` runs in the thread."""
 
     def __init__(
         self,

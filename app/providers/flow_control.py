@@ -34,9 +34,8 @@ LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 
 @dataclass(frozen=True)
 class RateLimits:
-    """The endpoint's limits as a reply stated them; None if it did not.
-
-    `closed_seconds` is above 0 if the limit is exhausted for that long."""
+    """The endpoint's limits as a reply stated them; None if it did not. `closed_seconds` is above 0 if the limit is
+    exhausted for that long."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None

@@ -89,7 +89,6 @@ class ModelKind:
 
 
 _BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})  # Suffixes of files that are never loaded
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
     "spm.model",
@@ -123,10 +122,8 @@ class Source:
 
 def locate(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
     """The source of a model. A complete model in the hub's cache is used from there. Otherwise the hub is queried once
-    with a time limit, because transformers would retry for 20 s per file.
-
-    Raises:
-        kind.unavailable: no such folder, not a Hugging Face name, or the hub is unreachable or does not have it."""
+    with a time limit, because transformers would retry for 20 s per file. Raises `kind.unavailable` if the folder does
+    not exist, the name is no Hugging Face name, or the hub is unreachable or does not have it."""
     from huggingface_hub.errors import HFValidationError
 
     folder = Path(name).expanduser()
@@ -157,18 +154,18 @@ def digest_folder(folder: Path) -> str:
 
 
 def is_whole(snapshot: Path) -> bool:
-    """Whether the folder holds a vocabulary and all weights; an interrupted download may lack some."""
-    has_vocabulary = any((snapshot / file).is_file() for file in _VOCABULARIES)
-    return has_vocabulary and any(_has_weights(snapshot, file) for file in _WEIGHTS)
-
-
-def _has_weights(snapshot: Path, file: str) -> bool:
-    """In one file, or in the parts that an index lists."""
-    index = snapshot / f"{file}.index.json"
-    if (snapshot / file).is_file() or not index.is_file():
-        return (snapshot / file).is_file()
-    parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return all((snapshot / part).is_file() for part in set(parts))
+    """Whether the folder holds a vocabulary and all weights, in one file or in the parts that an index lists; an
+    interrupted download may lack some."""
+    if not any((snapshot / file).is_file() for file in _VOCABULARIES):
+        return False
+    for file in ("model.safetensors", "pytorch_model.bin"):
+        index = snapshot / f"{file}.index.json"
+        parts = {file}
+        if not (snapshot / file).is_file() and index.is_file():
+            parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if all((snapshot / part).is_file() for part in parts):
+            return True
+    return False
 
 
 def _find_snapshot(name: str) -> Path | None:
@@ -211,11 +208,8 @@ class ModelChoice:
 
 @contextmanager
 def loading(kind: ModelKind, choice: ModelChoice) -> Iterator[tuple[Source, str]]:
-    """Yields the source of the files and the device. Every error inside the block becomes the kind's own exception,
-    whose message holds no path; the log has the details.
-
-    Raises:
-        kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else."""
+    """Yields the source of the files and the device. Every error, also inside the block, becomes `kind.unavailable`,
+    whose message holds no path; the log has the details."""
     kind.require_installed()
     shown = Path(choice.name).name
     try:

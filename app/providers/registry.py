@@ -150,7 +150,7 @@ def judge_names() -> list[str]:
 
 
 def is_baseline(kind: str) -> bool:
-    """Whether a judge of that name is a baseline. False for an unregistered name, as old results may hold."""
+    """Whether a judge of that name is a baseline; an unregistered one, as in old results, is none."""
     load_providers()
     return kind in JUDGES and JUDGES[kind].baseline
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 from app.providers.ports import MetricUnavailable, Overlap, Rouge, Words
@@ -45,13 +46,6 @@ class JapaneseWords:
 
     def count(self, text: str) -> int:
         return len(self.split(text))
-
-
-class Tokenizer:
-    """What rouge-score asks for its tokens."""
-
-    def __init__(self, split: Callable[[str], list[str]]) -> None:
-        self.tokenize = split
 
 
 class RougeOverlap:
@@ -92,6 +86,6 @@ def open_overlap(language: str) -> Overlap:
         words = "default"
     else:
         japanese = JapaneseWords()
-        tokenizer = Tokenizer(japanese.split if language == "ja" else split_korean)
+        tokenizer = SimpleNamespace(tokenize=japanese.split if language == "ja" else split_korean)
         words = japanese.identity if language == "ja" else "unicode-words"
     return RougeOverlap(RougeScorer(TYPES, use_stemmer=False, tokenizer=tokenizer), tokenizer.tokenize, words)

@@ -10,13 +10,13 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from app.providers.bertscore.similarity import LoadedEncoder, Tokenizing, find_max_tokens, limit_passes
 from app.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
@@ -62,18 +62,13 @@ def identify(name: str, layer: int, revision: str, tokenizer: Any, precision: st
 def _identify_dictionary(tokenizer: Any) -> str:
     if getattr(tokenizer, "word_tokenizer_type", None) != "mecab":
         return ""
-    options = getattr(tokenizer, "mecab_kwargs", None) or {}
-    dictionary = options.get("mecab_dic", "unidic_lite")
-    if dictionary is None:
-        return "_mecab=system"
-    return f"_mecab={dictionary}-{version(dictionary)}"
+    dictionary = (getattr(tokenizer, "mecab_kwargs", None) or {}).get("mecab_dic", "unidic_lite")
+    return "_mecab=system" if dictionary is None else f"_mecab={dictionary}-{version(dictionary)}"
 
 
 def choose_layer(name: str, layer: int | None, config: Any) -> int:
-    """The asked layer; else bert-score's for that name (of a folder: for its last part); else the last.
-
-    Raises:
-        EncoderUnavailable: the asked layer is not in [0, number of layers]."""
+    """The asked layer; else bert-score's for that name (of a folder: for its last part); else the last. Raises
+    EncoderUnavailable if the asked layer is not in [0, number of layers]."""
     from bert_score.utils import model2layers
 
     last = int(config.num_hidden_layers)
@@ -82,15 +77,12 @@ def choose_layer(name: str, layer: int | None, config: Any) -> int:
             raise EncoderUnavailable(f"encoder {Path(name).name} has layers 0 to {last}, not {layer}")
         return layer
     by_last_part = {known.rsplit("/", 1)[-1]: number for known, number in model2layers.items()}
-    chosen = model2layers.get(name, by_last_part.get(Path(name).name, last))
-    return min(int(chosen), last)
+    return min(int(model2layers.get(name, by_last_part.get(Path(name).name, last))), last)
 
 
 def cut(model: Any, layers: int) -> Any:
-    """The model, or its encoder half, without the layers after the first `layers` and in evaluation mode.
-
-    Raises:
-        EncoderUnavailable: no family of encoders that bert-score knows."""
+    """The model, or its encoder half, without the layers after the first `layers` and in evaluation mode. Raises
+    EncoderUnavailable for a family of encoders that bert-score does not know."""
     model = model.eval()
     if hasattr(model, "decoder") and hasattr(model, "encoder"):
         model = model.encoder
@@ -111,9 +103,7 @@ def cut(model: Any, layers: int) -> Any:
 
 def load_encoder(choice: EncoderChoice, clock: Callable[[], float] = time.monotonic) -> LoadedEncoder:
     """Loads tokenizer and weights, cut after the layer, and tries them. Code that comes with an encoder is never run.
-
-    Raises:
-        EncoderUnavailable: extra not installed, folder absent or broken, hub out of reach, layer out of range."""
+    Raises EncoderUnavailable if the extra is not installed, the folder broken, the hub or the layer out of reach."""
     with loading(ENCODER, choice) as (source, device):
         import torch
         from transformers import AutoConfig, AutoTokenizer
@@ -159,6 +149,7 @@ def _load_weights(config: Any, source: Source, precision: Precision) -> tuple[An
 
 
 Pair = tuple[str, str]
+T = TypeVar("T")
 
 
 class PairComparer(Protocol):
@@ -167,9 +158,7 @@ class PairComparer(Protocol):
 
     @property
     def identity(self) -> str: ...
-
     def compare(self, pairs: Sequence[Pair]) -> list[Similarity]: ...
-
     def forget(self) -> float | None: ...
 
 
@@ -198,7 +187,7 @@ class SharedEncoder:
         self._max_run_pairs = max_run_pairs
         self._retry_after_seconds = retry_after_seconds
         self._clock = clock
-        self._worker = Worker("bertscore", self._forget)
+        self._worker = Worker("bertscore", lambda: None if (loaded := self._loaded) is None else loaded.forget())
         self._waiting: deque[_Call] = deque()
         self._drain: asyncio.Task[None] | None = None
         self._closed = False
@@ -276,10 +265,6 @@ class SharedEncoder:
         ordered = iter(similarities)
         return [[next(ordered) for _ in pairs] for pairs in calls]
 
-    def _forget(self) -> float | None:
-        loaded = self._loaded
-        return None if loaded is None else loaded.forget()
-
     def _ensure_loaded(self) -> PairComparer:
         self._refuse_early()
         if self._loaded is None:
@@ -293,22 +278,14 @@ class SharedEncoder:
 
 
 class BertScoreEncoder:
-    """Implements `Encoder`. Nothing is loaded before the first use; requests share one model an encoder name.
+    """Implements `Encoder`. Nothing is loaded before the first use, and requests share one model per encoder name.
 
-    Args:
-        encoders: Hugging Face name or local folder by language (BCP 47; "ko-KR" falls back to "ko").
-        encoder: the same for any other language; None takes bert-score's default for the language.
-        layers: by name or folder as given above; else bert-score's choice for that name, else the last hidden layer.
-        device: as PyTorch names it; None takes CUDA where there is one.
-        precision: of weights and forward passes; in "bfloat16" similarities are no longer those of bert-score.
-        threads: PyTorch's threads, process-wide; None takes PyTorch's number, but no more than the cgroup has cores.
-        max_batch_tokens: tokens of one forward pass, padding included; None takes what suits the device.
-        max_run_pairs: how many waiting pairs are taken together.
-        timeout_seconds: how long a request waits, for loading and for others' texts too; None waits for ever. A load
-            that outlasts it goes on, and serves later requests.
-        retry_after_seconds: how long a failed load is remembered.
-        hub_timeout_seconds: how long the Hugging Face hub may take to say what it has.
-        load, clock: what loads an encoder (in its own thread), and what tells monotonic seconds."""
+    `encoders` are names or folders by language (BCP 47; "ko-KR" falls back to "ko"), and `encoder` is that of all other
+    languages; None takes bert-score's default for the language. `layers` are by name or folder. The parameters of
+    `EncoderChoice` apply to all encoders. `max_batch_tokens` of one forward pass include padding. `max_run_pairs`
+    waiting pairs are taken together. `timeout_seconds` limits how long a request waits, for loading and for others'
+    texts too; a load that takes longer goes on, and serves later requests. A failed load is remembered for
+    `retry_after_seconds`. `load` runs in the encoder's own thread, and `clock` tells monotonic seconds."""
 
     def __init__(
         self,
@@ -348,18 +325,10 @@ class BertScoreEncoder:
         self._closed = False
 
     async def identify(self, language: str) -> str:
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                return await self._find(language).identify()
-        except TimeoutError as error:
-            raise self._explain_timeout() from error
+        return await self._in_time(self._find(language).identify())
 
     async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                return await self._find(language).compare(pairs)
-        except TimeoutError as error:
-            raise self._explain_timeout() from error
+        return await self._in_time(self._find(language).compare(pairs))
 
     async def close(self) -> None:
         self._closed = True
@@ -380,5 +349,10 @@ class BertScoreEncoder:
         with self._loading:  # transformers sets process-wide defaults while it loads
             return self._load(choice)
 
-    def _explain_timeout(self) -> EncoderUnavailable:
-        return EncoderUnavailable(f"the encoder did not answer within {self._timeout_seconds:g} s; it may be loading")
+    async def _in_time(self, asked: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                return await asked
+        except TimeoutError as error:
+            detail = f"the encoder did not answer within {self._timeout_seconds:g} s; it may be loading"
+            raise EncoderUnavailable(detail) from error

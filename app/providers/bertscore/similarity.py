@@ -200,13 +200,6 @@ V = TypeVar("V")
 MAX_AGE_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class _Entry(Generic[V]):
-    value: V
-    size: int
-    ends_at: float
-
-
 class ByteLimitedCache(Generic[K, V]):
     """An LRU cache with a limit of `max_bytes` for all values together and of `max_age_seconds` for each, counted from
     `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.)
@@ -217,7 +210,7 @@ class ByteLimitedCache(Generic[K, V]):
         self._max_bytes = max_bytes
         self._max_age_seconds = max_age_seconds
         self._clock = clock
-        self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[V, int, float]] = OrderedDict()  # value, size in bytes, when it expires
         self._bytes = 0
         self._ends_at = 0.0
         """No value is too old before that."""
@@ -227,19 +220,19 @@ class ByteLimitedCache(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value, which becomes the most recently used one; None if it is not cached."""
-        entry = self._entries.get(key)
-        if entry is None or entry.ends_at <= self._clock():
+        value, _, ends_at = self._entries.get(key, (None, 0, 0.0))
+        if value is None or ends_at <= self._clock():
             return None
         self._entries.move_to_end(key)
-        return entry.value
+        return value
 
     def put(self, key: K, value: V, size: int) -> None:
         """Stores a value of `size` bytes, and evicts the least recently used ones."""
         self._remove(key)
-        entry = _Entry(value, size, self._clock() + self._max_age_seconds)
+        ends_at = self._clock() + self._max_age_seconds
         if not self._entries:
-            self._ends_at = entry.ends_at
-        self._entries[key] = entry
+            self._ends_at = ends_at
+        self._entries[key] = value, size, ends_at
         self._bytes += size
         while self._bytes > self._max_bytes:
             self._remove(next(iter(self._entries)))
@@ -248,15 +241,14 @@ class ByteLimitedCache(Generic[K, V]):
         """Removes expired values. Returns the seconds until the next one expires; None if the cache is empty."""
         now = self._clock()
         if self._entries and self._ends_at <= now:
-            for key in [key for key, entry in self._entries.items() if entry.ends_at <= now]:
+            for key in [key for key, (_, _, ends_at) in self._entries.items() if ends_at <= now]:
                 self._remove(key)
-            self._ends_at = min((entry.ends_at for entry in self._entries.values()), default=0.0)
+            self._ends_at = min((ends_at for _, _, ends_at in self._entries.values()), default=0.0)
         return self._ends_at - now if self._entries else None
 
     def _remove(self, key: K) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._bytes -= entry.size
+        _, size, _ = self._entries.pop(key, (None, 0, 0.0))
+        self._bytes -= size
 
 
 MAX_KEPT_BYTES = 64 << 20  # Embeddings of recent texts: some 700 texts of 30 tokens at 768 dimensions
@@ -298,10 +290,8 @@ class LoadedEncoder:
         return min(waits, default=None)
 
     def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
-        """One similarity a pair, in order. A text without any token has F1 0 with every other.
-
-        Raises:
-            EncoderUnavailable: the encoder broke on one of the texts, or ran out of memory."""
+        """One similarity per pair, in order. A text without any token has F1 0 with every other. Raises
+        EncoderUnavailable if the encoder broke on one of the texts, or ran out of memory."""
         try:
             return self._compare(pairs)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:

@@ -7,17 +7,17 @@
 | 429, 5xx, no answer | TranslatorUnavailable | yes, after `Retry-After` |
 | anything else | TranslatorRefusedRequest, with what DeepL said | no |
 
-DeepL takes one `context` a request, shared by all texts of its list, and looks at nothing else: a text's neighbours in
-the list do not count (DeepL's documentation, "Translation context"). Japanese and Korean leave out subject and object,
-so a text alone ("好きです。") cannot be put into English well, and one request a text would be no list. Therefore:
+DeepL takes one `context` per request, shared by all texts of its list, and looks at nothing else: a text's neighbours
+in the list do not count (DeepL's documentation, "Translation context"). Japanese and Korean leave out subject and
+object, so a text alone ("好きです。") cannot be translated well. Therefore:
 
 - A dialogue context is cut from its start into blocks of `BLOCK_UTTERANCES`. A block is one list whose `context` is
-  every utterance up to the block's end, newest kept: each text comes with all that precedes it. (Its own block's later
-  utterances are in it too, the response never: nothing of the response can leak into what it is judged against.)
-- The response comes with the whole dialogue context, which is what the last block comes with, so both ride in one
-  request. A dialogue of up to `BLOCK_UTTERANCES` utterances is one request.
-- A text's context depends on nothing but the dialogue up to its block's end. So several responses to one dialogue
-  context share its translation, and a dialogue that grows pays again for its open block at most, not for all of it.
+  every utterance up to the block's end, newest kept. It holds later utterances of the block too, but never the
+  response, so that nothing of the response can leak into what it is judged against.
+- The response comes with the whole dialogue context, as the last block does, so both are in one request. A dialogue of
+  up to `BLOCK_UTTERANCES` utterances is one request.
+- A text's context depends only on the dialogue up to its block's end. So several responses to one dialogue context
+  share its translation, and a dialogue that grows pays again for its open block at most.
 
 Characters in `context` are not billed. All sizes are those of the JSON body as the SDK sends it: ASCII with escapes, so
 a Japanese or Korean character is six bytes, one beyond the Basic Multilingual Plane twelve.
@@ -29,7 +29,6 @@ import asyncio
 import hashlib
 import json
 import math
-import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -72,12 +71,12 @@ class DeepLFailure(Exception):
 
 def quote_message(message: str, secret: str) -> str:
     """DeepL's own words on one line, cut, and without the key whatever they are."""
-    line = re.sub(r"\s+", " ", message.replace(secret, "…")).strip()
+    line = " ".join(message.replace(secret, "…").split())
     return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
 
 
 def fail(what: str, *, transient: bool = False) -> DeepLFailure:
-    """The failure of a DeepL that gave no usable answer; `what` goes on after its name."""
+    """The failure if DeepL gave no usable answer; `what` goes on after its name."""
     return DeepLFailure(TranslatorUnavailable(f"DeepL {what}."), transient=transient)
 
 
@@ -148,9 +147,8 @@ def plan_passages(dialogue: Dialogue, source_language: str) -> list[TranslationP
 
 
 def keep_recent(utterances: Sequence[str], limit_bytes: int) -> str | None:
-    """The newest utterances that fit into `limit_bytes` (≥ 0 or not), one a line, oldest dropped.
-
-    Where not even the newest fits, its end is kept; None where not one code point does."""
+    """The newest utterances that fit into `limit_bytes` (≥ 0 or not), one per line, oldest dropped. If not even the
+    newest fits, its end is kept; None if not one code point does."""
     kept: list[str] = []
     room = limit_bytes
     for utterance in reversed(utterances):
@@ -168,9 +166,8 @@ def keep_recent(utterances: Sequence[str], limit_bytes: int) -> str | None:
 
 
 def pack_passages(passages: Sequence[TranslationPassage], source_language: str) -> list[list[TranslationPassage]]:
-    """Passages as requests, order kept: one context each, at most `REQUEST_TEXTS` texts and `REQUEST_BYTES` bytes.
-
-    A text that alone passes `REQUEST_BYTES` goes alone."""
+    """Passages as requests, order kept: one context each, at most `REQUEST_TEXTS` texts and `REQUEST_BYTES` bytes. A
+    longer text goes alone."""
     requests: list[list[TranslationPassage]] = []
     room = 0
     for passage in passages:
@@ -183,43 +180,6 @@ def pack_passages(passages: Sequence[TranslationPassage], source_language: str) 
             requests.append([passage])
             room = REQUEST_BYTES - measure_body([passage.text], passage.context, source_language)
     return requests
-
-
-class DeepLThreads:
-    """A bounded pool of threads, each with its own client, because an HTTP session is not thread-safe."""
-
-    def __init__(self, auth_key: str, server_url: str | None, *, timeout_seconds: float, threads: int) -> None:
-        self._auth_key = auth_key
-        self._server_url = server_url
-        self._timeout_seconds = timeout_seconds
-        self._local = threading.local()
-        self._clients: list[OneTryClient] = []
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="deepl")
-
-    async def translate(self, texts: Sequence[str], context: str | None, source_language: str) -> list[str]:
-        """One request, one try, with its time limit. Raises DeepLFailure."""
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._executor, self._ask, texts, context, source_language)
-        except TimeoutError:
-            raise fail(f"did not answer within {self._timeout_seconds:g} s", transient=True) from None
-
-    def close(self) -> None:
-        """Takes no further request and lets go of idle connections. A thread in a request ends with its time limit."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        for client in self._clients:
-            client.close()  # type: ignore[no-untyped-call]
-
-    def _ask(self, texts: Sequence[str], context: str | None, source_language: str) -> list[str]:
-        client: OneTryClient | None = getattr(self._local, "client", None)
-        if client is None:
-            # Here and not above: it imports DeepL's package, which takes long.
-            from app.providers.deepl.client import OneTryClient
-
-            client = self._local.client = OneTryClient(self._auth_key, self._server_url, self._timeout_seconds)
-            self._clients.append(client)
-        return client.translate_once(texts, context, source_language)
 
 
 def check_server_url(server_url: str | None) -> str | None:
@@ -242,12 +202,11 @@ class DeepLTranslator:
     """Implements `Translator`: Japanese and Korean into English (US).
 
     Each text is cached by a digest of server, languages, context and text. Concurrent callers of the same text share
-    one request. A caller that is cancelled does not cancel its request: the characters are paid for, so the translation
-    is cached.
+    one request. A caller that is cancelled does not cancel its request, because the characters are paid for.
 
-    `server_url` replaces DeepL's server; None takes the one that fits the key. `timeout_seconds` limits one try,
-    `max_wait_seconds` the pause before the next; if DeepL asks for a longer pause, the call fails at once. Raises
-    SettingsInvalid if key or URL are unusable. `sleep` and `clock` (seconds) are for tests."""
+    `server_url` None takes the server that fits the key. `timeout_seconds` limits one try, `max_wait_seconds` the pause
+    before the next; if DeepL asks for a longer pause, the call fails at once. Raises SettingsInvalid if key or URL are
+    unusable."""
 
     def __init__(
         self,
@@ -268,9 +227,12 @@ class DeepLTranslator:
             raise SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
         self._cache = cache
         self._server = check_server_url(server_url)
-        self._threads = DeepLThreads(
-            key, self._server, timeout_seconds=timeout_seconds, threads=max_concurrent_requests
-        )
+        self._key = key
+        self._timeout_seconds = timeout_seconds
+        # A client per thread, because an HTTP session is not thread-safe.
+        self._local = threading.local()
+        self._clients: list[OneTryClient] = []
+        self._executor = ThreadPoolExecutor(max_concurrent_requests, thread_name_prefix="deepl")
         self._max_attempts = max_attempts
         self._max_wait_seconds = max_wait_seconds
         self._telemetry = telemetry
@@ -314,7 +276,10 @@ class DeepLTranslator:
         for fetch in fetches:
             fetch.cancel()
         await asyncio.gather(*fetches, return_exceptions=True)
-        self._threads.close()
+        # A thread in a request ends with its time limit.
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients:
+            client.close()  # type: ignore[no-untyped-call]
 
     def _digest(self, source: str, passage: TranslationPassage) -> str:
         sent = [CALL, ENGINE, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
@@ -343,9 +308,8 @@ class DeepLTranslator:
                 flight.exception()  # seen: perhaps no caller waits any more
 
     async def _fetch(self, source: str, claimed: Mapping[str, TranslationPassage]) -> int:
-        """Answers every flight of `claimed` and returns the characters that were sent for it.
-
-        One request after another: after a refusal for good nothing more is sent, and what came before it is kept."""
+        """Answers every flight of `claimed`, one request after another, and returns the characters that were sent for
+        it. After a final refusal nothing more is sent, and what came before it is kept."""
         missing = await self._recall(claimed)
         keys = {passage: key for key, passage in missing.items()}
         for request in pack_passages(list(keys), source):
@@ -392,11 +356,30 @@ class DeepLTranslator:
                 # The SDK's HTTP client is in a thread, where no trace is: the step is noted here.
                 with self._telemetry.span("translate", texts=len(request)) if self._telemetry else nullcontext():
                     texts = [passage.text for passage in request]
-                    return await self._threads.translate(texts, request[0].context, source)
+                    return await self._translate_in_time(texts, request[0].context, source)
             except DeepLFailure as failure:
                 if (pause := failure.error.retry_after_seconds) is not None:
                     self._closed_until = max(self._closed_until, self._clock() + pause)
                 raise
+
+    async def _translate_in_time(self, *request: Any) -> list[str]:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._executor, self._translate_here, *request)
+        except TimeoutError:
+            raise fail(f"did not answer within {self._timeout_seconds:g} s", transient=True) from None
+
+    def _translate_here(self, texts: Sequence[str], context: str | None, source: str) -> list[str]:
+        """One request, one try, in this thread."""
+        client: OneTryClient | None = getattr(self._local, "client", None)
+        if client is None:
+            # Here and not above: it imports DeepL's package, which takes long.
+            from app.providers.deepl.client import OneTryClient
+
+            client = self._local.client = OneTryClient(self._key, self._server, self._timeout_seconds)
+            self._clients.append(client)
+        return client.translate_once(texts, context, source)
 
     async def _wait_for_gate(self) -> None:
         """Waits until DeepL's last `Retry-After` has passed; all callers share this gate."""

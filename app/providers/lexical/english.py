@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.providers.lexical.features import (
-    Profile,
-    bigrams_of,
-    foreign_share_of,
-    kinds_in,
-    letters_of,
-    normalise,
-    redundancy_of,
-)
+from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise, redundancy_of
 from app.text.passages import words_of
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -84,9 +76,9 @@ class EnglishReader:
         content = tuple(stem_of(word) for word in words if word not in EMPTY_WORDS)
         asks = "?" in normal
         short = frozenset({"thing", "manner"}) if content and len(words) <= 8 else frozenset[str]()
-        return Profile(
-            letters=letters,
-            bigrams=bigrams_of(letters),
+        return make_profile(
+            letters,
+            LATIN,
             tokens=len(words),
             content=content,
             predicates=frozenset(content),
@@ -100,7 +92,6 @@ class EnglishReader:
             agrees=bool(re.match(r"(yes|yeah|i agree|me too|true|right|exactly|so do i)\b", normal)) and not asks,
             broken=bool(BROKEN.search(normal)),
             oddities=sum(1 for _ in ODD.finditer(normal)),
-            foreign_share=foreign_share_of(letters, LATIN),
             redundancy=word_redundancy(words),
             feelings=kinds_in(normal, FEELINGS),
             consoles=bool(CONSOLING.search(normal)),

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.domain.plain_text import cut_mark_runs
 
@@ -65,6 +65,18 @@ class TextReader(Protocol):
     def read(self, text: str) -> Profile: ...
 
 
+def make_profile(letters: str, native: re.Pattern[str], **fields: Any) -> Profile:
+    """A profile with what follows from the letters; `native` matches a letter of the language's own scripts."""
+    # Digits are of no script.
+    spoken = [c for c in letters if not c.isnumeric()]
+    return Profile(
+        letters=letters,
+        bigrams=bigrams_of(letters),
+        foreign_share=sum(1 for c in spoken if not native.match(c)) / len(spoken) if spoken else 0.0,
+        **{"redundancy": redundancy_of(letters), **fields},
+    )
+
+
 def normalise(text: str, form: str = "NFKC") -> str:
     """The text in Unicode normal form `form` (NFC or NFKC), each run of white space one space, format marks gone."""
     normal = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", cut_mark_runs(text))
@@ -91,14 +103,6 @@ def redundancy_of(letters: str) -> float:
     if total <= 0:
         return 0.0
     return 1 - len({letters[i : i + SHINGLE_LENGTH] for i in range(total)}) / total
-
-
-def foreign_share_of(letters: str, native: re.Pattern[str]) -> float:
-    """The share of the letters (digits aside) that are not in the language's own scripts; 0 where there are none."""
-    spoken = [c for c in letters if not c.isnumeric()]
-    if not spoken:
-        return 0.0
-    return sum(1 for c in spoken if not native.match(c)) / len(spoken)
 
 
 def jaccard(left: Collection[str], right: Collection[str]) -> float:

@@ -8,15 +8,7 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
 
-from app.providers.lexical.features import (
-    Profile,
-    bigrams_of,
-    foreign_share_of,
-    kinds_in,
-    letters_of,
-    normalise,
-    redundancy_of,
-)
+from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
 from app.text.passages import words_of
 from app.text.tagger import JapaneseTagger, JapaneseToken
 
@@ -101,9 +93,9 @@ def profile_of(text: str, tokens: Sequence[JapaneseToken]) -> Profile:
     letters = letters_of(text)
     # A question mark anywhere, or a last word that asks.
     asks = "?" in text or "".join(word.surface for word in words[-2:]).endswith(QUESTION_ENDINGS)
-    return Profile(
-        letters=letters,
-        bigrams=bigrams_of(letters),
+    return make_profile(
+        letters,
+        NATIVE,
         tokens=len(words),
         content=tuple(word.lemma for word in content),
         names=frozenset(word.lemma for word in words if word.pos2 == "固有名詞"),
@@ -120,8 +112,6 @@ def profile_of(text: str, tokens: Sequence[JapaneseToken]) -> Profile:
         broken=is_broken(words),
         oddities=sum(is_odd(left, right) for left, right in pairwise(tokens)),
         unknown_share=sum(word.unknown for word in words) / max(1, len(words)),
-        foreign_share=foreign_share_of(letters, NATIVE),
-        redundancy=redundancy_of(letters),
         feelings=kinds_in(text, FEELINGS),
         consoles=bool(CONSOLING.search(text)),
         describes_itself=bool(ITSELF.search(text)),

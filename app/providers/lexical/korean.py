@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.providers.lexical.features import (
-    Profile,
-    bigrams_of,
-    foreign_share_of,
-    kinds_in,
-    letters_of,
-    normalise,
-    redundancy_of,
-)
+from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
 from app.text.passages import words_of
 
 # Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do
@@ -79,6 +71,8 @@ FEELINGS = {
 }
 CONSOLING = re.compile(r"(힘내|화이팅|파이팅|괜찮아질|다 ?잘 ?될|기운 ?내)")
 ITSELF = re.compile(r"(이|본|제|저의 이) ?(답변|응답|대답|답글|댓글)(은|는)")
+# Other than laughs and tears: what a broken encoding or a slipped keyboard leaves
+LONE_JAMO = re.compile("(?![ㅋㅎㅠㅜㅇㄴㄷ])[\u3131-\u318e]")
 HANGUL = re.compile(r"[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]")
 
 
@@ -97,9 +91,9 @@ class KoreanReader:
         content = () if generic else tuple(stem for word in words if (stem := stem_of(word)) not in EMPTY_WORDS)
         asks = "?" in normal or "？" in normal or any(ASKING.search(sentence) for sentence in sentences)
         short = frozenset({"thing", "manner"}) if content and len(words) <= 4 else frozenset[str]()
-        return Profile(
-            letters=letters,
-            bigrams=bigrams_of(letters),
+        return make_profile(
+            letters,
+            HANGUL,
             tokens=len(words),
             content=content,
             predicates=frozenset(content),
@@ -116,11 +110,7 @@ class KoreanReader:
             and not asks,
             broken=bool(sentences) and bool(BROKEN.search(sentences[-1])),
             oddities=sum(1 for _ in ODD.finditer(normal)),
-            # Lone jamo other than laughs and tears: what a broken encoding or a slipped keyboard leaves.
-            unknown_share=sum("\u3131" <= c <= "\u318e" and c not in "ㅋㅎㅠㅜㅇㄴㄷ" for c in letters)
-            / max(1, len(letters)),
-            foreign_share=foreign_share_of(letters, HANGUL),
-            redundancy=redundancy_of(letters),
+            unknown_share=len(LONE_JAMO.findall(letters)) / max(1, len(letters)),
             feelings=kinds_in(normal, FEELINGS),
             consoles=bool(CONSOLING.search(normal)),
             describes_itself=bool(ITSELF.search(normal)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -83,18 +82,16 @@ FOREIGN = 0.9
 CONTENT_FOR_LANGUAGE = math.log1p(2)
 CONTENT_FOR_CONCRETE = math.log1p(6)
 NEW_FOR_FORWARD = math.log1p(3)
-REDUNDANT_FROM = 0.15
 
 Units = dict[str, float]  # Aspect id → estimate in [0, 1], 0 the lowest level of whatever scale, 1 the highest
 
 
 def estimate_units(features: Features, language: str, weights: CoherenceWeights) -> Units:
     """Estimates of all aspects that the lexical judge knows."""
-    fitted = weights.estimate(features) if language == "ja" else coherence_by_hand(features)
-    units = {"coherence": cap_coherence(fitted, features)}
-    wordless = features["wordless"] > 0
-    for aspect, function in BY_HAND.items():
-        units[aspect] = 0.0 if wordless and aspect != "consistency" else bounded(function(features))
+    derived = derive(features)
+    units = {aspect: estimate_by_hand(aspect, derived) for aspect in BY_HAND}
+    coherence = weights.estimate(features) if language == "ja" else units["coherence"]
+    units["coherence"] = cap_coherence(coherence, features)
     mean = sum(share * units[aspect] for aspect, share in OVERALL_SHARES.items())
     units["overall"] = min(mean, units["coherence"] + OVERALL_LEAD)
     units["sensibleness"] = units["coherence"] * (0.3 + 0.7 * units["naturalness"])
@@ -112,125 +109,74 @@ def cap_coherence(estimate: float, features: Features) -> float:
     return min([estimate, *(ceiling for applies, ceiling in ceilings if applies)])
 
 
-def coherence_by_hand(features: Features) -> float:
-    """Coherence where nothing was fitted (Korean, English): takes up words, answers, does not wander off."""
-    return bounded(
-        0.55
-        + 0.35 * max(features["shares_last"], 0.7 * features["shares_context"])
-        + 0.2 * features["answers"]
-        + 0.15 * features["meets_feeling"]
-        + 0.1 * features["agrees_briefly"]
-        - 0.15 * features["shares_nothing"]
-        - 0.25 * features["unanswered"]
-        - 0.2 * features["misses_feeling"]
-        - 0.15 * features["question_for_question"]
-        - 0.3 * features["leaves_topic"]
-        - 0.4 * features["repeats_itself"]
-        - 0.4 * features["describes_itself"]
-        - 0.5 * excess(features["foreign"], 0.5)
-        - 0.3 * excess(features["redundant"], REDUNDANT_FROM)
-    )
+BY_HAND: dict[str, tuple[float, dict[str, float]]] = {
+    # Takes up words, answers, does not wander off; for Korean and English, for which nothing was fitted.
+    "coherence": (0.55, {
+        "echoes_topic": 0.35, "answers": 0.2, "meets_feeling": 0.15, "agrees_briefly": 0.1, "shares_nothing": -0.15,
+        "unanswered": -0.25, "misses_feeling": -0.2, "question_for_question": -0.15, "leaves_topic": -0.3,
+        "repeats_itself": -0.4, "describes_itself": -0.4, "too_foreign": -0.5, "too_redundant": -0.3,
+    }),
+    # Falls with broken endings, impossible neighbours, unknown words, a foreign script, loops, a switched register.
+    "naturalness": (0.95, {
+        "broken": -0.5, "oddities": -0.5, "unknown": -0.6, "too_foreign": -0.9, "too_redundant": -0.8,
+        "switches_politeness": -0.25, "long": -0.2,
+    }),
+    # Rises with concrete and new words and with an invitation to go on; falls with formulas and repetition.
+    "interestingness": (0.15, {
+        "concrete": 0.45, "forward": 0.25, "invites": 0.2, "generic": -0.3, "repeats": -0.5, "too_redundant": -0.8,
+        "describes_itself": -0.4, "too_foreign": -0.3,
+    }),
+    # 0.5 where there is no particular topic; up with words taken up, down with many words of something else.
+    "relevance": (0.5, {
+        "root_of_reply": 0.55, "meets_feeling": 0.05, "shares_nothing": -0.15, "leaves_topic": -0.35,
+        "unanswered": -0.1, "describes_itself": -0.35, "too_foreign": -0.3, "too_redundant": -0.2,
+    }),
+    # High unless something speaks against it: a reversal, a repetition, a switched register.
+    "consistency": (0.85, {
+        "reverses": -0.45, "repeats_itself": -0.4, "switches_politeness": -0.2, "leaves_topic": -0.2,
+        "too_redundant": -0.3,
+    }),
+    # Could it be said of this context only: its words, and enough of them.
+    "specificity": (0.1, {
+        "root_of_shared": 0.5, "concrete": 0.4, "generic": -0.35, "stock_comfort": -0.25, "shares_nothing": -0.25,
+        "leaves_topic": -0.3, "describes_itself": -0.4, "repeats": -0.4,
+    }),
+    # Does it name the feeling that the context shows. Comfort by formula alone stays below one half.
+    "sympathy": (0.3, {
+        "meets_feeling": 0.4, "shared": 0.15, "agrees_briefly": 0.1, "stock_comfort": -0.15, "misses_feeling": -0.3,
+        "leaves_topic": -0.15, "describes_itself": -0.3, "repeats": -0.3, "too_foreign": -0.3,
+    }),
+}  # fmt: skip
+"""By aspect, the estimate without any feature, and what each feature adds to it."""
 
 
-def naturalness(features: Features) -> float:
-    """Falls with broken endings, impossible neighbours, unknown words, a foreign script, loops, a switched register."""
-    return (
-        0.95
-        - 0.5 * features["broken"]
-        - 0.5 * features["oddities"]
-        - 0.6 * features["unknown"]
-        - 0.9 * excess(features["foreign"], 0.5)
-        - 0.8 * excess(features["redundant"], REDUNDANT_FROM)
-        - 0.25 * features["switches_politeness"]
-        - 0.2 * features["long"]
-    )
+def derive(features: Features) -> Features:
+    """The features, and what is computed from several of them or beyond a threshold."""
+    last, context = features["shares_last"], features["shares_context"]
+    shared = max(last, context)
+    return features | {
+        "shared": shared,
+        "root_of_shared": math.sqrt(shared),
+        "root_of_reply": math.sqrt(max(last, 0.9 * context, 0.5 * features["answers"])),
+        "echoes_topic": max(last, 0.7 * context),
+        "repeats": max(features["repeats_itself"], features["echoes"]),
+        "concrete": min(1.0, features["content_words"] / CONTENT_FOR_CONCRETE),
+        "forward": min(1.0, features["new_words"] / NEW_FOR_FORWARD),
+        "too_foreign": excess(features["foreign"], 0.5),
+        "too_redundant": excess(features["redundant"], 0.15),
+    }
 
 
-def interestingness(features: Features) -> float:
-    """Rises with concrete and new words and with an invitation to go on; falls with formulas and repetition."""
-    return (
-        0.15
-        + 0.45 * saturated(features["content_words"], CONTENT_FOR_CONCRETE)
-        + 0.25 * saturated(features["new_words"], NEW_FOR_FORWARD)
-        + 0.2 * features["invites"]
-        - 0.3 * features["generic"]
-        - 0.5 * max(features["repeats_itself"], features["echoes"])
-        - 0.8 * excess(features["redundant"], REDUNDANT_FROM)
-        - 0.4 * features["describes_itself"]
-        - 0.3 * excess(features["foreign"], 0.5)
-    )
+def estimate_by_hand(aspect: str, derived: Features) -> float:
+    """The estimate of one aspect, cut to [0, 1]."""
+    estimate, weights = BY_HAND[aspect]
+    for name, weight in weights.items():
+        estimate += weight * derived[name]
+    if aspect == "consistency" and (derived["wordless"] or is_verbatim(derived)):
+        return bounded(min(VERBATIM_CEILING, estimate))
+    return 0.0 if derived["wordless"] and aspect not in {"coherence", "consistency"} else bounded(estimate)
 
 
-def relevance(features: Features) -> float:
-    """0.5 where there is no particular topic; up with words taken up, down with many words of something else."""
-    taken_up = max(features["shares_last"], 0.9 * features["shares_context"], 0.5 * features["answers"])
-    return (
-        0.5
-        + 0.55 * math.sqrt(taken_up)
-        + 0.05 * features["meets_feeling"]
-        - 0.15 * features["shares_nothing"]
-        - 0.35 * features["leaves_topic"]
-        - 0.1 * features["unanswered"]
-        - 0.35 * features["describes_itself"]
-        - 0.3 * excess(features["foreign"], 0.5)
-        - 0.2 * excess(features["redundant"], REDUNDANT_FROM)
-    )
-
-
-def consistency(features: Features) -> float:
-    """High unless something speaks against it: a reversal, a repetition, a switched register."""
-    ceiling = VERBATIM_CEILING if is_verbatim(features) or features["wordless"] else 1.0
-    return min(
-        ceiling,
-        0.85
-        - 0.45 * features["reverses"]
-        - 0.4 * features["repeats_itself"]
-        - 0.2 * features["switches_politeness"]
-        - 0.2 * features["leaves_topic"]
-        - 0.3 * excess(features["redundant"], REDUNDANT_FROM),
-    )
-
-
-def specificity(features: Features) -> float:
-    """Could it be said of this context only: its words, and enough of them."""
-    taken_up = max(features["shares_last"], features["shares_context"])
-    return (
-        0.1
-        + 0.5 * math.sqrt(taken_up)
-        + 0.4 * saturated(features["content_words"], CONTENT_FOR_CONCRETE)
-        - 0.35 * features["generic"]
-        - 0.25 * features["stock_comfort"]
-        - 0.25 * features["shares_nothing"]
-        - 0.3 * features["leaves_topic"]
-        - 0.4 * features["describes_itself"]
-        - 0.4 * max(features["echoes"], features["repeats_itself"])
-    )
-
-
-def sympathy(features: Features) -> float:
-    """Does it name the feeling that the context shows. Comfort by formula alone stays below one half."""
-    return (
-        0.3
-        + 0.4 * features["meets_feeling"]
-        + 0.15 * max(features["shares_last"], features["shares_context"])
-        + 0.1 * features["agrees_briefly"]
-        - 0.15 * features["stock_comfort"]
-        - 0.3 * features["misses_feeling"]
-        - 0.15 * features["leaves_topic"]
-        - 0.3 * features["describes_itself"]
-        - 0.3 * max(features["echoes"], features["repeats_itself"])
-        - 0.3 * excess(features["foreign"], 0.5)
-    )
-
-
-BY_HAND: dict[str, Callable[[Features], float]] = {
-    "naturalness": naturalness,
-    "interestingness": interestingness,
-    "relevance": relevance,
-    "consistency": consistency,
-    "specificity": specificity,
-    "sympathy": sympathy,
-}
 OVERALL_SHARES = {
     "coherence": 0.4,
     "relevance": 0.2,
@@ -240,7 +186,7 @@ OVERALL_SHARES = {
 }
 # How far the overall impression may lead coherence: a fluent echo of the topic is still a bad response
 OVERALL_LEAD = 0.15
-KNOWN_ASPECTS = frozenset({"coherence", "overall", "sensibleness", *BY_HAND})
+KNOWN_ASPECTS = frozenset({"overall", "sensibleness", *BY_HAND})
 
 
 def is_verbatim(features: Features) -> bool:
@@ -263,11 +209,6 @@ def rating_on(aspect: Aspect, expected: float) -> int:
 def bounded(value: float) -> float:
     """`value` cut to [0, 1]."""
     return min(1.0, max(0.0, value))
-
-
-def saturated(value: float, full: float) -> float:
-    """`value` / `full`, at most 1."""
-    return min(1.0, value / full)
 
 
 def excess(share: float, threshold: float) -> float:

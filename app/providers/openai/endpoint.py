@@ -9,7 +9,6 @@ import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -48,6 +47,7 @@ from app.runtime.tasks import within
 KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
 PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
 Way = tuple[object, ...]
+RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
 class RequestBodies:
@@ -165,14 +165,6 @@ NAMED: dict[str, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A successful answer: its decoded body and its raw headers."""
-
-    content: bytes
-    headers: tuple[tuple[bytes, bytes], ...]
-
-
 class ChatLine:
     """Posts to the endpoint at `url` over aiohttp, and raises the SDK's errors.
 
@@ -192,9 +184,9 @@ class ChatLine:
         self._proxy = find_proxy(url)
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> Answered:
-        """The endpoint's answer to a JSON body. Raises `openai.APIStatusError` for any status but success,
-        APIConnectionError without an answer, and ReplyTooLarge without reading on."""
+    async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> tuple[bytes, RawHeaders]:
+        """The decoded body and the headers of the endpoint's answer to a JSON body. Raises `openai.APIStatusError` for
+        any status but success, APIConnectionError without an answer, and ReplyTooLarge without reading on."""
         session = self._session = self._session or self._open()
         try:
             async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
@@ -203,7 +195,7 @@ class ChatLine:
             raise openai.APIConnectionError(request=self._request()) from error
         if not 200 <= answer.status < 300:
             raise self._read_error(answer, body)
-        return Answered(body, answer.raw_headers)
+        return body, answer.raw_headers
 
     def make_error(self, error: dict[str, Any]) -> openai.APIStatusError:
         """The SDK's error for an error that the endpoint sent with HTTP 200."""
@@ -402,15 +394,15 @@ class OpenAIEndpoint:
     async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
         async with asyncio.timeout(self._timeout_seconds):
             try:
-                response = await self._line.post(content, largest_bytes)
-                answer = read_completion(response.content)
-                sent_error = None if answer["completion"] else find_error(response.content)
+                body, headers = await self._line.post(content, largest_bytes)
+                answer = read_completion(body)
+                sent_error = None if answer["completion"] else find_error(body)
                 if sent_error is not None:
                     raise self._line.make_error(sent_error)
             except openai.APIStatusError as error:
                 self._report_failure(call, error)
                 raise
-        call.succeeded(read_limits(response.headers), answer["prompt_tokens"] + answer["completion_tokens"])
+        call.succeeded(read_limits(headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
     def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:

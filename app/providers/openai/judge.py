@@ -47,9 +47,8 @@ T = TypeVar("T", bound=Closable)
 
 
 class FirstUse(Generic[T]):
-    """Creates a shared object at its first use. `made` is None before.
-
-    `make` imports and builds the object in a thread, so that the event loop continues meanwhile."""
+    """Creates a shared object at its first use. `made` is None before. `make` imports and builds the object in a
+    thread, so that the event loop continues meanwhile."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.made: T | None = None
@@ -81,10 +80,6 @@ class Address:
     url: str
     kind: str
     openais: bool
-
-    def keeps_marked(self, model: str) -> bool:
-        """Whether the endpoint's prompt cache honours marks in a prompt. Other endpoints are sent none."""
-        return self.openais and takes_marks(model)
 
 
 def find_address(base_url: str | None) -> Address:
@@ -255,7 +250,8 @@ class OpenAIJudge:
             structured=prefixes.structured.before(user),
             text=prefixes.text.before(user),
             max_output_tokens=task.options.max_tokens or self._max_output_tokens,
-            marked=self._address.keeps_marked(model),
+            # Other endpoints' prompt caches do not honour marks.
+            marked=self._address.openais and takes_marks(model),
         )
 
     async def _sample(self, question: Question, task: JudgingTask) -> Sample:
