@@ -25,10 +25,9 @@ class Flight:
 
 
 class CachedCalls:
-    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
-
-    `max_wait_seconds` limits the wait for a call that another process is making. After that, this process makes the
-    call too, because the other may be held up by something else, such as a batch's share of the rate limit."""
+    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop. `max_wait_seconds`
+    limits the wait for a call that another process is making. After that, this process makes the call too, because the
+    other may be held up by something else, such as a batch's share of the rate limit."""
 
     def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
         self._cache = cache

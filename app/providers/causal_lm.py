@@ -186,11 +186,10 @@ class PassageReader(Protocol):
 
 
 class CausalLM:
-    """Implements `LanguageModel`. It loads the model at the first use in its own thread, and reads there in order.
-
-    The tokenizer's token for the beginning (BOS), if it has one, precedes every passage. Without it, the first token of
-    a response without a question is not scored, because nothing predicts it. A failed load is remembered. The
-    parameters are those of `LanguageModelChoice`; `max_tokens` is at least 2. `load` runs in the thread."""
+    """Implements `LanguageModel`. It loads the model at the first use in its own thread, and reads there in order. The
+    tokenizer's token for the beginning (BOS), if it has one, precedes every passage. Without it, the first token of a
+    response without a question is not scored, because nothing predicts it. A failed load is remembered. The parameters
+    are those of `LanguageModelChoice`; `max_tokens` is at least 2. `load` runs in the thread."""
 
     def __init__(
         self,

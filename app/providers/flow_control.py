@@ -191,9 +191,8 @@ TELL_SECONDS = 0.05  # Time after which other processes learn of a call that end
 
 class FlowControl:
     """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
-    arrival within a lane.
-
-    All calls of a process to one endpoint with one key go through one of these. For the tasks of one event loop."""
+    arrival within a lane. All calls of a process to one endpoint with one key go through one of these. For the tasks of
+    one event loop."""
 
     def __init__(
         self,
@@ -230,11 +229,9 @@ class FlowControl:
         max_wait_seconds: float,
         scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
-        """Waits for the turn of a call of about this many tokens.
-
-        Raises JudgeUnavailable if the wait takes longer than `max_wait_seconds` (`math.inf` for no limit). Raises the
-        refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
-        later call has succeeded."""
+        """Waits for the turn of a call of about this many tokens. Raises JudgeUnavailable if the wait takes longer than
+        `max_wait_seconds` (`math.inf` for no limit). Raises the refusal passed to `turn_away` if that happens
+        meanwhile, or has happened since the work of `scope` began and no later call has succeeded."""
         scope = scope or RequestScope()
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:

@@ -27,11 +27,10 @@ class FlowLimits:
 
 @dataclass(frozen=True)
 class Report:
-    """What a process has observed since its last exchange.
-
-    `throttled_age_seconds` is how long ago the latest call that was answered with 429 began, None if there was none.
-    `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` is the number used
-    minus the number reserved. The rates are the endpoint's latest, None if it stated none."""
+    """What a process has observed since its last exchange. `throttled_age_seconds` is how long ago the latest call that
+    was answered with 429 began, None if there was none. `closed_seconds` is for how long no call may be made, as far as
+    this process knows. `tokens` is the number used minus the number reserved. The rates are the endpoint's latest, None
+    if it stated none."""
 
     successes: int = 0
     throttled_age_seconds: float | None = None
@@ -48,11 +47,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Demand:
-    """The calls that wait in a process, in order: the tokens of each.
-
-    The first `interactive` calls may use every place: interactive calls, and a batch's call if its minimum share is
-    due. The others leave the reserve free. `in_flight` is how many calls the process has in flight. These and the
-    admitted ones count against the limit until the next exchange."""
+    """The calls that wait in a process, in order: the tokens of each. The first `interactive` calls may use every
+    place: interactive calls, and a batch's call if its minimum share is due. The others leave the reserve free.
+    `in_flight` is how many calls the process has in flight. These and the admitted ones count against the limit until
+    the next exchange."""
 
     tokens: tuple[int, ...] = ()
     interactive: int = 0
@@ -61,11 +59,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Grant:
-    """The first `admitted` of a demand's calls may be made now.
-
-    `wait_seconds` is when to ask again, None if a call in flight must end first or no call is left. `places` is how
-    many calls this process may have in flight, at least 1, and fewer than its share while other processes use more.
-    `closed_seconds` is for how long no call may be made."""
+    """The first `admitted` of a demand's calls may be made now. `wait_seconds` is when to ask again, None if a call in
+    flight must end first or no call is left. `places` is how many calls this process may have in flight, at least 1,
+    and fewer than its share while other processes use more. `closed_seconds` is for how long no call may be made."""
 
     admitted: int
     places: int
@@ -96,10 +92,9 @@ NEGLIGIBLE_SECONDS = 1e-6
 
 @dataclass
 class Pace:
-    """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls.
-
-    A call of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `stated` is
-    the rate that the endpoint stated."""
+    """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls. A call
+    of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `stated` is the
+    rate that the endpoint stated."""
 
     configured: float | None
     stated: float | None = None

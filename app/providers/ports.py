@@ -87,10 +87,9 @@ class JudgingEstimate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's verdict on one aspect: one value per sample, `Unrated` for a sample without one.
-
-    `expected` is the mean over the legal values by token probability, or a baseline judge's continuous estimate.
-    `off_scale_mass` is the probability of all other values, in [0, 1]."""
+    """The judge's verdict on one aspect: one value per sample, `Unrated` for a sample without one. `expected` is the
+    mean over the legal values by token probability, or a baseline judge's continuous estimate. `off_scale_mass` is the
+    probability of all other values, in [0, 1]."""
 
     samples: tuple[int | Unrated, ...]
     expected: float | None = None
@@ -111,10 +110,8 @@ class Judgement:
 
 
 class Judge(Protocol):
-    """Rates a dialogue by a rubric. Raises the `Judge…` errors of `app.domain.errors`.
-
-    `estimate` gives what `judge` would take, without making a call, and raises as `judge` does if the task cannot be
-    judged."""
+    """Rates a dialogue by a rubric. Raises the `Judge…` errors of `app.domain.errors`. `estimate` gives what `judge`
+    would take, without making a call, and raises as `judge` does if the task cannot be judged."""
 
     @property
     def kind(self) -> str: ...
@@ -135,9 +132,8 @@ class Translated:
 
 
 class Translator(Protocol):
-    """Puts a dialogue into English (US). Raises the `Translator…` errors of `app.domain.errors`.
-
-    `scope` is given the call cache's keys."""
+    """Puts a dialogue into English (US). Raises the `Translator…` errors of `app.domain.errors`. `scope` is given the
+    call cache's keys."""
 
     @property
     def engine(self) -> str: ...
@@ -161,10 +157,9 @@ class EncoderUnavailable(Exception):
 
 
 class Encoder(Protocol):
-    """Compares texts by their contextual embeddings. Methods raise EncoderUnavailable.
-
-    `identify` gives encoder, layer, revision and library as one string; equal strings mean equal similarities.
-    `compare` gives one similarity per (last utterance, response) pair, in order, independent of the other pairs."""
+    """Compares texts by their contextual embeddings. Methods raise EncoderUnavailable. `identify` gives encoder, layer,
+    revision and library as one string; equal strings mean equal similarities. `compare` gives one similarity per (last
+    utterance, response) pair, in order, independent of the other pairs."""
 
     async def identify(self, language: str) -> str: ...
     async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]: ...
@@ -193,10 +188,9 @@ class Rouge:
 
 
 class Overlap(Protocol):
-    """Compares a response with references, of which there is at least one, by the words that they share.
-
-    Each figure is the best over the references. `identity` names the scorer and the tokenizer with their versions;
-    equal identities mean equal figures for equal texts. Raises MetricUnavailable if no reference has a word."""
+    """Compares a response with references, of which there is at least one, by the words that they share. Each figure is
+    the best over the references. `identity` names the scorer and the tokenizer with their versions; equal identities
+    mean equal figures for equal texts. Raises MetricUnavailable if no reference has a word."""
 
     @property
     def identity(self) -> str: ...
@@ -222,10 +216,9 @@ class Likelihood:
 
 
 class LanguageModel(Protocol):
-    """A causal language model. Methods raise MetricUnavailable.
-
-    `identify` gives model, revision, window and library as one string; equal strings mean equal likelihoods. `read`
-    gives the likelihood of the response's tokens, not of the question's, independent of earlier passages."""
+    """A causal language model. Methods raise MetricUnavailable. `identify` gives model, revision, window and library as
+    one string; equal strings mean equal likelihoods. `read` gives the likelihood of the response's tokens, not of the
+    question's, independent of earlier passages."""
 
     async def identify(self) -> str: ...
     async def read(self, passage: Passage) -> Likelihood: ...
@@ -259,11 +252,10 @@ class KeptReplies(Protocol):
 
 @runtime_checkable
 class DeferringJudge(Judge, Protocol):
-    """A judge whose calls can be made in the provider's batch mode.
-
-    `defer` gives the calls that `judge` would make first, and raises LanguageNotSupported. `answered_by` gives the same
-    judge, but it takes a reply from `replies` if there is one, at half the price; with `fail` it makes no calls, and
-    raises ProviderBatchUnanswered if there is no reply."""
+    """A judge whose calls can be made in the provider's batch mode. `defer` gives the calls that `judge` would make
+    first, and raises LanguageNotSupported. `answered_by` gives the same judge, but it takes a reply from `replies` if
+    there is one, at half the price; with `fail` it makes no calls, and raises ProviderBatchUnanswered if there is no
+    reply."""
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...]) -> list[DeferredCall]: ...
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> Judge: ...
@@ -295,7 +287,6 @@ class ProviderAnswer:
 
 class BatchProvider(Protocol):
     """A service that answers a file of calls within a day at half the price. Methods raise the `Judge…` errors.
-
     `upload` streams a file of `line`s and returns its id. `find` gives the batch with these tags among those created
     since then. `retrieve` gives None if the batch no longer exists, and `delete_file` does nothing if the file is gone
     already. `answers` streams the answers in a file: unreadable lines are skipped, and a file that is gone has none."""

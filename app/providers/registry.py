@@ -73,11 +73,9 @@ class TranslatorProvider:
 
 @dataclass(frozen=True)
 class EncoderProvider:
-    """An encoder, used if it is `wanted`.
-
-    `is_installed` says whether its packages are installed. `describe` gives the encoder by language, with `*` for all
-    others. `find_faults` gives one sentence per configured encoder that is unavailable; it may take seconds, so run it
-    in a thread."""
+    """An encoder, used if it is `wanted`. `is_installed` says whether its packages are installed. `describe` gives the
+    encoder by language, with `*` for all others. `find_faults` gives one sentence per configured encoder that is
+    unavailable; it may take seconds, so run it in a thread."""
 
     name: str
     open: OpenEncoder

@@ -29,9 +29,8 @@ class SpacedWords:
 
 
 class JapaneseWords:
-    """MeCab's tokens (UniDic short units, punctuation included, white space not), in NFC.
-
-    The tagger is built on the first text; one thread at a time may ask."""
+    """MeCab's tokens (UniDic short units, punctuation included, white space not), in NFC. The tagger is built on the
+    first text; one thread at a time may ask."""
 
     def __init__(self) -> None:
         self._tagger = JapaneseTagger()

@@ -153,10 +153,9 @@ async def screen(case: Case) -> None:
 
 
 async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
-    """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result.
-
-    In a thread, the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at
-    a time: the next inspection then finds the results of the last one cached, and other cases find a free thread."""
+    """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result. In a thread,
+    the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at a time: the
+    next inspection then finds the results of the last one cached, and other cases find a free thread."""
     if case.characters <= at_once:
         return look(lambda: None)
     async with case.looking:

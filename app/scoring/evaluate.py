@@ -26,10 +26,9 @@ QUOTED_CHARACTERS = 120
 
 @dataclass(frozen=True)
 class ScoringContext:
-    """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them.
-
-    `lane` is "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may
-    take, including those for malformed replies."""
+    """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them. `lane` is
+    "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may take,
+    including those for malformed replies."""
 
     rubrics: RubricSource
     judge: Judge

@@ -42,9 +42,8 @@ class MaskedJudgement:
 
 @dataclass
 class Masking:
-    """Removes suspicious spans from texts, and records them. Equal speakers stay equal.
-
-    `budget` limits the search in all texts together; a text that exceeds it is removed as a whole."""
+    """Removes suspicious spans from texts, and records them. Equal speakers stay equal. `budget` limits the search in
+    all texts together; a text that exceeds it is removed as a whole."""
 
     aspects: Sequence[str]
     language: str
@@ -83,10 +82,9 @@ async def find_masked(case: Case) -> MaskedDialogue | None:
 
 
 def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
-    """The dialogue for the second judging; None if no text that the judge is shown looks like an attack.
-
-    It is on one path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called
-    before each text and trial, and may raise to end the work."""
+    """The dialogue for the second judging; None if no text that the judge is shown looks like an attack. It is on one
+    path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called before each
+    text and trial, and may raise to end the work."""
     budget = InspectionBudget(checkpoint=checkpoint)
     looks = (mask(case, path, budget) for path in case.dialogues)
     return next((look for look in looks if look.spans), None)

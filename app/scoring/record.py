@@ -35,10 +35,9 @@ from app.scoring.masked_rejudging import MaskedJudgement
 
 
 def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
-    """One aspect's result from its samples, without the blend.
-
-    The rating is the lower median of the valid samples, so that it is always a level of the scale. Without a valid
-    sample the aspect is unrated, with the first sample's reason. `sd` is the population standard deviation."""
+    """One aspect's result from its samples, without the blend. The rating is the lower median of the valid samples, so
+    that it is always a level of the scale. Without a valid sample the aspect is unrated, with the first sample's
+    reason. `sd` is the population standard deviation."""
     if len(verdict.samples) == 1 and (verdict.expected, verdict.off_scale_mass, verdict.reason) == (None, None, None):
         [only] = verdict.samples
         if isinstance(only, int):

@@ -51,10 +51,9 @@ class CalibrationSet(Value):
 
 
 def load_calibration(language: str, folder: Traversable | None = None) -> CalibrationSet | None:
-    """The set for `language` (ISO 639-1), or None if none ships.
-
-    `folder` holds one `<language>.jsonl` per language; by default the package's own. Raises ValueError with file and
-    line if the data are broken, or an id or a pair repeats."""
+    """The set for `language` (ISO 639-1), or None if none ships. `folder` holds one `<language>.jsonl` per language; by
+    default the package's own. Raises ValueError with file and line if the data are broken, or an id or a pair
+    repeats."""
     if re.fullmatch(r"[a-z]{2}", language) is None:  # it becomes a file name
         return None
     file = (folder or bundled_folder("calibration")).joinpath(f"{language}.jsonl")

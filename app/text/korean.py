@@ -21,10 +21,9 @@ FINALS: tuple[str, ...] = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀ�
 
 
 def spell(text: str) -> str:
-    """`text` with each syllable as its two or three letters: 했어 is ㅎㅐㅆㅇㅓ. Other characters stay.
-
-    No letter is lost or joined, because a syllable without an initial sound spells ㅇ: an ending can be matched
-    whatever stem it has melted into."""
+    """`text` with each syllable as its two or three letters: 했어 is ㅎㅐㅆㅇㅓ. Other characters stay. No letter is
+    lost or joined, because a syllable without an initial sound spells ㅇ: an ending can be matched whatever stem it has
+    melted into."""
     return "".join(letters_of(character) for character in text)
 
 

@@ -45,7 +45,6 @@ def words_of(text: str) -> frozenset[str]:
 
 def open_passage(text: str) -> str:
     """The whole sentences among the first `LONGEST` code points, with a space in place of addresses, mentions and code.
-
     A sentence that the limit cuts would end where its speaker did not; where it is the only one, it stays."""
     if len(text) > LONGEST:
         end = max(map(text[:LONGEST].rfind, "。.!?！？\n"))
@@ -86,10 +85,8 @@ def is_apostrophe(text: str, place: int) -> bool:
 
 
 def split_sentences(text: str, stand_in: str) -> Iterator[Sentence]:
-    """The sentences that a speaker says in their own voice, in order, `MOST_SENTENCES` at most.
-
-    Where nothing but list items, quotations and asides is there (「そうですね」 as a whole response), those are read.
-    """
+    """The sentences that a speaker says in their own voice, in order, `MOST_SENTENCES` at most. Where nothing but list
+    items, quotations and asides is there (「そうですね」 as a whole response), those are read."""
     own = ASIDES.sub(" ", drop_quotations(LISTED.sub("", text), stand_in))
     if not any(map(str.isalpha, own.replace(stand_in, ""))):
         own = "".join(" " if character in QUOTE_MARKS else character for character in text)

@@ -12,9 +12,8 @@ Result = TypeVar("Result")
 
 
 class RecentResults(OrderedDict[bytes, Result]):
-    """The last `MOST_RECENT` results by digest. It holds no text.
-
-    Thread-safe: each step is atomic, and two threads may at worst do the same work twice."""
+    """The last `MOST_RECENT` results by digest. It holds no text. Thread-safe: each step is atomic, and two threads may
+    at worst do the same work twice."""
 
     def recall(self, key: bytes, find: Callable[[], Result]) -> Result:
         """The result that is remembered, else that of `find`, which then is."""

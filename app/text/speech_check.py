@@ -18,10 +18,9 @@ LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text
 
 
 class SpeechChecks:
-    """Checks dialogues by their scripts, a tagger (Japanese) and the spelling of endings (Korean).
-
-    The tagger is loaded at the first use. Thread-safe. The same dialogues recur, for example when a test set is scored
-    with every build, so results are cached by digest, without the text."""
+    """Checks dialogues by their scripts, a tagger (Japanese) and the spelling of endings (Korean). The tagger is loaded
+    at the first use. Thread-safe. The same dialogues recur, for example when a test set is scored with every build, so
+    results are cached by digest, without the text."""
 
     def __init__(self) -> None:
         self._japanese = JapaneseRegister()

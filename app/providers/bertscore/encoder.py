@@ -169,11 +169,10 @@ class _Call:
 
 
 class SharedEncoder:
-    """Calls `load` in its own thread at the first use, and encodes there.
-
-    Calls that arrive while the thread is busy are then run together in order of arrival, up to `max_run_pairs` pairs; a
-    larger call runs alone. A cancelled call is dropped without affecting the others. A failed load is remembered for
-    `retry_after_seconds`, so that requests do not wait for a hub that is down."""
+    """Calls `load` in its own thread at the first use, and encodes there. Calls that arrive while the thread is busy
+    are then run together in order of arrival, up to `max_run_pairs` pairs; a larger call runs alone. A cancelled call
+    is dropped without affecting the others. A failed load is remembered for `retry_after_seconds`, so that requests do
+    not wait for a hub that is down."""
 
     def __init__(
         self,

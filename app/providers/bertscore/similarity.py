@@ -202,9 +202,8 @@ MAX_AGE_SECONDS = 20.0
 
 class ByteLimitedCache(Generic[K, V]):
     """An LRU cache with a limit of `max_bytes` for all values together and of `max_age_seconds` for each, counted from
-    `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.)
-
-    `expire` removes expired values and says when to call it next; `get` never returns one."""
+    `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.) `expire` removes expired
+    values and says when to call it next; `get` never returns one."""
 
     def __init__(self, max_bytes: int, clock: Callable[[], float], max_age_seconds: float = MAX_AGE_SECONDS) -> None:
         self._max_bytes = max_bytes
@@ -258,11 +257,9 @@ _BYTES_PER_TOKEN = 40
 
 
 class LoadedEncoder:
-    """Compares pairs on one thread.
-
-    `max_held_tokens` limits the embeddings that one run holds at once (at least one pair): 64 MiB at 1,024 dimensions.
-    The embeddings of recent texts are also cached in memory for later runs, at most 64 MiB and for 20 s; `forget`
-    removes older ones."""
+    """Compares pairs on one thread. `max_held_tokens` limits the embeddings that one run holds at once (at least one
+    pair): 64 MiB at 1,024 dimensions. The embeddings of recent texts are also cached in memory for later runs, at most
+    64 MiB and for 20 s; `forget` removes older ones."""
 
     def __init__(
         self,

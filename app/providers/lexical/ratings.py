@@ -21,10 +21,9 @@ from app.providers.lexical.features import Features
 
 
 class FittedFeature(Value):
-    """One feature's part: direction · weight · (x − mean) / scale.
-
-    Weights are never negative: the direction is set by what the feature means, so that it can only act as its name
-    says. x is first cut to the range that was seen in the fit, because a line says nothing beyond its data."""
+    """One feature's part: direction · weight · (x − mean) / scale. Weights are never negative: the direction is set by
+    what the feature means, so that it can only act as its name says. x is first cut to the range that was seen in the
+    fit, because a line says nothing beyond its data."""
 
     name: str
     direction: Literal[-1, 1]

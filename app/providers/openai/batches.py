@@ -109,10 +109,9 @@ async def split_lines(pieces: AsyncIterator[bytes], longest_bytes: int) -> Async
 
 
 class OpenAIProviderBatches:
-    """Implements `BatchProvider`. `base_url` None is OpenAI's own.
-
-    `timeout_seconds` limits the silence during a transfer, not the transfer. `max_output_tokens` is the judge's: it
-    determines how long a line of answers may be; longer lines are skipped."""
+    """Implements `BatchProvider`. `base_url` None is OpenAI's own. `timeout_seconds` limits the silence during a
+    transfer, not the transfer. `max_output_tokens` is the judge's: it determines how long a line of answers may be;
+    longer lines are skipped."""
 
     def __init__(
         self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0, max_output_tokens: int = 2048

@@ -87,9 +87,8 @@ LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
 
 
 class BoundedClient(openai.DefaultAioHttpClient):
-    """The SDK's client over aiohttp. `largest_reply_bytes` limits every decoded body, including those of errors.
-
-    A small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded."""
+    """The SDK's client over aiohttp. `largest_reply_bytes` limits every decoded body, including those of errors. A
+    small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded."""
 
     def __init__(self, *, largest_reply_bytes: int, **settings: Any) -> None:
         super().__init__(**settings, limits=LIMITS, follow_redirects=False)
@@ -166,11 +165,10 @@ NAMED: dict[str, int] = {
 
 
 class ChatLine:
-    """Posts to the endpoint at `url` over aiohttp, and raises the SDK's errors.
-
-    The SDK builds address, headers, options and an answer object for each call, which takes a fifth of a worker's CPU;
-    here the fixed parts are built once. It follows no redirects, keeps no cookies. `largest_reply_bytes` limits every
-    decoded body, including those of errors. Retries and timeouts are up to the caller. For one event loop."""
+    """Posts to the endpoint at `url` over aiohttp, and raises the SDK's errors. The SDK builds address, headers,
+    options and an answer object for each call, which takes a fifth of a worker's CPU; here the fixed parts are built
+    once. It follows no redirects, keeps no cookies. `largest_reply_bytes` limits every decoded body, including those of
+    errors. Retries and timeouts are up to the caller. For one event loop."""
 
     def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
         self._address = url + PATH
@@ -269,11 +267,10 @@ REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
 
 
 class OpenAIEndpoint:
-    """Asks the chat endpoint at `url`, and remembers per model which parameters it refuses.
-
-    `timeout_seconds` limits one try. `deadline_seconds` limits an interactive request: all tries, with or without
-    refused parameters, and all waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may
-    have 1 MiB. Every try passes through `flow`, which learns of its outcome."""
+    """Asks the chat endpoint at `url`, and remembers per model which parameters it refuses. `timeout_seconds` limits
+    one try. `deadline_seconds` limits an interactive request: all tries, with or without refused parameters, and all
+    waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may have 1 MiB. Every try passes
+    through `flow`, which learns of its outcome."""
 
     def __init__(
         self,
@@ -301,7 +298,6 @@ class OpenAIEndpoint:
 
     async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply:
         """The endpoint's reply to a question of the task, marked with the question's key. Raises the `Judge…` errors.
-
         If a parameter is refused, the question is asked again without it. The concession is remembered once a request
         has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests."""
         # A batch's call may wait any time for its turn: minutes behind a low rate limit do no harm.

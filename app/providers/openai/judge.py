@@ -216,9 +216,8 @@ class OpenAIJudge:
         ]
 
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
-        """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original.
-
-        Such a reply counts as a call at half the price. With `fail` no calls are made: without a reply the copy raises
+        """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original. Such a
+        reply counts as a call at half the price. With `fail` no calls are made: without a reply the copy raises
         ProviderBatchUnanswered, and a malformed reply is final."""
         judge = copy.copy(self)
         judge._replies, judge._unanswered = replies, unanswered

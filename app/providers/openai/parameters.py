@@ -104,10 +104,8 @@ def takes_marks(model: str) -> bool:
 
 
 def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
-    """The body with its first message, which is fixed, marked as the end of what is to be kept.
-
-    Requests with the same `prompt_cache_key` go to the same cache; it is the digest of the fixed part, hence of no
-    dialogue."""
+    """The body with its first message, which is fixed, marked as the end of what is to be kept. Requests with the same
+    `prompt_cache_key` go to the same cache; it is the digest of the fixed part, hence of no dialogue."""
     first, *rest = body["messages"]
     text = {"type": "text", "text": first["content"], "prompt_cache_breakpoint": {"mode": "explicit"}}
     return body | {
@@ -152,11 +150,10 @@ CACHE_FORMAT = 2  # Raise it whenever the request body changes in a way that no 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
-
-    The two prompts differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after
-    malformed replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether
-    the end of the fixed part is marked for the provider's prompt cache."""
+    """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt. The two prompts
+    differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after malformed replies.
+    The options' `extra` holds all further parameters, including the operator's. `marked` is whether the end of the
+    fixed part is marked for the provider's prompt cache."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -240,10 +237,9 @@ def bound_reply(max_output_tokens: int) -> int:
 
 
 def find_refused(body: dict[str, Any], message: str, param: str | None, code: str | None) -> str | None:
-    """Which parameter of `body` an HTTP 400 is about, as `concede` takes it; None where it is about something else.
-
-    An endpoint's `param` decides where it is given; only without one is the message searched for the first name, then
-    for other words for `response_format`."""
+    """Which parameter of `body` an HTTP 400 is about, as `concede` takes it; None where it is about something else. An
+    endpoint's `param` decides where it is given; only without one is the message searched for the first name, then for
+    other words for `response_format`."""
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
         return None

@@ -46,7 +46,6 @@ class TokenRecord(Value):
 
 class Reply(Value):
     """The reply to one question. `key` is the question's key, so that an entry cannot answer another question.
-
     `completion` is False if the answer was not a chat completion, as from a wrong address. `reasoned` is whether the
     model's reasoning came beside the content. `cached_tokens` and `written_tokens` are prompt tokens that the provider
     read from its prompt cache and wrote to it."""
@@ -87,10 +86,9 @@ def parse(payload: bytes) -> Any:
 
 
 def read_completion(payload: bytes) -> dict[str, Any]:
-    """The fields of `Reply` that an endpoint's answer holds.
-
-    Endpoints that only resemble OpenAI's leave things out or send other types; whatever is not of its type is read as
-    absent, so that a broken answer becomes a reply without a verdict rather than a crash."""
+    """The fields of `Reply` that an endpoint's answer holds. Endpoints that only resemble OpenAI's leave things out or
+    send other types; whatever is not of its type is read as absent, so that a broken answer becomes a reply without a
+    verdict rather than a crash."""
     answer = parse(payload)
     choices = member(answer, "choices", list)
     choice = choices[0] if choices else None
@@ -117,10 +115,8 @@ def read_completion(payload: bytes) -> dict[str, Any]:
 
 
 def read_message(message: Any) -> tuple[str | None, bool, str | None]:
-    """The content of a message, whether its reasoning came beside it, and a refusal.
-
-    The content is a text, or a list of parts whose texts make it up; one with any part that is neither text nor
-    reasoning nor refusal has no content."""
+    """The content of a message, whether its reasoning came beside it, and a refusal. The content is a text, or a list
+    of parts whose texts make it up; one with any part that is neither text nor reasoning nor refusal has no content."""
     refusal = text_member(message, "refusal")
     reasoned = any(text_member(message, name) for name in REASONING)
     parts = member(message, "content", list)
@@ -269,9 +265,8 @@ def find_hint(reply: Reply) -> str | None:
 
 @dataclass(frozen=True)
 class SampleAnswer:
-    """One reply with what it says. `hit` is True where no call was made for it.
-
-    `price_share` is the share of the ordinary price that the call cost."""
+    """One reply with what it says. `hit` is True where no call was made for it. `price_share` is the share of the
+    ordinary price that the call cost."""
 
     question: Question
     reply: Reply
@@ -316,10 +311,8 @@ def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoi
 
 
 def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
-    """One aspect's verdict over its samples.
-
-    `expected` is the mean of the rated samples' expectations, and only where each of them has one; `reason` is that of
-    the first rated sample."""
+    """One aspect's verdict over its samples. `expected` is the mean of the rated samples' expectations, and only where
+    each of them has one; `reason` is that of the first rated sample."""
     kept = [sample.kept for sample in samples if aspect.id in sample.kept.reading.ratings]
     if len(kept) == 1 and not kept[0].question.options.expected:
         reading = kept[0].reading

@@ -218,9 +218,8 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
-    """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded.
-
-    `above`: what words for the judge must score; less than 0 finds more of them."""
+    """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded. `above`: what
+    words for the judge must score; less than 0 finds more of them."""
     folded = fold(text)
     found = read_plainly(folded, aspects, above)
     if hides_text(text):
@@ -233,10 +232,9 @@ def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
 
 
 def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
-    """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none.
-
-    `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
-    never raises, and takes time linear in its length."""
+    """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none. `aspects`
+    are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string, never raises,
+    and takes time linear in its length."""
     return list(recall_findings(text, tuple(aspects)))
 
 
@@ -254,11 +252,10 @@ def inspect_dialogue(
     aspects: Sequence[str] = (),
     checkpoint: Callable[[], None] = lambda: None,
 ) -> tuple[Warned, ...]:
-    """One warning per place and kind: speakers and texts of the context, the response, and their translation.
-
-    `where` is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the
-    translation that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called
-    before each text, and may raise to end the work."""
+    """One warning per place and kind: speakers and texts of the context, the response, and their translation. `where`
+    is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the translation
+    that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called before each
+    text, and may raise to end the work."""
     places = texts_of(dialogue)
     if translation is not None:
         translated = texts_of(translation).items()

@@ -48,9 +48,8 @@ class InspectionBudgetSpent(Exception):
 
 
 class InspectionBudget:
-    """Characters that may still be inspected, in all texts of one dialogue together.
-
-    `checkpoint` is called before each inspection, and may raise to end the work."""
+    """Characters that may still be inspected, in all texts of one dialogue together. `checkpoint` is called before each
+    inspection, and may raise to end the work."""
 
     def __init__(self, characters: int = DIALOGUE_BUDGET, checkpoint: Callable[[], None] = lambda: None) -> None:
         self.characters = characters

@@ -292,10 +292,9 @@ def has_strong(text: str, directions: set[str]) -> bool:
 
 
 def reorders(text: str) -> bool:
-    """Whether directional controls turn around text that is not written from right to left.
-
-    Marks, isolates and embeddings around a name or a file path are ordinary, and so is an override to the left around
-    a telephone number."""
+    """Whether directional controls turn around text that is not written from right to left. Marks, isolates and
+    embeddings around a name or a file path are ordinary, and so is an override to the left around a telephone
+    number."""
     neutral = 0
     for match in compiled(DIRECTED).finditer(text):
         if turns_around(match[1], match[2]):
@@ -327,9 +326,8 @@ def are_many(scattered: int, text: str) -> bool:
 
 
 def hidden_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the characters stand because of which `hides_text`: start and end in code points, in no order.
-
-    What a directional control turns around goes with it; what stands between other controls does not."""
+    """Where the characters stand because of which `hides_text`: start and end in code points, in no order. What a
+    directional control turns around goes with it; what stands between other controls does not."""
     flagless = compiled(FLAG).sub(lambda match: " " * len(match[0]), text)
     for expression, searched in ((TAGS, flagless), (SELECTORS, text), (ZERO_WIDTHS, text)):
         yield from (match.span() for match in compiled(expression).finditer(searched))
