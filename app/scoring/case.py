@@ -7,14 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.errors import (
-    BaselineNotSupported,
-    LanguageNotSupported,
-    SuspectedInjection,
-    TranslatorNotConfigured,
-    UnknownAspect,
-)
 from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, Warned
 from app.domain.rubric import Rubric
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
@@ -126,7 +120,7 @@ async def open_case(
     given = Case(request, rubric, None, scope)
     if request.path != "source" and translator is None:
         detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
-        raise TranslatorNotConfigured(detail)
+        raise errors.TranslatorNotConfigured(detail)
     await screen(given)
     if request.path == "source" or translator is None:
         return given
@@ -144,7 +138,7 @@ async def screen(case: Case) -> None:
     # The request does not hold the translation, so errors point at the original.
     faults = dict.fromkeys((f"/{warned.where.removeprefix('translation/')}", warned.detail) for warned in suspicions)
     more = ", …" if len(where) > MOST_PLACES else ""
-    raise SuspectedInjection(
+    raise errors.SuspectedInjection(
         f"{', '.join(where[:MOST_PLACES])}{more}: looks like an attack on the judge, and the policy is to refuse it",
         where=where,
         pointer=next(iter(faults))[0],
@@ -165,20 +159,20 @@ async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int =
 def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
     """Raises InvalidRequest if this rubric, or an evaluation outside a batch, does not support what is requested."""
     if request.path != "source" and ENGLISH not in rubric.languages:
-        raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
+        raise errors.LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
     if request.path != "source" and rubric.references and request.references:
         detail = f"the judge of {rubric.id} is shown references, and they are not translated; ask for the path 'source'"
-        raise LanguageNotSupported(detail, pointer="/reference")
+        raise errors.LanguageNotSupported(detail, pointer="/reference")
     if request.relevance is None:
         return
     if request.relevance.baseline == "batch" and not batch:
         detail = "the baseline 'batch' is the mean of a batch; use 'calibration' or a number"
-        raise BaselineNotSupported(detail, pointer="/relevance/baseline")
+        raise errors.BaselineNotSupported(detail, pointer="/relevance/baseline")
     known = [aspect.id for aspect in rubric.aspects]
     for position, name in enumerate(request.relevance.aspects or ()):
         if name not in known:
             detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
-            raise UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
+            raise errors.UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
 
 
 def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:

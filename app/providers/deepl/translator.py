@@ -40,16 +40,8 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.errors import (
-    LanguageNotSupported,
-    SettingsInvalid,
-    TranslatorQuotaExhausted,
-    TranslatorRefusedRequest,
-    TranslatorUnauthorized,
-    TranslatorUnavailable,
-    UpstreamError,
-)
 from app.domain.evaluation import Translation
 from app.providers.ports import RequestScope, Translated
 from app.runtime.ports import CallCache, Telemetry
@@ -63,7 +55,7 @@ MESSAGE_CHARACTERS = 100  # Most of DeepL's own words that a detail quotes; a de
 class DeepLFailure(Exception):
     """One request that failed: `error` for the caller, `transient` where the same request may succeed later."""
 
-    def __init__(self, error: UpstreamError, *, transient: bool = False) -> None:
+    def __init__(self, error: errors.UpstreamError, *, transient: bool = False) -> None:
         super().__init__(error.detail)
         self.error = error
         self.transient = transient
@@ -77,22 +69,24 @@ def quote_message(message: str, secret: str) -> str:
 
 def fail(what: str, *, transient: bool = False) -> DeepLFailure:
     """The failure if DeepL gave no usable answer; `what` goes on after its name."""
-    return DeepLFailure(TranslatorUnavailable(f"DeepL {what}."), transient=transient)
+    return DeepLFailure(errors.TranslatorUnavailable(f"DeepL {what}."), transient=transient)
 
 
 def fail_by_status(status: int, message: str, retry_after_seconds: float | None) -> DeepLFailure:
     """The failure that an HTTP status means. `message` is quoted, so it must have gone through `quote_message`."""
     if status in (401, 403):
-        return DeepLFailure(TranslatorUnauthorized("DeepL refused the key; check DEEPL_API_KEY", said=message))
+        return DeepLFailure(errors.TranslatorUnauthorized("DeepL refused the key; check DEEPL_API_KEY", said=message))
     if status == 456:
-        return DeepLFailure(TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456)."))
+        return DeepLFailure(
+            errors.TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456).")
+        )
     if status == 429 or status >= 500:
         detail = f"DeepL is busy or broken (HTTP {status})"
         return DeepLFailure(
-            TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds, said=message), transient=True
+            errors.TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds, said=message), transient=True
         )
     return DeepLFailure(
-        TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status})", said=message)
+        errors.TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status})", said=message)
     )
 
 
@@ -182,16 +176,6 @@ def pack_passages(passages: Sequence[TranslationPassage], source_language: str) 
     return requests
 
 
-def check_server_url(server_url: str | None) -> str | None:
-    """The URL with a slash at its end, without which the SDK drops its last path segment; None stays None."""
-    if server_url is None or not server_url.strip():
-        return None
-    url = server_url.strip()
-    if not url.startswith(("http://", "https://")):
-        raise SettingsInvalid("DEEPL_SERVER_URL must begin with http:// or https://.")
-    return url if url.endswith("/") else url + "/"
-
-
 ENGINE = "deepl"
 SOURCE_LANGUAGES = {"ja": "JA", "ko": "KO"}
 CALL = "translate"
@@ -224,9 +208,13 @@ class DeepLTranslator:
     ) -> None:
         key = auth_key.strip()
         if not key or not key.isascii() or not key.isprintable():
-            raise SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
+            raise errors.SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
         self._cache = cache
-        self._server = check_server_url(server_url)
+        url = (server_url or "").strip()
+        if url and not url.startswith(("http://", "https://")):
+            raise errors.SettingsInvalid("DEEPL_SERVER_URL must begin with http:// or https://.")
+        # Without a slash at its end, the SDK drops its last path segment.
+        self._server = url.removesuffix("/") + "/" if url else None
         self._key = key
         self._timeout_seconds = timeout_seconds
         # A client per thread, because an HTTP session is not thread-safe.
@@ -251,7 +239,7 @@ class DeepLTranslator:
     async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         source = SOURCE_LANGUAGES.get(source_language)
         if source is None:
-            raise LanguageNotSupported(
+            raise errors.LanguageNotSupported(
                 f"DeepL is asked for Japanese (ja) and Korean (ko), not {source_language[:20]!r}."
             )
         passages = plan_passages(dialogue, source)
@@ -300,7 +288,9 @@ class DeepLTranslator:
     def _end_fetch(self, claimed: Mapping[str, TranslationPassage], fetch: asyncio.Task[int]) -> None:
         """Passes the error, if any, to callers that still wait for one of the texts."""
         self._fetches.discard(fetch)
-        error = TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
+        error = (
+            errors.TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
+        )
         for key in claimed:
             flight = self._flights.pop(key)
             if error is not None and not flight.done():
@@ -386,7 +376,7 @@ class DeepLTranslator:
         while (pause := self._closed_until - self._clock()) > 0:
             if pause > self._max_wait_seconds:
                 detail = f"DeepL asked not to be called for another {pause:.0f} s."
-                raise DeepLFailure(TranslatorUnavailable(detail, retry_after_seconds=pause))
+                raise DeepLFailure(errors.TranslatorUnavailable(detail, retry_after_seconds=pause))
             await self._sleep(pause)
 
     def _is_worth_a_retry(self, error: BaseException) -> bool:

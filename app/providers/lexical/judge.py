@@ -8,18 +8,11 @@ import threading
 from app.domain.dialogue import Dialogue
 from app.domain.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
 from app.domain.evaluation import JudgeProvenance, Usage, Warned
+from app.providers.lexical import ratings
 from app.providers.lexical.english import EnglishReader
 from app.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
 from app.providers.lexical.japanese import JapaneseReader
 from app.providers.lexical.korean import KoreanReader
-from app.providers.lexical.ratings import (
-    KNOWN_ASPECTS,
-    CoherenceWeights,
-    estimate_units,
-    expected_on,
-    load_weights,
-    rating_on,
-)
 from app.providers.lexical.reasons import explain_aspect
 from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
 
@@ -72,7 +65,7 @@ class LexicalJudge:
         """Nothing to close: the tagger goes with the judge."""
 
     def _refuse(self, task: JudgingTask) -> None:
-        unknown = [aspect.id for aspect in task.rubric.aspects if aspect.id not in KNOWN_ASPECTS]
+        unknown = [aspect.id for aspect in task.rubric.aspects if aspect.id not in ratings.KNOWN_ASPECTS]
         if unknown:
             named = ", ".join(unknown)
             raise RubricNotSupported(f"The lexical judge cannot rate {named} of the rubric {task.rubric.id}: {HINT}.")
@@ -85,7 +78,7 @@ class LexicalJudge:
     def _judge_here(self, task: JudgingTask) -> Judgement:
         reader = self._readers[task.language]
         with self._lock:
-            weights = load_weights()
+            weights = ratings.load_weights()
             features = read_dialogue(task.dialogue, reader)
             dictionary = reader.dictionary
         return Judgement(
@@ -110,14 +103,14 @@ class LexicalJudge:
         )
 
 
-def give_verdicts(task: JudgingTask, features: Features, weights: CoherenceWeights) -> dict[str, Verdict]:
+def give_verdicts(task: JudgingTask, features: Features, weights: ratings.CoherenceWeights) -> dict[str, Verdict]:
     """A verdict for each aspect of the rubric: `samples` times the same rating, because nothing is random here."""
-    units = estimate_units(features, task.language, weights)
+    units = ratings.estimate_units(features, task.language, weights)
     verdicts = {}
     for aspect in task.rubric.aspects:
         unit = units[aspect.id]
-        expected = round(expected_on(aspect, unit), DIGITS)
+        expected = round(ratings.expected_on(aspect, unit), DIGITS)
         reason = explain_aspect(aspect.id, unit, features, task.language, weights) if task.options.explain else None
-        samples = (rating_on(aspect, expected),) * task.options.samples
+        samples = (ratings.rating_on(aspect, expected),) * task.options.samples
         verdicts[aspect.id] = Verdict(samples=samples, expected=expected, reason=reason)
     return verdicts

@@ -21,16 +21,7 @@ from cachetools import FIFOCache
 from app import __version__
 from app.domain.errors import JudgeUnavailable
 from app.providers.flow_control import Call, FlowControl
-from app.providers.openai.errors import (
-    ReplyTooLarge,
-    concerns_account,
-    is_filtered,
-    may_retry,
-    read_limits,
-    retry_after,
-    translate_error,
-    upstream_message,
-)
+from app.providers.openai import errors
 from app.providers.openai.parameters import (
     BROKEN_FORMAT,
     LARGEST_PLAIN_REPLY_BYTES,
@@ -137,7 +128,7 @@ async def join(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
         found.append(piece)
         length += len(piece)
         if length > most_bytes:
-            raise ReplyTooLarge(f"the reply has more than {most_bytes} bytes")
+            raise errors.ReplyTooLarge(f"the reply has more than {most_bytes} bytes")
     return found[0] if len(found) == 1 else b"".join(found)
 
 
@@ -318,15 +309,15 @@ class OpenAIEndpoint:
                 answer = await self._send(question, conceded, task, ends_at)
                 break
             except openai.APIStatusError as error:
-                if is_filtered(error):
+                if errors.is_filtered(error):
                     answer = {"content": None, "finish_reason": "content_filter"}
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:
-                    raise translate_error(error, api_key=self._api_key) from error
+                    raise errors.translate_error(error, api_key=self._api_key) from error
                 conceded = concede(conceded, refused)
             except (openai.OpenAIError, TimeoutError) as error:
-                raise translate_error(error, api_key=self._api_key) from error
+                raise errors.translate_error(error, api_key=self._api_key) from error
         if conceded:
             known = self._conceded.get(question.model, ())
             self._conceded[question.model] = tuple(dict.fromkeys((*known, *conceded)))
@@ -343,12 +334,12 @@ class OpenAIEndpoint:
 
     def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
         if isinstance(error, openai.InternalServerError):
-            broken = "response_format" in body and BROKEN_FORMAT.search(upstream_message(error))
+            broken = "response_format" in body and BROKEN_FORMAT.search(errors.upstream_message(error))
             return "response_format" if broken else None
         if not isinstance(error, REFUSALS):
             return None
         return find_refused(
-            body, upstream_message(error), error.param if isinstance(error.param, str) else None, error.code
+            body, errors.upstream_message(error), error.param if isinstance(error.param, str) else None, error.code
         )
 
     async def _send(
@@ -371,14 +362,14 @@ class OpenAIEndpoint:
                 ) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:
-                if attempt >= self._max_attempts or not may_retry(error):
+                if attempt >= self._max_attempts or not errors.may_retry(error):
                     raise
                 if isinstance(error, openai.InternalServerError) and self._read_refusal(error, question.body(conceded)):
                     raise
                 if task.lane == "batch" and isinstance(error, TimeoutError):
                     # The batch's other candidates show what is wrong sooner than retries that each time out.
                     raise
-                asked = retry_after(error)
+                asked = errors.retry_after(error)
                 # Exponential, with full jitter.
                 longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
                 wait = random.uniform(0, longest) if asked is None else asked  # noqa: S311 - spreads load
@@ -398,14 +389,14 @@ class OpenAIEndpoint:
             except openai.APIStatusError as error:
                 self._report_failure(call, error)
                 raise
-        call.succeeded(read_limits(headers), answer["prompt_tokens"] + answer["completion_tokens"])
+        call.succeeded(errors.read_limits(headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
     def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
-        if concerns_account(error):
-            self._flow.turn_away(translate_error(error, api_key=self._api_key))
-        elif may_retry(error):
-            asked, limits = retry_after(error), read_limits(error.response.headers.raw)
+        if errors.concerns_account(error):
+            self._flow.turn_away(errors.translate_error(error, api_key=self._api_key))
+        elif errors.may_retry(error):
+            asked, limits = errors.retry_after(error), errors.read_limits(error.response.headers.raw)
             if isinstance(error, openai.RateLimitError):
                 call.throttled(asked, limits)
             elif asked is not None:

@@ -13,16 +13,7 @@ from typing import NamedTuple
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
 from app.domain.folding import fold
-from app.text.injection.signs import (
-    breaks_out,
-    compiled,
-    forges_verdict,
-    hides_text,
-    imitates_roles,
-    inverts_scale,
-    payloads,
-    search,
-)
+from app.text.injection import signs
 from app.text.injection.wording import suspicious_passage
 from app.text.recent import RecentResults, digest_of
 
@@ -152,7 +143,7 @@ KINDS = {
 
 def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
     """The kind of a suspicious passage, and up to `MOST_NAMED` names of what it speaks of."""
-    seen = [name for name, patterns in SEEN.items() if compiled("|".join(patterns)).search(passage)]
+    seen = [name for name, patterns in SEEN.items() if signs.compiled("|".join(patterns)).search(passage)]
     kind = next((KINDS[name] for name in seen if name in KINDS), AttackKind.INSTRUCTION_TO_JUDGE)
     return kind, tuple(seen[:MOST_NAMED])
 
@@ -175,24 +166,24 @@ def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Fou
     if (passage := suspicious_passage(folded, above)) is not None:
         kind, seen = name_passage(passage)
         found[kind] = seen
-    if forges_verdict(folded, aspects):
+    if signs.forges_verdict(folded, aspects):
         found[AttackKind.FORGED_VERDICT] = ()
-    if inverts_scale(folded):
+    if signs.inverts_scale(folded):
         found[AttackKind.SCALE_REDEFINITION] = ("a redefined scale",)
     suspicious = bool(found)
-    if imitates_roles(folded, suspicious=suspicious):
+    if signs.imitates_roles(folded, suspicious=suspicious):
         found[AttackKind.ROLE_MARKUP] = ()
-    if breaks_out(folded, suspicious=suspicious):
+    if signs.breaks_out(folded, suspicious=suspicious):
         found[AttackKind.BOUNDARY_BREAKOUT] = ()
     return found
 
 
 def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
     """Whether a folded text speaks to its judge or forges a verdict when read from its end."""
-    if not search(BACKWARD_WORDS, folded):  # without one of them a text need not be read in that direction
+    if not signs.search(BACKWARD_WORDS, folded):  # without one of them a text need not be read in that direction
         return False
     backwards = folded[::-1]
-    return suspicious_passage(backwards, BACKWARDS) is not None or forges_verdict(backwards, aspects)
+    return suspicious_passage(backwards, BACKWARDS) is not None or signs.forges_verdict(backwards, aspects)
 
 
 @cache
@@ -222,11 +213,11 @@ def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
     words for the judge must score; less than 0 finds more of them."""
     folded = fold(text)
     found = read_plainly(folded, aspects, above)
-    if hides_text(text):
+    if signs.hides_text(text):
         found[AttackKind.HIDDEN_TEXT] = ()
     if reads_backwards(folded, aspects):
         found[AttackKind.REVERSED_TEXT] = ()
-    if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
+    if any(read_plainly(fold(payload), aspects) for payload in signs.payloads(text)):
         found[AttackKind.ENCODED_PAYLOAD] = ()
     return found
 
