@@ -200,7 +200,11 @@ def write_record(
     main = next(iter(readings.values()))
     both = len(readings) > 1
     pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
-    translated = case.translated
+    judgements = list_judgements(readings, rejudged)
+    spent = [judgement.usage for judgement in judgements]
+    if translated := case.translated:
+        spent.append(Usage(translated_characters=translated.billed_characters))
+    warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
     evaluation = Evaluation(
         id=evaluation_id,
         status=status_of([reading.result.aspects for reading in readings.values()]),
@@ -212,8 +216,8 @@ def write_record(
         translation=translated.translation if translated else None,
         paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
         judge=main.judgement.provenance,
-        usage=add_usage(case, readings, rejudged),
-        warnings=collect_warnings(suspicions, readings),
+        usage=reduce(add, spent),
+        warnings=tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
         # Signature and `cached` do not depend on the masked re-judging; otherwise an attack in one text would make two
         # runs incomparable.
         signature=signature.sign(pieces) if both else main.result.signature,
@@ -224,7 +228,7 @@ def write_record(
         dialogue=case.request.dialogue,
         integrity=report_integrity(case, readings, rejudged) if rejudged else None,
     )
-    trace = tuple(call for judgement in list_judgements(readings, rejudged) for call in judgement.trace)
+    trace = tuple(call for judgement in judgements for call in judgement.trace)
     return Record(evaluation=evaluation, request=case.request, trace=trace)
 
 
@@ -241,18 +245,3 @@ def report_integrity(case: Case, readings: Mapping[Path, PathReading], rejudged:
     lift = subtract(readings[path].result.aspects, masked)
     means = {name: None if lift[name] is None else result.mean for name, result in masked.items()}
     return IntegrityReport(spans=rejudged.masked.spans, masked=means, lift=lift)
-
-
-def add_usage(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> Usage:
-    """The usage of all calls of the evaluation."""
-    spent = [judgement.usage for judgement in list_judgements(readings, rejudged)]
-    if case.translated:
-        spent.append(Usage(translated_characters=case.translated.billed_characters))
-    return reduce(add, spent)
-
-
-def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, PathReading]) -> tuple[Warned, ...]:
-    """The distinct warnings about texts, judge and similarity."""
-    of_paths = (warned for reading in readings.values() for warned in reading.warnings)
-    seen = {(warned.code, warned.where, warned.detail): warned for warned in (*suspicions, *of_paths)}
-    return tuple(seen.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
@@ -40,7 +41,7 @@ class SpeechChecks:
     def _check(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
         reading = read_scripts(dialogue.response)
         if reading.language not in {language, "none"}:
-            return (warn("language-mismatch", describe_mismatch(reading, language)),)
+            return (warn_of_language(reading, language),)
         misuse = read_misuse(dialogue.response, language, self._japanese)
         misused = (warn("honorific-misuse", f"In the response {misuse.value}."),) if misuse else ()
         return (*self._check_register(dialogue, language), *misused)
@@ -51,7 +52,10 @@ class SpeechChecks:
         now = read_register(dialogue.response, language, self._japanese)
         if now is Register.NONE:
             return ()
-        before = agreed_register(self._recall_register(text, language) for text in earlier)
+        before = agreed_register(
+            self._registers.recall(digest_of([language, text]), partial(read_register, text, language, self._japanese))
+            for text in earlier
+        )
         if before not in {Register.NONE, now}:
             return (warn_of_register(before, now),)
         if language == "ko" and before is Register.POLITE:
@@ -63,19 +67,14 @@ class SpeechChecks:
         now = read_korean_level(response)
         if now is PolitenessLevel.NONE:
             return ()
-        before = established_level(self._recall_level(text) for text in earlier)
+        before = established_level(
+            self._levels.recall(digest_of([text]), partial(read_korean_level, text)) for text in earlier
+        )
         if before in {PolitenessLevel.NONE, now}:
             return ()
         found = "mixes 합쇼체 and 해요체" if now is PolitenessLevel.MIXED else f"is in {now.value}"
         detail = f"The response {found}; this speaker's earlier utterances keep {before.value}."
         return (warn("register-mix", detail),)
-
-    def _recall_register(self, text: str, language: str) -> Register:
-        key = digest_of([language, text])
-        return self._registers.recall(key, lambda: read_register(text, language, self._japanese))
-
-    def _recall_level(self, text: str) -> PolitenessLevel:
-        return self._levels.recall(digest_of([text]), lambda: read_korean_level(text))
 
 
 def read_register(text: str, language: str, japanese: JapaneseRegister) -> Register:
@@ -95,12 +94,12 @@ def warn(code: str, detail: str) -> Warned:
     return Warned(code=code, where="response", detail=detail)
 
 
-def describe_mismatch(reading: LanguageReading, language: str) -> str:
+def warn_of_language(reading: LanguageReading, language: str) -> Warned:
     """Names the language that was found, and its share where others are mixed in; never the text."""
     found = LANGUAGE_NAMES.get(reading.language, "text in another script")
     share = f" (about {100 * reading.share:.0f} % of the text)" if reading.share < WHOLLY else ""
     expected = "English" if language == "en" else LANGUAGE_NAMES[language]
-    return f"The response looks like {found}{share}, not {expected}."
+    return warn("language-mismatch", f"The response looks like {found}{share}, not {expected}.")
 
 
 def warn_of_register(before: Register, now: Register) -> Warned:

@@ -56,7 +56,7 @@ class InspectionBudget:
         self.checkpoint = checkpoint
 
     def take(self, characters: int) -> None:
-        """Raises BudgetSpent, and takes nothing, where there are not as many: a shorter text may yet have its turn."""
+        """Raises InspectionBudgetSpent, and takes nothing, if there are fewer: a shorter text may yet have its turn."""
         self.checkpoint()
         if characters > self.characters:
             raise InspectionBudgetSpent
@@ -81,11 +81,18 @@ def find_spans(
     def suspicious(part: str) -> bool:
         return bool(find_kinds(part, folded, MASKED))
 
+    own = InspectionBudget(max(LEAST_BUDGET, MOST_READINGS * len(text)))
+
+    def trial(part: str) -> bool:
+        own.take(len(part) + CALL)
+        shared.take(len(part) + CALL)
+        return bool(part) and suspicious(part)
+
     whole = (TextSpan(0, len(text)),)
     try:
         # For what is done to all of the text besides trials.
         shared.take(len(text) + CALL)
-        spans = search(text, folded, Trials(suspicious, max(LEAST_BUDGET, MOST_READINGS * len(text)), shared))
+        spans = search(text, folded, trial)
         # What stands at a text's ends is trimmed, and what was apart may meet: the result itself is what counts.
         left = without(text, spans)
         shared.take(len(left) + CALL)
@@ -104,25 +111,8 @@ def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join(text[start:end] for start, end in zip(starts, ends, strict=True)).strip() or NOTHING_LEFT
 
 
-class Trials:
-    """Inspects parts of a text, as long as its budget (in characters) and the dialogue's last; then BudgetSpent."""
-
-    def __init__(self, suspicious: Check, budget: int, shared: InspectionBudget) -> None:
-        self._suspicious = suspicious
-        self._budget = budget
-        self._shared = shared
-
-    def __call__(self, part: str) -> bool:
-        """Whether the part is suspicious."""
-        self._budget -= len(part) + CALL
-        if self._budget < 0:
-            raise InspectionBudgetSpent
-        self._shared.take(len(part) + CALL)
-        return bool(part) and self._suspicious(part)
-
-
 def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, ...]:
-    """The spans of a suspicious text. Raises BudgetSpent."""
+    """The spans of a suspicious text. Raises InspectionBudgetSpent."""
     payloads = (span for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
     fine = merge(text, (*hidden_spans(text), *payloads))
     if fine and not trial(without(text, fine)):

@@ -209,25 +209,24 @@ def decode_hexadecimal(token: str) -> bytes:
     return bytes.fromhex(digits[: len(digits) // 2 * 2])
 
 
-def decode_binary(token: str) -> bytes:
-    """The bytes of groups of eight binary digits."""
-    digits = token.replace(" ", "")
-    return bytes(int(digits[start : start + 8], 2) for start in range(0, len(digits), 8))
+def encode(text: str) -> bytes:
+    """The text in UTF-8; a lone surrogate becomes a question mark."""
+    return text.encode("utf-8", "replace")
 
 
-def decode_escapes(token: str) -> bytes:
-    r"""The text of `\uXXXX` escapes in UTF-8; a lone surrogate becomes a question mark."""
-    return "".join(chr(int(unit, 16)) for unit in token.split("\\u") if unit).encode("utf-8", "replace")
-
-
-# How an encoded text looks, and what it is in bytes
 ENCODINGS: tuple[tuple[str, Callable[[str], bytes]], ...] = (
     (r"[A-Za-z0-9+/_-]{16,}={0,2}", decode_base64),
     (r"(?:(?:\\x|0x)?[0-9A-Fa-f]{2}[ ,:]?){8,}", decode_hexadecimal),
-    (r"(?:[01]{8} ?){8,}", decode_binary),
-    (r"(?:\\u[0-9A-Fa-f]{4}){4,}", decode_escapes),
+    (
+        r"(?:[01]{8} ?){8,}",
+        lambda token: bytes(int(octet, 2) for octet in re.findall("[01]{1,8}", token.replace(" ", ""))),
+    ),
+    (
+        r"(?:\\u[0-9A-Fa-f]{4}){4,}",
+        lambda token: encode("".join(chr(int(unit, 16)) for unit in token.split("\\u") if unit)),
+    ),
     (r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9_.+-]){12,}", unquote_to_bytes),
-    (r"(?:&#x?[0-9A-Fa-f]{2,6};){4,}", lambda token: html.unescape(token).encode("utf-8", "replace")),
+    (r"(?:&#x?[0-9A-Fa-f]{2,6};){4,}", lambda token: encode(html.unescape(token))),
 )
 
 

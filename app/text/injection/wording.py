@@ -11,11 +11,9 @@ import json
 from collections.abc import Container, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
 
 from app.text.injection.signs import compiled
 
-RESOURCE = "data/injection_weights.json"
 LONGEST_RUN = 6  # Characters
 LONGEST_SENTENCE = 240  # Characters; what goes on longer without a full stop is read in pieces of this length
 MOST_SENTENCES = 3  # Sentences of a passage
@@ -33,18 +31,13 @@ GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
 DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
-class Model(NamedTuple):
-    """What each run of characters adds, and what a passage without any has; above 0 it is suspicious."""
-
-    intercept: float
-    weights: Mapping[str, float]
-
-
 @cache
-def fitted() -> Model:
-    """The model that ships with Saiten."""
-    data = json.loads((files("app") / RESOURCE).read_text(encoding="utf-8"))
-    return Model(data["intercept"] - data["threshold"], {run: weight / 1000 for run, weight in data["weights"].items()})
+def fitted() -> tuple[float, Mapping[str, float]]:
+    """The model that ships with Saiten: what a passage without any known run of characters has, and what each run adds;
+    above 0 it is suspicious."""
+    data = json.loads((files("app") / "data/injection_weights.json").read_text(encoding="utf-8"))
+    weights = {run: weight / 1000 for run, weight in data["weights"].items()}
+    return data["intercept"] - data["threshold"], weights
 
 
 def sentences(folded: str) -> list[str]:
@@ -56,9 +49,8 @@ def sentences(folded: str) -> list[str]:
 def runs(said: str, known: Container[str]) -> set[str]:
     """The known runs of characters in a sentence. What begins with an unknown run is unknown as well."""
     found = set()
-    length = len(said)
-    for start in range(length):
-        for end in range(start + 1, min(start + LONGEST_RUN, length) + 1):
+    for start in range(len(said)):
+        for end in range(start + 1, min(start + LONGEST_RUN, len(said)) + 1):
             run = said[start:end]
             if run not in known:
                 break
