@@ -93,12 +93,12 @@ class Bench:
         import torch
 
         encoder = self.loaded[0]
-        distinct = {encoder._tokenizing.read(text).ids for pair in pairs for text in pair}
+        distinct = {encoder.tokenizing.read(text).ids for pair in pairs for text in pair}
         tokens = sum(map(len, distinct))
         length = max(1, round(tokens / len(distinct)))
         ids = torch.full((max(1, CPU_TOKENS // length), length), 5, device=self.device)
         with torch.inference_mode():
-            seconds = min(self._time(partial(self._pass_once, encoder._model, ids)) for _ in range(LIMIT_PASSES))
+            seconds = min(self._time(partial(self._pass_once, encoder.model, ids)) for _ in range(LIMIT_PASSES))
         return float(seconds * tokens / ids.numel())
 
     def _pass_once(self, model: Any, ids: Any) -> None:

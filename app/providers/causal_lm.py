@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,25 +60,29 @@ def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
 SEPARATOR = "\n"  # Between question and response; it belongs to the question and is not scored
 
 
+@dataclass(eq=False, repr=False)
 class LoadedModel:
     """Reads passages one by one on one thread, so that padding and other passages cannot change a likelihood."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, identity: str, device: str, window: int) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._device = device
-        self._window = window
-        self._start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
+    model: Any
+    tokenizer: Any
+    _: KW_ONLY
+    identity: str
+    device: str
+    window: int
+
+    def __post_init__(self) -> None:
+        begins = self.tokenizer.bos_token_id
+        self._start = () if begins is None else (int(begins),)
         # Logits over a large vocabulary take most of the memory: only the response's are wanted.
-        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
-        self.identity = identity
+        self._keeps = "logits_to_keep" in inspect.signature(self.model.forward).parameters
 
     def read(self, passage: Passage) -> Likelihood:
         """The likelihood of the response's tokens, which are the same after any question and after none. Raises
         MetricUnavailable if there is no token to score, the model broke on the text, or memory ran out."""
         try:
             question = "" if passage.question is None else passage.question + SEPARATOR
-            reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self._window)
+            reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self.window)
             nats = self._score(reading.ids, reading.first)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
             raise MetricUnavailable(f"the language model failed on this text ({type(error).__name__})") from error
@@ -92,13 +96,13 @@ class LoadedModel:
         import torch
 
         with torch.inference_mode():
-            one, other = (self._model(self._batch(ids)).logits[0, :2].float() for ids in ((0, 1, 2), (0, 1, 3)))
+            one, other = (self.model(self._batch(ids)).logits[0, :2].float() for ids in ((0, 1, 2), (0, 1, 3)))
         return bool((one - other).abs().max() > 1e-4 * one.abs().max())
 
     def _tokenize(self, text: str) -> list[int]:
         # No special tokens out of the text: a response that spells <|endoftext|> has written these letters.
         settings = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
-        return list(self._tokenizer(text, **settings)["input_ids"]) if text else []
+        return list(self.tokenizer(text, **settings)["input_ids"]) if text else []
 
     def _score(self, ids: tuple[int, ...], first: int) -> float:
         import torch
@@ -107,7 +111,7 @@ class LoadedModel:
         # The logits at one token predict the next: from the token before the first to the one before the last.
         kept = {"logits_to_keep": scored + 1} if self._keeps else {}
         with torch.inference_mode():
-            logits = self._model(self._batch(ids), **kept).logits[0, -scored - 1 : -1].float()
+            logits = self.model(self._batch(ids), **kept).logits[0, -scored - 1 : -1].float()
             targets = torch.tensor(ids[first:], device=logits.device)
             losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
         return float(losses.double().mean())
@@ -115,7 +119,7 @@ class LoadedModel:
     def _batch(self, ids: tuple[int, ...]) -> Any:
         import torch
 
-        return torch.tensor([ids], dtype=torch.long, device=self._device)
+        return torch.tensor([ids], dtype=torch.long, device=self.device)
 
 
 LANGUAGE_MODEL = ModelKind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)

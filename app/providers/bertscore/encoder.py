@@ -168,24 +168,19 @@ class _Call:
     answer: asyncio.Future[list[Similarity]]
 
 
+@dataclass(eq=False, repr=False)
 class SharedEncoder:
     """Calls `load` in its own thread at the first use, and encodes there. Calls that arrive while the thread is busy
     are then run together in order of arrival, up to `max_run_pairs` pairs; a larger call runs alone. A cancelled call
     is dropped without affecting the others. A failed load is remembered for `retry_after_seconds`, so that requests do
     not wait for a hub that is down."""
 
-    def __init__(
-        self,
-        load: Callable[[], PairComparer],
-        *,
-        max_run_pairs: int,
-        retry_after_seconds: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._load = load
-        self._max_run_pairs = max_run_pairs
-        self._retry_after_seconds = retry_after_seconds
-        self._clock = clock
+    load: Callable[[], PairComparer]
+    max_run_pairs: int
+    retry_after_seconds: float
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._worker = Worker("bertscore", lambda: None if (loaded := self._loaded) is None else loaded.forget())
         self._waiting: deque[_Call] = deque()
         self._drain: asyncio.Task[None] | None = None
@@ -222,7 +217,7 @@ class SharedEncoder:
     def _refuse_early(self) -> None:
         if self._closed:
             raise EncoderUnavailable("the encoder is closed")
-        if self._failure is not None and self._clock() < self._failure[1]:
+        if self._failure is not None and self.clock() < self._failure[1]:
             raise EncoderUnavailable(self._failure[0])
 
     async def _answer_waiting(self) -> None:
@@ -247,7 +242,7 @@ class SharedEncoder:
                 self._waiting.popleft()
                 continue
             count += len(self._waiting[0].pairs)
-            if calls and count > self._max_run_pairs:
+            if calls and count > self.max_run_pairs:
                 break
             calls.append(self._waiting.popleft())
         return calls
@@ -268,9 +263,9 @@ class SharedEncoder:
         self._refuse_early()
         if self._loaded is None:
             try:
-                self._loaded = self._load()
+                self._loaded = self.load()
             except EncoderUnavailable as error:
-                self._failure = (str(error), self._clock() + self._retry_after_seconds)
+                self._failure = (str(error), self.clock() + self.retry_after_seconds)
                 raise
             self._failure = None
         return self._loaded

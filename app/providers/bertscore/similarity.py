@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
 from app.providers.ports import EncoderUnavailable, Similarity
@@ -256,30 +256,24 @@ MAX_KEPT_TOKENS_BYTES = 4 << 20
 _BYTES_PER_TOKEN = 40
 
 
+@dataclass(eq=False, repr=False)
 class LoadedEncoder:
     """Compares pairs on one thread. `max_held_tokens` limits the embeddings that one run holds at once (at least one
     pair): 64 MiB at 1,024 dimensions. The embeddings of recent texts are also cached in memory for later runs, at most
     64 MiB and for 20 s; `forget` removes older ones."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizing: Tokenizing,
-        *,
-        identity: str,
-        device: str,
-        limits: PassLimits,
-        max_held_tokens: int = 16_384,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._model = model
-        self._tokenizing = tokenizing
-        self._device = device
-        self._limits = limits
-        self._max_held_tokens = max_held_tokens
-        self._tokens: ByteLimitedCache[str, Tokens] = ByteLimitedCache(MAX_KEPT_TOKENS_BYTES, clock)
-        self._embedded: ByteLimitedCache[Ids, Embedded] = ByteLimitedCache(MAX_KEPT_BYTES, clock)
-        self.identity = identity
+    model: Any
+    tokenizing: Tokenizing
+    _: KW_ONLY
+    identity: str
+    device: str
+    limits: PassLimits
+    max_held_tokens: int = 16_384
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._tokens: ByteLimitedCache[str, Tokens] = ByteLimitedCache(MAX_KEPT_TOKENS_BYTES, self.clock)
+        self._embedded: ByteLimitedCache[Ids, Embedded] = ByteLimitedCache(MAX_KEPT_BYTES, self.clock)
 
     def forget(self) -> float | None:
         """Removes expired cache entries. Returns the seconds until the next one expires; None if empty."""
@@ -298,7 +292,7 @@ class LoadedEncoder:
         tokens = {text: self._read(text) for text in dict.fromkeys(text for pair in pairs for text in pair)}
         read = [(tokens[reference], tokens[candidate]) for reference, candidate in pairs]
         f1 = [0.0] * len(pairs)
-        for numbers in slice_pairs(read, self._max_held_tokens):
+        for numbers in slice_pairs(read, self.max_held_tokens):
             embedded = self._embed({tokens.ids for number in numbers for tokens in read[number]})
             values = match([(embedded[read[number][0].ids], embedded[read[number][1].ids]) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
@@ -311,7 +305,7 @@ class LoadedEncoder:
     def _read(self, text: str) -> Tokens:
         tokens = self._tokens.get(text)
         if tokens is None:
-            tokens = self._tokenizing.read(text)
+            tokens = self.tokenizing.read(text)
             self._tokens.put(text, tokens, (len(tokens.ids) + len(text)) * _BYTES_PER_TOKEN)
         return tokens
 
@@ -322,7 +316,7 @@ class LoadedEncoder:
         recent = {ids: self._embedded.get(ids) for ids in texts}
         embedded = {ids: one for ids, one in recent.items() if one is not None}
         with torch.inference_mode():
-            for batch in batch_by_length(recent.keys() - embedded.keys(), self._limits):
+            for batch in batch_by_length(recent.keys() - embedded.keys(), self.limits):
                 for ids, vectors, weights in zip(batch, *self._encode(batch), strict=True):
                     # Copies, since a view would keep the whole batch.
                     one = Embedded(vectors[: len(ids)].clone(), weights[: len(ids)].clone())
@@ -335,10 +329,10 @@ class LoadedEncoder:
         """Vectors of unit length (texts × longest × dimensions) and weights, on the device; what pads is of no use."""
         import torch
 
-        longest, pad_id = len(batch[0]), self._tokenizing.pad_id
-        ids = torch.tensor([[*one, *[pad_id] * (longest - len(one))] for one in batch]).to(self._device)
-        lengths = torch.tensor([len(one) for one in batch]).to(self._device)
+        longest, pad_id = len(batch[0]), self.tokenizing.pad_id
+        ids = torch.tensor([[*one, *[pad_id] * (longest - len(one))] for one in batch]).to(self.device)
+        lengths = torch.tensor([len(one) for one in batch]).to(self.device)
         mask = (torch.arange(longest, device=ids.device) < lengths.unsqueeze(1)).long()
-        vectors = self._model(ids, attention_mask=mask)[0].float()
-        unweighted = torch.tensor(sorted(self._tokenizing.unweighted_ids), dtype=torch.long).to(self._device)
+        vectors = self.model(ids, attention_mask=mask)[0].float()
+        unweighted = torch.tensor(sorted(self.tokenizing.unweighted_ids), dtype=torch.long).to(self.device)
         return vectors / vectors.norm(dim=-1, keepdim=True), torch.isin(ids, unweighted, invert=True).float()

@@ -34,7 +34,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +182,7 @@ CALL = "translate"
 KEY_LAYOUT = 1  # Increase it when the same key would stand for another request
 
 
+@dataclass(eq=False, repr=False)
 class DeepLTranslator:
     """Implements `Translator`: Japanese and Korean into English (US).
 
@@ -192,49 +193,37 @@ class DeepLTranslator:
     before the next; if DeepL asks for a longer pause, the call fails at once. Raises SettingsInvalid if key or URL are
     unusable."""
 
-    def __init__(
-        self,
-        auth_key: str,
-        *,
-        cache: CallCache,
-        server_url: str | None = None,
-        timeout_seconds: float = 15.0,
-        max_attempts: int = 4,
-        max_wait_seconds: float = 20.0,
-        max_concurrent_requests: int = 4,
-        telemetry: Telemetry | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        key = auth_key.strip()
-        if not key or not key.isascii() or not key.isprintable():
+    auth_key: str
+    _: KW_ONLY
+    cache: CallCache
+    server_url: str | None = None
+    timeout_seconds: float = 15.0
+    max_attempts: int = 4
+    max_wait_seconds: float = 20.0
+    max_concurrent_requests: int = 4
+    telemetry: Telemetry | None = None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    engine = ENGINE
+
+    def __post_init__(self) -> None:
+        self._key = self.auth_key.strip()
+        if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise errors.SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
-        self._cache = cache
-        url = (server_url or "").strip()
+        url = (self.server_url or "").strip()
         if url and not url.startswith(("http://", "https://")):
             raise errors.SettingsInvalid("DEEPL_SERVER_URL must begin with http:// or https://.")
         # Without a slash at its end, the SDK drops its last path segment.
         self._server = url.removesuffix("/") + "/" if url else None
-        self._key = key
-        self._timeout_seconds = timeout_seconds
         # A client per thread, because an HTTP session is not thread-safe.
         self._local = threading.local()
         self._clients: list[OneTryClient] = []
-        self._executor = ThreadPoolExecutor(max_concurrent_requests, thread_name_prefix="deepl")
-        self._max_attempts = max_attempts
-        self._max_wait_seconds = max_wait_seconds
-        self._telemetry = telemetry
-        self._sleep = sleep
-        self._clock = clock
-        self._backoff = wait_random_exponential(multiplier=0.5, max=max_wait_seconds)
+        self._executor = ThreadPoolExecutor(self.max_concurrent_requests, thread_name_prefix="deepl")
+        self._backoff = wait_random_exponential(multiplier=0.5, max=self.max_wait_seconds)
         self._flights: dict[str, asyncio.Future[str]] = {}
         self._fetches: set[asyncio.Task[int]] = set()
-        self._slots = asyncio.Semaphore(max_concurrent_requests)
+        self._slots = asyncio.Semaphore(self.max_concurrent_requests)
         self._closed_until = -math.inf
-
-    @property
-    def engine(self) -> str:
-        return ENGINE
 
     async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         source = SOURCE_LANGUAGES.get(source_language)
@@ -305,14 +294,14 @@ class DeepLTranslator:
         for request in pack_passages(list(keys), source):
             texts = await self._ask(source, request)
             came = {keys[passage]: text for passage, text in zip(request, texts, strict=True)}
-            await asyncio.gather(*(self._cache.put(key, text.encode()) for key, text in came.items()))
+            await asyncio.gather(*(self.cache.put(key, text.encode()) for key, text in came.items()))
             for key, text in came.items():
                 self._flights[key].set_result(text)
         return sum(len(passage.text) for passage in missing.values())
 
     async def _recall(self, claimed: Mapping[str, TranslationPassage]) -> dict[str, TranslationPassage]:
         """Answers what the cache holds, returns what it does not."""
-        found = await asyncio.gather(*map(self._cache.get, claimed))
+        found = await asyncio.gather(*map(self.cache.get, claimed))
         missing: dict[str, TranslationPassage] = {}
         for (key, passage), value in zip(claimed.items(), found, strict=True):
             text = read_cached(value)
@@ -320,17 +309,17 @@ class DeepLTranslator:
                 missing[key] = passage
             else:
                 self._flights[key].set_result(text)
-            if self._telemetry is not None:
-                self._telemetry.cache(CALL, "miss" if text is None else "hit")
+            if self.telemetry is not None:
+                self.telemetry.cache(CALL, "miss" if text is None else "hit")
         return missing
 
     async def _ask(self, source: str, request: list[TranslationPassage]) -> list[str]:
         """Sends one request with retries. Raises the `Translator…` error of the last try."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(self._is_worth_a_retry),
-            stop=stop_after_attempt(self._max_attempts),
+            stop=stop_after_attempt(self.max_attempts),
             wait=self._backoff,
-            sleep=self._sleep,
+            sleep=self.sleep,
             reraise=True,
         )
         try:
@@ -344,21 +333,21 @@ class DeepLTranslator:
             await self._wait_for_gate()
             try:
                 # The SDK's HTTP client is in a thread, where no trace is: the step is noted here.
-                with self._telemetry.span("translate", texts=len(request)) if self._telemetry else nullcontext():
+                with self.telemetry.span("translate", texts=len(request)) if self.telemetry else nullcontext():
                     texts = [passage.text for passage in request]
                     return await self._translate_in_time(texts, request[0].context, source)
             except DeepLFailure as failure:
                 if (pause := failure.error.retry_after_seconds) is not None:
-                    self._closed_until = max(self._closed_until, self._clock() + pause)
+                    self._closed_until = max(self._closed_until, self.clock() + pause)
                 raise
 
     async def _translate_in_time(self, *request: Any) -> list[str]:
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self.timeout_seconds):
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._executor, self._translate_here, *request)
         except TimeoutError:
-            raise fail(f"did not answer within {self._timeout_seconds:g} s", transient=True) from None
+            raise fail(f"did not answer within {self.timeout_seconds:g} s", transient=True) from None
 
     def _translate_here(self, texts: Sequence[str], context: str | None, source: str) -> list[str]:
         """One request, one try, in this thread."""
@@ -367,22 +356,22 @@ class DeepLTranslator:
             # Here and not above: it imports DeepL's package, which takes long.
             from app.providers.deepl.client import OneTryClient
 
-            client = self._local.client = OneTryClient(self._key, self._server, self._timeout_seconds)
+            client = self._local.client = OneTryClient(self._key, self._server, self.timeout_seconds)
             self._clients.append(client)
         return client.translate_once(texts, context, source)
 
     async def _wait_for_gate(self) -> None:
         """Waits until DeepL's last `Retry-After` has passed; all callers share this gate."""
-        while (pause := self._closed_until - self._clock()) > 0:
-            if pause > self._max_wait_seconds:
+        while (pause := self._closed_until - self.clock()) > 0:
+            if pause > self.max_wait_seconds:
                 detail = f"DeepL asked not to be called for another {pause:.0f} s."
                 raise DeepLFailure(errors.TranslatorUnavailable(detail, retry_after_seconds=pause))
-            await self._sleep(pause)
+            await self.sleep(pause)
 
     def _is_worth_a_retry(self, error: BaseException) -> bool:
         if not isinstance(error, DeepLFailure) or not error.transient:
             return False
-        return (error.error.retry_after_seconds or 0.0) <= self._max_wait_seconds
+        return (error.error.retry_after_seconds or 0.0) <= self.max_wait_seconds
 
 
 def read_cached(value: bytes | None) -> str | None:

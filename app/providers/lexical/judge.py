@@ -13,7 +13,6 @@ from app.providers.lexical.english import EnglishReader
 from app.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
 from app.providers.lexical.japanese import JapaneseReader
 from app.providers.lexical.korean import KoreanReader
-from app.providers.lexical.reasons import explain_aspect
 from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
 
 MOST_UTTERANCES = 40
@@ -110,7 +109,9 @@ def give_verdicts(task: JudgingTask, features: Features, weights: ratings.Cohere
     for aspect in task.rubric.aspects:
         unit = units[aspect.id]
         expected = round(ratings.expected_on(aspect, unit), DIGITS)
-        reason = explain_aspect(aspect.id, unit, features, task.language, weights) if task.options.explain else None
+        reason = (
+            ratings.explain_aspect(aspect.id, unit, features, task.language, weights) if task.options.explain else None
+        )
         samples = (ratings.rating_on(aspect, expected),) * task.options.samples
         verdicts[aspect.id] = Verdict(samples=samples, expected=expected, reason=reason)
     return verdicts

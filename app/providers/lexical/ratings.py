@@ -18,6 +18,7 @@ from pydantic import Field
 from app.domain.model import Finite, Value, digest, listed
 from app.domain.rubric import Aspect
 from app.providers.lexical.features import Features
+from app.text.passages import words_of
 
 
 class FittedFeature(Value):
@@ -213,3 +214,98 @@ def bounded(value: float) -> float:
 def excess(share: float, threshold: float) -> float:
     """How far `share` passes `threshold`, from 0 at the threshold to 1 at a share of 1."""
     return max(0.0, share - threshold) / (1 - threshold)
+
+
+# The reasons: the strongest features, in a sentence of the rubric's language.
+
+PLAIN_FAULTS = words_of(
+    "wordless echoes_verbatim repeats_verbatim foreign describes_itself broken unanswered unanswered_kind "
+    "unanswered_yes_no reverses misses_feeling stock_comfort shares_nothing strange_names switches_politeness generic"
+)
+WEAK_FAULTS = words_of("redundant leaves_topic dwells ignores_for_own_topic unknown")
+FAULTS = {
+    **dict.fromkeys(PLAIN_FAULTS, 0.5),
+    **dict.fromkeys(WEAK_FAULTS, 0.2),
+    "oddities": 0.3,
+    "repeats_itself": 0.1,
+}
+# What speaks against a response and for it: the feature's least value to be named
+MERITS = {
+    **dict.fromkeys(words_of("answers meets_feeling acknowledges invites"), 0.5),
+    **dict.fromkeys(words_of("shares_last shares_characters shares_context"), 0.2),
+    "agrees_briefly": 0.3,
+    "content_words": 1.3,
+}
+NOTHING = {"ja": "特に目立つ手がかりはない", "ko": "눈에 띄는 단서가 없다", "en": "no feature stands out"}
+
+MOST_NAMED = 2
+NOTICEABLE = 0.005  # Contributions below half a hundredth of the scale are not worth a sentence
+REPETITION = ("wordless", "echoes_verbatim", "repeats_verbatim", "redundant", "foreign", "repeats_itself")
+TOPIC = ("describes_itself", "unanswered", "leaves_topic", "shares_nothing")
+CONCERNS: dict[str, tuple[str, ...]] = {
+    "naturalness": ("wordless", "redundant", "foreign", "broken", "oddities", "unknown", "switches_politeness"),
+    "coherence": (*REPETITION, *TOPIC, "answers", "meets_feeling", "shares_last", "shares_context", "agrees_briefly"),
+    "interestingness": (*REPETITION, "generic", "describes_itself", "content_words", "invites"),
+    "relevance": (
+        "wordless", "redundant", "foreign", *TOPIC, "answers", "shares_last", "shares_context",
+    ),
+    "consistency": (
+        "wordless", "echoes_verbatim", "repeats_verbatim", "reverses", "repeats_itself", "switches_politeness",
+        "leaves_topic",
+    ),
+    "sensibleness": (*REPETITION, *TOPIC, "broken", "oddities", "answers", "shares_last", "shares_context"),
+    "specificity": (
+        *REPETITION, "generic", "stock_comfort", "describes_itself", "leaves_topic", "shares_nothing", "shares_last",
+        "shares_context", "content_words",
+    ),
+    "sympathy": (
+        *REPETITION, "misses_feeling", "stock_comfort", "describes_itself", "meets_feeling", "shares_last",
+        "agrees_briefly",
+    ),
+}  # fmt: skip
+CONCERNS["overall"] = (*REPETITION, *TOPIC, "broken", "generic", "answers", "shares_last", "shares_context")
+
+
+@cache
+def load_clauses() -> dict[str, dict[str, str]]:
+    """By language, what is said of each feature."""
+    clauses: dict[str, dict[str, str]] = json.loads(
+        files("app").joinpath("data/lexical_clauses.json").read_text(encoding="utf-8")
+    )
+    return clauses
+
+
+def explain_aspect(aspect: str, unit: float, features: Features, language: str, weights: CoherenceWeights) -> str:
+    """One sentence on the strongest features: faults first where the estimate is in the lower half, else merits."""
+    if aspect == "coherence" and language == "ja":
+        faults, merits = fitted_features(features, weights)
+    else:
+        faults = [name for name in CONCERNS[aspect] if stands_out(name, features, FAULTS)]
+        merits = [name for name in CONCERNS[aspect] if stands_out(name, features, MERITS)]
+    named = [*faults, *merits] if unit < 0.5 else [*merits, *faults]
+    return join_sentence([load_clauses()[language][name] for name in named[:MOST_NAMED]], language)
+
+
+def stands_out(name: str, features: Features, table: dict[str, float]) -> bool:
+    """Whether the table names this feature and its value is large enough to be said."""
+    return name in table and features[name] >= table[name]
+
+
+def fitted_features(features: Features, weights: CoherenceWeights) -> tuple[list[str], list[str]]:
+    """Faults and merits by what they added to the fitted estimate, strongest first; ceilings come before all."""
+    capped = [name for name in REPETITION[:5] if stands_out(name, features, FAULTS)]
+    added = [(feature.contribution(features), feature.name) for feature in weights.features]
+    added.sort(key=lambda pair: (-abs(pair[0]), pair[1]))
+    faults = [name for value, name in added if value <= -NOTICEABLE and stands_out(name, features, FAULTS)]
+    merits = [name for value, name in added if value >= NOTICEABLE and stands_out(name, features, MERITS)]
+    return [*capped, *(name for name in faults if name not in capped)], merits
+
+
+def join_sentence(parts: list[str], language: str) -> str:
+    """The parts as one sentence with the language's own punctuation."""
+    if not parts:
+        parts = [NOTHING[language]]
+    if language == "en":
+        sentence = "; ".join(parts)
+        return sentence[0].upper() + sentence[1:] + "."
+    return "、".join(parts) + "。" if language == "ja" else ", ".join(parts) + "."

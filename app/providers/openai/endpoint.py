@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -257,33 +258,25 @@ WAIT_SHARE = 0.9
 REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OpenAIEndpoint:
     """Asks the chat endpoint at `url`, and remembers per model which parameters it refuses. `timeout_seconds` limits
     one try. `deadline_seconds` limits an interactive request: all tries, with or without refused parameters, and all
     waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may have 1 MiB. Every try passes
     through `flow`, which learns of its outcome."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        url: str,
-        timeout_seconds: float,
-        deadline_seconds: float,
-        max_attempts: int,
-        backoff_seconds: float,
-        flow: FlowControl,
-        largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._api_key = api_key
-        self._line = ChatLine(url, api_key, largest_reply_bytes=largest_reply_bytes)
-        self._timeout_seconds = timeout_seconds
-        self._deadline_seconds = deadline_seconds
-        self._max_attempts = max_attempts
-        self._backoff_seconds = backoff_seconds
-        self._flow = flow
-        self._sleep = sleep
+    api_key: str
+    url: str
+    timeout_seconds: float
+    deadline_seconds: float
+    max_attempts: int
+    backoff_seconds: float
+    flow: FlowControl
+    largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self._line = ChatLine(self.url, self.api_key, largest_reply_bytes=self.largest_reply_bytes)
         self._bodies = RequestBodies()
         self._conceded: dict[str, tuple[str, ...]] = {}
 
@@ -292,14 +285,14 @@ class OpenAIEndpoint:
         If a parameter is refused, the question is asked again without it. The concession is remembered once a request
         has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests."""
         # A batch's call may wait any time for its turn: minutes behind a low rate limit do no harm.
-        seconds = math.inf if task.lane == "batch" else self._deadline_seconds
+        seconds = math.inf if task.lane == "batch" else self.deadline_seconds
         ends_at = asyncio.get_running_loop().time() + seconds
         try:
             async with within(seconds):
                 return await self._negotiate(question, key, task, ends_at)
         except TimeoutError:
             raise JudgeUnavailable(
-                f"the judge gave no reply within {self._deadline_seconds:.3g} s, all tries and waits included"
+                f"the judge gave no reply within {self.deadline_seconds:.3g} s, all tries and waits included"
             ) from None
 
     async def _negotiate(self, question: Question, key: str, task: JudgingTask, ends_at: float) -> Reply:
@@ -314,10 +307,10 @@ class OpenAIEndpoint:
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:
-                    raise errors.translate_error(error, api_key=self._api_key) from error
+                    raise errors.translate_error(error, api_key=self.api_key) from error
                 conceded = concede(conceded, refused)
             except (openai.OpenAIError, TimeoutError) as error:
-                raise errors.translate_error(error, api_key=self._api_key) from error
+                raise errors.translate_error(error, api_key=self.api_key) from error
         if conceded:
             known = self._conceded.get(question.model, ())
             self._conceded[question.model] = tuple(dict.fromkeys((*known, *conceded)))
@@ -357,12 +350,12 @@ class OpenAIEndpoint:
             attempt += 1
             try:
                 max_wait_seconds = WAIT_SHARE * seconds_until(ends_at)
-                async with self._flow.passage(
+                async with self.flow.passage(
                     tokens=tokens, lane=task.lane, max_wait_seconds=max_wait_seconds, scope=task.scope
                 ) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:
-                if attempt >= self._max_attempts or not errors.may_retry(error):
+                if attempt >= self.max_attempts or not errors.may_retry(error):
                     raise
                 if isinstance(error, openai.InternalServerError) and self._read_refusal(error, question.body(conceded)):
                     raise
@@ -371,15 +364,15 @@ class OpenAIEndpoint:
                     raise
                 asked = errors.retry_after(error)
                 # Exponential, with full jitter.
-                longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
+                longest = min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** (attempt - 1))
                 wait = random.uniform(0, longest) if asked is None else asked  # noqa: S311 - spreads load
                 if wait >= seconds_until(ends_at):
                     raise
             if asked is None:
-                await self._sleep(wait)
+                await self.sleep(wait)
 
     async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
-        async with asyncio.timeout(self._timeout_seconds):
+        async with asyncio.timeout(self.timeout_seconds):
             try:
                 body, headers = await self._line.post(content, largest_bytes)
                 answer = read_completion(body)
@@ -394,7 +387,7 @@ class OpenAIEndpoint:
 
     def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
         if errors.concerns_account(error):
-            self._flow.turn_away(errors.translate_error(error, api_key=self._api_key))
+            self.flow.turn_away(errors.translate_error(error, api_key=self.api_key))
         elif errors.may_retry(error):
             asked, limits = errors.retry_after(error), errors.read_limits(error.response.headers.raw)
             if isinstance(error, openai.RateLimitError):

@@ -113,6 +113,7 @@ KIND = "openai"
 GRACE_SECONDS = 1.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OpenAIJudge:
     """Implements `Judge`. Every call goes through the cache in `calls`, which keeps only complete verdicts.
 
@@ -122,81 +123,68 @@ class OpenAIJudge:
     `malformed_retries` times. `extra` holds further parameters to send. The client is imported at the first call.
     Raises SettingsInvalid if an HTTP header cannot carry the key."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str | None,
-        calls: CachedCalls,
-        prices: Prices,
-        model: str = DEFAULT_MODEL,
-        timeout_seconds: float = 60.0,
-        deadline_seconds: float = 180.0,
-        max_attempts: int = 5,
-        backoff_seconds: float = 0.5,
-        concurrency: int = 8,
-        flow: FlowControl | None = None,
-        max_output_tokens: int = 2048,
-        malformed_retries: int = 2,
-        extra: Extra = NO_EXTRA,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        if not is_printable(api_key):
+    api_key: str
+    base_url: str | None
+    calls: CachedCalls
+    prices: Prices
+    model: str = DEFAULT_MODEL
+    timeout_seconds: float = 60.0
+    deadline_seconds: float = 180.0
+    max_attempts: int = 5
+    backoff_seconds: float = 0.5
+    concurrency: int = 8
+    flow: FlowControl | None = None
+    max_output_tokens: int = 2048
+    malformed_retries: int = 2
+    extra: Extra = NO_EXTRA
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    kind = KIND
+
+    def __post_init__(self) -> None:
+        if not is_printable(self.api_key):
             raise SettingsInvalid(
                 "the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY"
             )
-        self._address = check_address(find_address(base_url))
-        url = self._address.url
-        control = flow or open_local_flow(FlowLimits(concurrency), clock=clock, sleep=sleep)
+        self._address = check_address(find_address(self.base_url))
+        control = self.flow or open_local_flow(FlowLimits(self.concurrency), clock=self.clock, sleep=self.sleep)
 
         def make() -> OpenAIEndpoint:
             from app.providers.openai.endpoint import OpenAIEndpoint
 
             return OpenAIEndpoint(
-                api_key=api_key,
-                url=url,
-                timeout_seconds=timeout_seconds,
-                deadline_seconds=deadline_seconds,
-                max_attempts=max_attempts,
-                backoff_seconds=backoff_seconds,
+                api_key=self.api_key,
+                url=self._address.url,
+                timeout_seconds=self.timeout_seconds,
+                deadline_seconds=self.deadline_seconds,
+                max_attempts=self.max_attempts,
+                backoff_seconds=self.backoff_seconds,
                 flow=control,
-                largest_reply_bytes=bound_reply(max_output_tokens),
-                sleep=sleep,
+                largest_reply_bytes=bound_reply(self.max_output_tokens),
+                sleep=self.sleep,
             )
 
         self._endpoint = FirstUse(make)
-        self._calls = calls
-        self._deadline_seconds = deadline_seconds
-        self._prices = prices
-        self._model = model
-        self._max_output_tokens = max_output_tokens
-        self._malformed_retries = malformed_retries
-        self._extra = extra
         self._replies: KeptReplies | None = None
         self._unanswered: Unanswered = "live"
         self._prefixes = Prefixes()
         self._readings = Readings()
-        self._forecast = Forecast(self._prefixes, prices, max_output_tokens=max_output_tokens)
-
-    @property
-    def kind(self) -> str:
-        return KIND
+        self._forecast = Forecast(self._prefixes, self.prices, max_output_tokens=self.max_output_tokens)
 
     @property
     def default_model(self) -> str:
-        return self._model
+        return self.model
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
         errors."""
         samples: list[Sample] = await run_together(*(self._sample(one, task) for one in self._prepare(task)))
-        return summarize(samples, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
+        return summarize(samples, task, kind=KIND, endpoint=self._address.kind, prices=self.prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """What `judge` would take if every first reply is valid. Raises InvalidRequest."""
-        self._extra.settle(task.options.extra)
-        return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
+        self.extra.settle(task.options.extra)
+        return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self.model)
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
         """The calls that `judge` would make first, without the parameters in `conceded`. Raises InvalidRequest."""
@@ -229,7 +217,7 @@ class OpenAIJudge:
     def _prepare(self, task: JudgingTask) -> list[Question]:
         """One question about all aspects, or one per aspect if the rubric asks independently; repeated per sample.
         Their options hold all further parameters. Raises InvalidRequest if the operator does not allow one."""
-        extra = self._extra.settle(task.options.extra)
+        extra = self.extra.settle(task.options.extra)
         if extra != task.options.extra:
             task = replace(task, options=task.options.model_copy(update={"extra": extra}))
         user = enclose(task.dialogue, task.references, task.language)
@@ -240,7 +228,7 @@ class OpenAIJudge:
 
     def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...], user: str) -> Question:
         prefixes = self._prefixes.find(task, aspects)
-        model = task.options.model or self._model
+        model = task.options.model or self.model
         return Question(
             model=model,
             aspects=aspects,
@@ -248,7 +236,7 @@ class OpenAIJudge:
             options=task.options,
             structured=prefixes.structured.before(user),
             text=prefixes.text.before(user),
-            max_output_tokens=task.options.max_tokens or self._max_output_tokens,
+            max_output_tokens=task.options.max_tokens or self.max_output_tokens,
             # Other endpoints' prompt caches do not honour marks.
             marked=self._address.openais and takes_marks(model),
         )
@@ -256,7 +244,7 @@ class OpenAIJudge:
     async def _sample(self, question: Question, task: JudgingTask) -> Sample:
         """Asks until a reply rates every aspect, as often as the settings allow."""
         answers = [await self._ask(question, task)]
-        while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
+        while not answers[-1].reading.complete and len(answers) <= self.malformed_retries:
             try:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task))
             except ProviderBatchUnanswered:
@@ -290,7 +278,7 @@ class OpenAIJudge:
             return read[entry][1].complete
 
         hit = True
-        entry = self._calls.recall("judge", key, accept, task.scope)
+        entry = self.calls.recall("judge", key, accept, task.scope)
         if entry is None:
             entry, hit = await self._obtain(key, call, accept, task)
         if entry not in read:
@@ -306,8 +294,8 @@ class OpenAIJudge:
         """The entry from the cache or from a call, and whether it came without a call."""
         try:
             # A batch may be making the call, and a batch waits longer than an interactive caller.
-            async with within(math.inf if task.lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
-                return await self._calls.obtain("judge", key, call, accept, task.scope)
+            async with within(math.inf if task.lane == "batch" else self.deadline_seconds + GRACE_SECONDS):
+                return await self.calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
             raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
 
