@@ -123,8 +123,6 @@ class LoadedModel:
 
 
 LANGUAGE_MODEL = ModelKind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
-PROBE = Passage("1 2")
-SMALLEST_VOCABULARY = 4  # As many tokens as the probe for causality needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +150,7 @@ def load_model(choice: LanguageModelChoice) -> LoadedModel:
         )
         if loaded.depends_on_what_follows():
             raise MetricUnavailable(f"{Path(choice.name).name} is no causal language model: it reads ahead")
-        loaded.read(PROBE)  # a model that cannot run is not available
+        loaded.read(Passage("1 2"))  # a model that cannot run is not available
         return loaded
 
 
@@ -168,8 +166,8 @@ def _load_weights(source: Source) -> Any:
     lacking = [key for key in report["missing_keys"] if key in parameters]
     if lacking:
         raise MetricUnavailable(f"the files of language model {shown} lack {len(lacking)} of its weights")
-    if model.config.get_text_config().vocab_size < SMALLEST_VOCABULARY:
-        raise MetricUnavailable(f"language model {shown} has fewer than {SMALLEST_VOCABULARY} tokens")
+    if model.config.get_text_config().vocab_size < 4:  # as many tokens as the probe for causality needs
+        raise MetricUnavailable(f"language model {shown} has fewer than 4 tokens")
     model.config.use_cache = False  # nothing is generated
     return model
 

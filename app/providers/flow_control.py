@@ -146,15 +146,12 @@ class CallQueue:
     def __iter__(self) -> Iterator[Waiter]:
         return chain(self._interactive, self._batch)
 
-    def join(self, waiter: Waiter) -> None:
-        self._lane_of(waiter)[waiter] = None
-
-    def leave(self, waiter: Waiter) -> None:
-        self._lane_of(waiter).pop(waiter, None)
+    def lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+        return self._interactive if waiter.lane == "interactive" else self._batch
 
     def admit(self, waiter: Waiter) -> None:
         """Removes an admitted call."""
-        self.leave(waiter)
+        self.lane_of(waiter).pop(waiter, None)
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
     def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
@@ -173,9 +170,6 @@ class CallQueue:
             first.append(waiter)
         free = batch_places(places) - in_flight - len(first)
         return [*first, *islice(batch, max(0, free))], len(first)
-
-    def _lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
-        return self._interactive if waiter.lane == "interactive" else self._batch
 
 
 def copy_refusal(refusal: UpstreamError) -> UpstreamError:
@@ -273,7 +267,7 @@ class FlowControl:
         await self._state.close()
 
     async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
-        self._line.join(waiter)
+        self._line.lane_of(waiter)[waiter] = None
         waiter.refuse_if_closed(self._opens_at, self._clock())
         self._start_dispatcher()
         try:
@@ -290,7 +284,7 @@ class FlowControl:
             self._give_back(waiter)
             raise
         finally:
-            self._line.leave(waiter)
+            self._line.lane_of(waiter).pop(waiter, None)
             if self._dispatcher is not None and self._napping and not len(self._line):
                 self._dispatcher.cancel()
 

@@ -20,11 +20,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUPS = Path("/proc/self/cgroup")
 
-
-def read_quota(cgroups: Path = CGROUPS, own_cgroups: Path = OWN_CGROUPS) -> int | None:
+def read_quota(cgroups: Path = Path("/sys/fs/cgroup"), own_cgroups: Path = Path("/proc/self/cgroup")) -> int | None:
     """The smallest CPU quota of the process's cgroup and its parents, rounded up to whole cores; None without one."""
     # The process's folder and its parents in each hierarchy. In a container the outermost folder is its own.
     folders: list[Path] = []
@@ -256,7 +253,6 @@ def quiet_transformers() -> Iterator[None]:
 
 
 T = TypeVar("T")
-GRACE_SECONDS = 5.0
 
 
 class Worker:
@@ -285,7 +281,7 @@ class Worker:
         self._jobs.put((answer, job))
         return asyncio.wrap_future(answer)
 
-    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+    async def stop(self, grace_seconds: float = 5.0) -> None:
         """Ends the thread after the current job, and waits for that at most `grace_seconds`."""
         self._jobs.put(None)
         if self._thread is not None:

@@ -16,7 +16,6 @@ from app.text.tagger import JapaneseTagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 WORD = re.compile(r"\w+")
-INSTALL = "install saiten[metrics] for ROUGE (rouge_score not installed)"
 
 
 class SpacedWords:
@@ -75,7 +74,7 @@ def open_words(language: str) -> Words:
 def open_overlap(language: str) -> Overlap:
     """ROUGE for `ja`, `ko` or `en`. Raises MetricUnavailable where rouge-score is not installed."""
     if find_spec("rouge_score") is None:
-        raise MetricUnavailable(INSTALL)
+        raise MetricUnavailable("install saiten[metrics] for ROUGE (rouge_score not installed)")
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 

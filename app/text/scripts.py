@@ -86,7 +86,6 @@ COMMON_WORDS = words_of(
 )
 # Ends of Japanese and Korean words in Latin letters
 ROMANISED = re.compile(r"(?:masu|desu|mashita|masen|hamnida|imnida|haseyo|[ae]yo|gatou?)$")
-WORD_WEIGHT = 2  # A Latin word says about as much as two kana or syllables
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def weigh_latin(text: str, *, alone: bool) -> int:
         tells = common >= 1 or small >= 3 or foreign >= 2 or len(words) >= 6 or romanised
     else:
         tells = common >= 2
-    return WORD_WEIGHT * len(words) if tells else 0
+    return 2 * len(words) if tells else 0  # a word says about as much as two kana or syllables
 
 
 def read_scripts(text: str) -> LanguageReading:

@@ -11,7 +11,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -271,6 +271,7 @@ class SharedEncoder:
         return self._loaded
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BertScoreEncoder:
     """Implements `Encoder`. Nothing is loaded before the first use, and requests share one model per encoder name.
 
@@ -281,39 +282,22 @@ class BertScoreEncoder:
     texts too; a load that takes longer goes on, and serves later requests. A failed load is remembered for
     `retry_after_seconds`. `load` runs in the encoder's own thread, and `clock` tells monotonic seconds."""
 
-    def __init__(
-        self,
-        *,
-        encoders: Mapping[str, str] | None = None,
-        encoder: str | None = None,
-        layers: Mapping[str, int] | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
-        threads: int | None = None,
-        max_batch_tokens: int | None = None,
-        max_run_pairs: int = 256,
-        timeout_seconds: float | None = 60.0,
-        retry_after_seconds: float = 60.0,
-        hub_timeout_seconds: float = 10.0,
-        load: Callable[[EncoderChoice], PairComparer] = load_encoder,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._encoders = {language.lower(): name for language, name in (encoders or {}).items()}
-        self._encoder = encoder
-        self._layers = dict(layers or {})
-        self._choice = EncoderChoice(
-            name="",
-            device=device,
-            threads=threads,
-            hub_timeout_seconds=hub_timeout_seconds,
-            max_batch_tokens=max_batch_tokens,
-            precision=precision,
-        )
-        self._timeout_seconds = timeout_seconds
-        self._load = load
-        self._share = partial(
-            SharedEncoder, max_run_pairs=max_run_pairs, retry_after_seconds=retry_after_seconds, clock=clock
-        )
+    encoders: Mapping[str, str] | None = None
+    encoder: str | None = None
+    layers: Mapping[str, int] | None = None
+    device: str | None = None
+    precision: Precision = "float32"
+    threads: int | None = None
+    max_batch_tokens: int | None = None
+    max_run_pairs: int = 256
+    timeout_seconds: float | None = 60.0
+    retry_after_seconds: float = 60.0
+    hub_timeout_seconds: float = 10.0
+    load: Callable[[EncoderChoice], PairComparer] = load_encoder
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._by_language = {language.lower(): name for language, name in (self.encoders or {}).items()}
         self._loading = Lock()
         self._shared: dict[str, SharedEncoder] = {}
         self._closed = False
@@ -332,21 +316,31 @@ class BertScoreEncoder:
         if self._closed:
             raise EncoderUnavailable("the encoder is closed")
         language = language.lower()
-        name = self._encoders.get(language) or self._encoders.get(language.partition("-")[0]) or self._encoder
+        known = self._by_language
+        name = known.get(language) or known.get(language.partition("-")[0]) or self.encoder
         name = choose_default(language) if name is None else name
         if name not in self._shared:
-            choice = replace(self._choice, name=name, layer=self._layers.get(name))
-            self._shared[name] = self._share(partial(self._load_alone, choice))
+            choice = EncoderChoice(
+                name=name,
+                device=self.device,
+                threads=self.threads,
+                hub_timeout_seconds=self.hub_timeout_seconds,
+                layer=(self.layers or {}).get(name),
+                max_batch_tokens=self.max_batch_tokens,
+                precision=self.precision,
+            )
+            load = partial(self._load_alone, choice)
+            self._shared[name] = SharedEncoder(load, self.max_run_pairs, self.retry_after_seconds, self.clock)
         return self._shared[name]
 
     def _load_alone(self, choice: EncoderChoice) -> PairComparer:
         with self._loading:  # transformers sets process-wide defaults while it loads
-            return self._load(choice)
+            return self.load(choice)
 
     async def _in_time(self, asked: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(self.timeout_seconds):
                 return await asked
         except TimeoutError as error:
-            detail = f"the encoder did not answer within {self._timeout_seconds:g} s; it may be loading"
+            detail = f"the encoder did not answer within {self.timeout_seconds:g} s; it may be loading"
             raise EncoderUnavailable(detail) from error

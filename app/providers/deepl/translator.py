@@ -97,8 +97,6 @@ REQUEST_BYTES = 96 * 1024  # Most bytes of a request's body. DeepL refuses 128 K
 CONTEXT_BYTES = 24 * 1024
 # Utterances of a list: few enough that a growing dialogue pays little twice, enough for one request in most cases
 BLOCK_UTTERANCES = 10
-SEPARATOR_BYTES = len(", ")
-NEWLINE_BYTES = len("\\n")
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def keep_recent(utterances: Sequence[str], limit_bytes: int) -> str | None:
     kept: list[str] = []
     room = limit_bytes
     for utterance in reversed(utterances):
-        room -= measure_text(utterance) + (NEWLINE_BYTES if kept else 0)
+        room -= measure_text(utterance) + (len("\\n") if kept else 0)
         if room < 0:
             break
         kept.append(utterance)
@@ -165,7 +163,7 @@ def pack_passages(passages: Sequence[TranslationPassage], source_language: str) 
     requests: list[list[TranslationPassage]] = []
     room = 0
     for passage in passages:
-        cost = measure_text(passage.text) + len('""') + SEPARATOR_BYTES
+        cost = measure_text(passage.text) + len('"", ')
         last = requests[-1] if requests else None
         if last and last[0].context == passage.context and len(last) < REQUEST_TEXTS and cost <= room:
             last.append(passage)
@@ -176,7 +174,6 @@ def pack_passages(passages: Sequence[TranslationPassage], source_language: str) 
     return requests
 
 
-ENGINE = "deepl"
 SOURCE_LANGUAGES = {"ja": "JA", "ko": "KO"}
 CALL = "translate"
 KEY_LAYOUT = 1  # Increase it when the same key would stand for another request
@@ -204,7 +201,7 @@ class DeepLTranslator:
     telemetry: Telemetry | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
-    engine = ENGINE
+    engine = "deepl"
 
     def __post_init__(self) -> None:
         self._key = self.auth_key.strip()
@@ -243,7 +240,7 @@ class DeepLTranslator:
             response=texts[-1],
             source_language=source,
             target_language=TARGET_LANGUAGE,
-            engine=ENGINE,
+            engine=self.engine,
             characters=sum(len(passage.text) for passage in passages),
         )
         return Translated(translation=translation, billed_characters=billed, cached=billed == 0)
@@ -259,7 +256,7 @@ class DeepLTranslator:
             client.close()  # type: ignore[no-untyped-call]
 
     def _digest(self, source: str, passage: TranslationPassage) -> str:
-        sent = [CALL, ENGINE, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
+        sent = [CALL, self.engine, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
         return hashlib.sha256(json.dumps(sent).encode()).hexdigest()
 
     def _start_fetch(self, source: str, wanted: Mapping[str, TranslationPassage]) -> asyncio.Task[int] | None:

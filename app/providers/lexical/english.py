@@ -72,6 +72,8 @@ class EnglishReader:
     def read(self, text: str) -> Profile:
         normal = normalise(text).casefold()
         words = WORD.findall(normal)
+        # Four characters say nothing here: English repeats them by nature.
+        runs = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
         letters = letters_of(normal)
         content = tuple(stem_of(word) for word in words if word not in EMPTY_WORDS)
         asks = "?" in normal
@@ -92,7 +94,7 @@ class EnglishReader:
             agrees=bool(re.match(r"(yes|yeah|i agree|me too|true|right|exactly|so do i)\b", normal)) and not asks,
             broken=bool(BROKEN.search(normal)),
             oddities=sum(1 for _ in ODD.finditer(normal)),
-            redundancy=word_redundancy(words),
+            redundancy=1 - len(set(runs)) / len(runs) if runs else redundancy_of("".join(words)),
             feelings=kinds_in(normal, FEELINGS),
             consoles=bool(CONSOLING.search(normal)),
             describes_itself=bool(ITSELF.search(normal)),
@@ -105,9 +107,3 @@ def stem_of(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
-
-
-def word_redundancy(words: list[str]) -> float:
-    """1 − distinct / all runs of three words. Four characters say nothing here: English repeats them by nature."""
-    runs = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
-    return 1 - len(set(runs)) / len(runs) if runs else redundancy_of("".join(words))

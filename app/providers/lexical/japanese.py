@@ -24,19 +24,9 @@ EMPTY_WORDS = words_of(
     "さん 君 氏 中 今"
 )
 QUESTION_WORDS = {
-    "何処": "place",
-    "何時": "time",
-    "誰": "person",
-    "何方": "choice",
-    "何故": "reason",
-    "幾つ": "number",
-    "幾ら": "number",
-    "何": "thing",
-    "何れ": "choice",
-    "どう": "manner",
-    "如何": "manner",
-    "どんな": "thing",
-}
+    "何処": "place", "何時": "time", "誰": "person", "何故": "reason", "幾つ": "number", "幾ら": "number",
+    "何": "thing", "どんな": "thing", "何方": "choice", "何れ": "choice", "どう": "manner", "如何": "manner",
+}  # fmt: skip
 PLACE_WORDS = words_of("家 店 駅 国 町 街 市 県 海 山 公園 学校 会社 近く 所 外国 海外 実家")
 TIME_WORDS = words_of(
     "今 今日 明日 昨日 今朝 今夜 朝 昼 夜 夕方 春 夏 秋 冬 毎日 先週 来週 今週 去年 来年 週末 休日 前 後 昔"

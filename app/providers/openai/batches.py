@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten.judge")
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-FILTERED = {"content": None, "finish_reason": "content_filter"}
 ENDED = frozenset({"completed", "expired", "cancelled"})
-OVER_LIMIT = "token_limit_exceeded"
-PAGE = 100
-MOST_FAULTS = 3
 # After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
 # texts, and is needed for a day at most.
 INPUT_KEPT_SECONDS = 3 * 24 * 3600
@@ -60,7 +56,7 @@ def read_error(key: str, part: ProviderPart, status: int | None, error: dict[str
     """The answer for a call that failed. A call that a content filter stopped counts as a reply, as in a live call."""
     code = text_member(error, "code")
     if code in FILTER_CODES:
-        return ProviderAnswer(key, write_entry(key, part, FILTERED))
+        return ProviderAnswer(key, write_entry(key, part, {"content": None, "finish_reason": "content_filter"}))
     if status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
         return ProviderAnswer(key, None)
     message, param = text_member(error, "message") or "", text_member(error, "param")
@@ -157,7 +153,7 @@ class OpenAIProviderBatches:
 
     async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None:
         async with self._calling() as client:
-            async for batch in client.batches.list(limit=PAGE):
+            async for batch in client.batches.list(limit=100):
                 if batch.created_at < since.timestamp():
                     break
                 if tags.items() <= (batch.metadata or {}).items():
@@ -208,7 +204,7 @@ class OpenAIProviderBatches:
 
         faults = (batch.errors.data if batch.errors else None) or []
         failed = batch.status == "failed"
-        message = "; ".join(fault.message or fault.code or "" for fault in faults[:MOST_FAULTS]) or "it gave no reason"
+        message = "; ".join(fault.message or fault.code or "" for fault in faults[:3]) or "it gave no reason"
         return ProviderBatch(
             id=batch.id,
             ended=batch.status in ENDED,
@@ -216,7 +212,7 @@ class OpenAIProviderBatches:
             output_file_id=batch.output_file_id,
             error_file_id=batch.error_file_id,
             failure=quote_words(message, self._api_key) if failed else None,
-            over_limit=failed and any(fault.code == OVER_LIMIT for fault in faults),
+            over_limit=failed and any(fault.code == "token_limit_exceeded" for fault in faults),
         )
 
     @asynccontextmanager

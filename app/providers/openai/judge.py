@@ -109,7 +109,6 @@ def is_printable(api_key: str) -> bool:
 
 
 DEFAULT_MODEL = "gpt-6-luna"
-KIND = "openai"
 GRACE_SECONDS = 1.0
 
 
@@ -139,7 +138,7 @@ class OpenAIJudge:
     extra: Extra = NO_EXTRA
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
-    kind = KIND
+    kind = "openai"
 
     def __post_init__(self) -> None:
         if not is_printable(self.api_key):
@@ -179,7 +178,7 @@ class OpenAIJudge:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
         errors."""
         samples: list[Sample] = await run_together(*(self._sample(one, task) for one in self._prepare(task)))
-        return summarize(samples, task, kind=KIND, endpoint=self._address.kind, prices=self.prices)
+        return summarize(samples, task, kind=self.kind, endpoint=self._address.kind, prices=self.prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """What `judge` would take if every first reply is valid. Raises InvalidRequest."""

@@ -88,7 +88,6 @@ VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 FIRST_MARKED = (5, 6)  # GPT-5.6: the first family that takes marks
 MARKS = "prompt_cache_options"  # Stands for all of them among the parameters that an endpoint was found to refuse
 FAMILY = "prompt_cache"  # What the names of all of them begin with
-KEY_DIGITS = 32
 
 
 def is_openais(url: str) -> bool:
@@ -110,7 +109,7 @@ def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
     text = {"type": "text", "text": first["content"], "prompt_cache_breakpoint": {"mode": "explicit"}}
     return body | {
         "messages": [first | {"content": [text]}, *rest],
-        "prompt_cache_key": f"saiten-{prefix_digest[:KEY_DIGITS]}",
+        "prompt_cache_key": f"saiten-{prefix_digest[:32]}",
         MARKS: {"mode": "explicit"},
     }
 

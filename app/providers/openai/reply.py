@@ -183,10 +183,6 @@ def read_choice(entry: Any) -> tuple[str, float] | None:
     return text.hex(), float(logprob)
 
 
-NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
-
-# A reply that was held to the schema could not be like this
-IGNORED = "the endpoint probably ignored `response_format`"
 NO_THINKING = "switch its thinking off with SAITEN_JUDGE_EXTRA"
 # How models begin that write what they think before the verdict. Some templates open the block for them.
 THINKING = re.compile(
@@ -221,7 +217,8 @@ class Readings:
 def read_reply(reply: Reply, question: Question) -> VerdictReading:
     """A reply's ratings of the question's aspects, with an explanation for each aspect that is unrated."""
     if not reply.completion:
-        return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
+        hint = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
+        return rate_nothing(question.aspects, "unparseable", hint)
     prompt = question.prompt(structured=reply.structured)
     reading = read_verdict(
         reply.content,
@@ -236,11 +233,10 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
     )
     if reading.complete or reading.leaked or reply.refusal:
         return reading
-    hint = find_hint(reply)
-    if hint is None:
+    if (cause := find_hint(reply)) is None:
         return reading
     ratings = {
-        aspect_id: rating.model_copy(update={"detail": f"{rating.detail}; {hint}"})
+        aspect_id: rating.model_copy(update={"detail": f"{rating.detail}; {cause}"})
         if isinstance(rating, Unrated)
         else rating
         for aspect_id, rating in reading.ratings.items()
@@ -260,7 +256,8 @@ def find_hint(reply: Reply) -> str | None:
         return None
     if reply.reasoned and not (reply.content or "").strip():
         return f"only its reasoning came: {NO_THINKING}"
-    return IGNORED if reply.structured else None
+    # A reply that was held to the schema could not be like this.
+    return "the endpoint probably ignored `response_format`" if reply.structured else None
 
 
 @dataclass(frozen=True)

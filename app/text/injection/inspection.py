@@ -63,8 +63,6 @@ def finding(kind: AttackKind, seen: Sequence[str] = ()) -> Finding:
     return Finding(kind, f"{DETAILS[kind]} (seen: {', '.join(seen)})" if seen else DETAILS[kind])
 
 
-MOST_NAMED = 4
-
 SEEN: dict[str, tuple[str, ...]] = {
     "a translator": (r"訳|翻訳|번역|옮길|옮기는|역자|译", r"\btranslat|\bwhen rendering"),
     "a demand for the prompt": (
@@ -142,10 +140,10 @@ KINDS = {
 
 
 def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
-    """The kind of a suspicious passage, and up to `MOST_NAMED` names of what it speaks of."""
+    """The kind of a suspicious passage, and up to four names of what it speaks of."""
     seen = [name for name, patterns in SEEN.items() if signs.compiled("|".join(patterns)).search(passage)]
     kind = next((KINDS[name] for name in seen if name in KINDS), AttackKind.INSTRUCTION_TO_JUDGE)
-    return kind, tuple(seen[:MOST_NAMED])
+    return kind, tuple(seen[:4])
 
 
 CODE = "suspected-injection"

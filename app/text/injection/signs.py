@@ -188,7 +188,6 @@ def breaks_out(folded: str, *, suspicious: bool) -> bool:
 
 MAXIMUM_PAYLOADS = 16
 MAXIMUM_CHARACTERS = 8192
-READABLE_SHARE = 0.9
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 TURNED = ALPHABET[13:] + ALPHABET[:13]
 ROT13 = str.maketrans(ALPHABET + ALPHABET.upper(), TURNED + TURNED.upper())
@@ -237,7 +236,7 @@ def readable(data: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     printable = sum(character.isprintable() or character.isspace() for character in text)
-    return text if text and printable >= READABLE_SHARE * len(text) else None
+    return text if text and printable >= 0.9 * len(text) else None
 
 
 def payloads(text: str) -> Iterator[str]:

@@ -17,8 +17,7 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import LanguageNotSupported, RubricNotSupported
 from app.domain.evaluation import JudgeOptions, Usage
 from app.domain.rubric import Rubric
-from app.providers.lexical.judge import LexicalJudge
-from app.providers.lexical.ratings import FAULTS, MERITS, load_clauses, load_weights, rating_on
+from app.providers.lexical.judge import FAULTS, MERITS, LexicalJudge, load_clauses, load_weights, rating_on
 from app.providers.ports import Judgement, JudgingTask
 from tests.support.lexical_rubric import JA_SCALES, KO_SCALES, build_ja_rubric, build_ko_rubric, build_rubric
 
