@@ -325,7 +325,6 @@ def read_dialogue(dialogue: Dialogue, reader: TextReader) -> Features:
     return describe(DialogueProfiles(context, own, reader.read(dialogue.response)))
 
 
-DIGITS = 4  # Estimates are given to four digits after the point; no more than that is meant
 HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubric"
 
 
@@ -405,7 +404,7 @@ def give_verdicts(task: JudgingTask, features: Features, weights: CoherenceWeigh
     for aspect in task.rubric.aspects:
         unit = units[aspect.id]
         lowest, highest = aspect.scale
-        expected = round(lowest + bounded(unit) * (highest - lowest), DIGITS)
+        expected = round(lowest + bounded(unit) * (highest - lowest), 4)
         reason = explain_aspect(aspect.id, unit, features, task.language, weights) if task.options.explain else None
         samples = (rating_on(aspect, expected),) * task.options.samples
         verdicts[aspect.id] = Verdict(samples=samples, expected=expected, reason=reason)
