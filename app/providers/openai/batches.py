@@ -219,13 +219,13 @@ class OpenAIProviderBatches:
     async def _calling(self, *ignored: int) -> AsyncIterator[AsyncOpenAI]:
         """Yields the client, and turns the SDK's errors into `Judge…` errors. A response with an `ignored` HTTP status
         ends the block."""
+        client = await self._client.get()  # which imports the following in a thread
         import aiohttp
         import httpx2
         import openai
 
         from app.providers.openai.errors import translate_error
 
-        client = await self._client.get()
         try:
             yield client
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
