@@ -66,7 +66,7 @@ WARM_SECONDS = 0.25
 class Scoring:
     """What one evaluation needs, and where evaluations are stored."""
 
-    instruments: ScoringContext
+    context: ScoringContext
     evaluations: EvaluationStore
     encoder_settings: dict[str, str] | None
 
@@ -412,7 +412,7 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
 
 def announce(container: Container) -> None:
     """Logs which judge is used, and why."""
-    settings, judge = container.settings, container.scoring.instruments.judge
+    settings, judge = container.settings, container.scoring.context.judge
     if judge.kind == "lexical":
         why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
         logger.warning("judge: %s, %s; it is a baseline and a smoke test, not an LLM judge", judge.kind, why)

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
 
 from app.cli.output import open_progress
 from app.cli.process import REPORTED, describe_defect
 from app.domain.errors import SaitenError
 from app.providers import registry
-from app.runtime.settings import Settings, read_settings
+from app.runtime.settings import read_settings
 
 if TYPE_CHECKING:
     from app.cli.attacking import Options, ScoredTrial
@@ -106,10 +105,11 @@ async def run(
     from app.stats.attacks import Setup, report_on
 
     settings = read_settings()
-    if url is None:
-        registry.find_judge(settings).check(settings)
-    if url is None and registry.find_judge(settings).baseline:
-        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+    provider = registry.find_judge(settings) if url is None else None
+    if provider is not None:
+        provider.check(settings)
+        if provider.baseline:
+            click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     with open_progress() as bar:
         line = bar.add_task("scoring", total=count_dialogues(items))
 
@@ -118,21 +118,11 @@ async def run(
 
         async with open_backend(url) as backend:
             scored = await score_attacks(items, backend, options, concurrency=concurrency, done=done)
-            judge = describe_judge(settings) if url is None else f"{await backend.judge_kind()} of {backend.client.url}"
+            judge = provider.describe(settings) if provider else f"{await backend.judge_kind()} of {backend.client.url}"
     require_answers(scored)
     rubrics = {item.language: options.rubric_of(item.language) for item in items}
     setup = Setup(name, judge, rubrics, options.path, options.samples)
     return report_on([one.trial for one in scored], setup, rules), scored
-
-
-def describe_judge(settings: Settings) -> str:
-    """Which judge the settings choose, for a reader."""
-    provider = registry.find_judge(settings)
-    if provider.baseline:
-        return provider.name
-    # Without user and password: a URL can carry a key.
-    base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
-    return f"{provider.name} at {base.netloc.decode()}" if base else provider.name
 
 
 def require_answers(scored: Sequence[ScoredTrial]) -> None:

@@ -14,9 +14,7 @@ from app.runtime.telemetry import Telemetry
 Make = Callable[[], Awaitable[bytes]]
 Accept = Callable[[bytes], bool]
 
-SHORTEST_POLL_SECONDS = 0.01
-LONGEST_POLL_SECONDS = 0.1
-POLL_GROWTH = 1.5
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS, POLL_GROWTH = 0.01, 0.1, 1.5
 
 
 class Turn(Enum):
@@ -72,11 +70,9 @@ class Flight:
 
 
 class CachedCalls:
-    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
-
-    `max_wait_seconds` limits the wait for a call that another process is making. After that, this process makes the
-    call too, because the other may be held up by something else, such as a batch's share of the rate limit.
-    """
+    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop. `max_wait_seconds`
+    limits the wait for a call that another process is making. After that, this process makes the call too, because the
+    other may be held up by something else, such as a batch's share of the rate limit."""
 
     def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
         self._cache = cache
@@ -91,8 +87,7 @@ class CachedCalls:
         as a miss, and a new reply that it rejects is returned but not cached. Callers of a key that is being fetched
         share that call's reply or error, and the call is cancelled only once none of them waits any longer. Processes
         share only replies: if a call fails, a process that waits for it makes it again. `scope` collects the key,
-        unless it bypasses the cache.
-        """
+        unless it bypasses the cache."""
         near = self.recall(call, key, accept, scope)
         return (near, True) if near is not None else await self.obtain(call, key, make, accept, scope)
 
@@ -122,7 +117,10 @@ class CachedCalls:
         finally:
             flight.waiting -= 1
             if flight.task.done() or not flight.waiting:
-                self._land(key, flight)
+                # A later caller starts a new flight.
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
+                flight.task.cancel()
         if flight.billed:
             self._telemetry.cache(call, "hit")
             return reply, True
@@ -161,12 +159,6 @@ class CachedCalls:
             await asyncio.sleep(pause)
             pause = min(pause * POLL_GROWTH, LONGEST_POLL_SECONDS)
         return None
-
-    def _land(self, key: str, flight: Flight) -> None:
-        """Removes the flight, so that a later caller starts a new one, and cancels it if it still runs."""
-        if self._flights.get(key) is flight:
-            del self._flights[key]
-        flight.task.cancel()
 
 
 def retrieve_error(task: asyncio.Task[tuple[bytes, bool]]) -> None:

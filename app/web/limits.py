@@ -75,7 +75,7 @@ async def require_money(request: Request) -> None:
     key: APIKey | None = request.state.key
     if key is None or (most := usd_of(key, container)) is None:
         return
-    now = container.scoring.instruments.now()
+    now = container.scoring.context.now()
     spent = await container.governance.spending.spent_usd(key.id, now)
     if spent >= most:
         container.telemetry.limited("cost")
@@ -88,7 +88,7 @@ def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, po
     charged, so the limit would never be reached. `pointer` is the field of the request that names the model."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
-    if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.instruments):
+    if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.context):
         return
     detail = "this key has a money limit, and the price of the judge's model is not known: name a model that has one"
     raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)
@@ -115,7 +115,7 @@ async def charge(request: Request, cost_usd: float) -> None:
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
     if key is not None and cost_usd > 0:
-        await container.governance.spending.charge(key.id, cost_usd, container.scoring.instruments.now())
+        await container.governance.spending.charge(key.id, cost_usd, container.scoring.context.now())
 
 
 def seconds_left(now: datetime) -> float:
@@ -137,7 +137,7 @@ async def describe_key(request: Request) -> dict[str, Any] | None:
         "scope": key.scope,
         "requests_per_minute": requests_of(key, container),
         "usd_per_day": usd_of(key, container),
-        "spent_usd_today": await container.governance.spending.spent_usd(key.id, container.scoring.instruments.now()),
+        "spent_usd_today": await container.governance.spending.spent_usd(key.id, container.scoring.context.now()),
     }
 
 

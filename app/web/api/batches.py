@@ -308,7 +308,7 @@ async def read_results(
     if written_as == "ndjson":
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
     options = await container.batches.options(project, batch_id)
-    table = stream_csv(pages, container.scoring.instruments.rubrics.nearest(batch.rubric_name), options)
+    table = stream_csv(pages, container.scoring.context.rubrics.nearest(batch.rubric_name), options)
     # The id is the service's own: a file name contains no text of the caller.
     headers["Content-Disposition"] = f'attachment; filename="{batch.id}.csv"'
     return StreamingResponse(table, headers=headers, media_type=f"{CSV}; charset=utf-8; header=present")

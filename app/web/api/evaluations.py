@@ -56,7 +56,7 @@ async def create_evaluation(
         async with evaluating(request) as scope:
             require_price(request, body.rubric, body.judge)
             asked = await settle_for(request.state.project, body, container.governance.policies)
-            record = await evaluate(asked, container.scoring.instruments, scope)
+            record = await evaluate(asked, container.scoring.context, scope)
         project: str = request.state.project
         written = write_json(record)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys), written=written.record)

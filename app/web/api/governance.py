@@ -75,7 +75,7 @@ async def set_policy(
     A shorter retention takes effect within about a minute; hashed or dropped texts cannot be restored.
     """
     service = PolicyService(
-        policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.instruments.now
+        policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.context.now
     )
     found = await service.change(request.state.project, body, actor=request.state.actor)
     return Response(found.model_dump_json(), media_type=JSON)

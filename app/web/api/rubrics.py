@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
 @router.get("", summary="List the rubrics", responses=PROBLEMS)
 async def list_rubrics(container: Serving) -> dict[str, list[dict[str, Any]]]:
     """Each rubric's id, newest version, all versions, digest, languages, aspects and scales."""
-    rubrics = container.scoring.instruments.rubrics
+    rubrics = container.scoring.context.rubrics
     return {"rubrics": [outline(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]}
 
 
@@ -29,7 +29,7 @@ async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     `id@version` is that version, the id alone the newest.
     """
     try:
-        rubric = container.scoring.instruments.rubrics.get(rubric_id)
+        rubric = container.scoring.context.rubrics.get(rubric_id)
     except UnknownRubric as error:
         raise NotFound(error.detail) from error
     return {**rubric.model_dump(mode="json"), "digest": rubric.digest}

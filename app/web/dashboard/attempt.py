@@ -32,7 +32,7 @@ async def show_form(
     request: Request, container: Serving, project: Project, rubric: str = "", example: str = ""
 ) -> Response:
     """The form, empty or with an example."""
-    return show(request, container, start_draft(container.scoring.instruments.rubrics.list(), rubric, example))
+    return show(request, container, start_draft(container.scoring.context.rubrics.list(), rubric, example))
 
 
 @router.post("/try")
@@ -48,7 +48,7 @@ async def try_response(request: Request, container: Serving, project: WritablePr
         async with evaluating(request) as scope:
             require_price(request, asked.rubric, asked.judge)
             asked = await settle_for(project, asked, container.governance.policies)
-            record = await evaluate(asked, container.scoring.instruments, scope)
+            record = await evaluate(asked, container.scoring.context, scope)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys))
     except (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError) as error:
         # What was typed must not be lost, also if a limit is reached.
@@ -67,7 +67,7 @@ def show(
     added: bool = False,
 ) -> Response:
     """The form."""
-    rubrics, judge = container.scoring.instruments.rubrics.list(), container.scoring.instruments.judge
+    rubrics, judge = container.scoring.context.rubrics.list(), container.scoring.context.judge
     languages = {rubric.source_language for rubric in rubrics}
     return render(
         request,
@@ -77,7 +77,7 @@ def show(
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
         examples=[language for language in EXAMPLES if language in languages],
-        paths=PATHS if container.scoring.instruments.translator is not None else (),
+        paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
         costs=not is_baseline(judge.kind),

@@ -65,7 +65,7 @@ def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
     signed = [read_signature(signature) for signature in signatures_of(batch)]
     found = [JudgeName(part.get("judge", "").partition("/")[0], part.get("model", "")) for part in signed]
     if not found:
-        judge = container.scoring.instruments.judge
+        judge = container.scoring.context.judge
         found = [JudgeName(judge.kind, batch.judge.model or judge.default_model)]
     return tuple(dict.fromkeys(found))
 
@@ -73,7 +73,7 @@ def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
 def find_rubric(container: Container, name: str) -> Rubric | None:
     """The rubric in that version, else its newest version; None if it is no longer installed."""
     try:
-        return container.scoring.instruments.rubrics.nearest(name)
+        return container.scoring.context.rubrics.nearest(name)
     except UnknownRubric:
         return None
 

@@ -89,7 +89,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         picked=picked,
         shown={batch.id for batch in batches},
         systems=sorted({system for batch in batches if (system := system_of(batch))}),
-        rubrics=container.scoring.instruments.rubrics.list(),
+        rubrics=container.scoring.context.rubrics.list(),
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,

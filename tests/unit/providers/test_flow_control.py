@@ -335,7 +335,7 @@ class TestRates:
         started = time.now
         for _ in range(20):
             async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
-                assert call.reserved == pytest.approx(500, rel=0.05)
+                assert call.waiter.reserved == pytest.approx(500, rel=0.05)
                 call.succeeded(tokens_used=500)
         assert time.now - started == pytest.approx(10, rel=0.1)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
-from app.providers.deepl.requests import (
+from app.providers.deepl.translator import (
     BLOCK_UTTERANCES,
     CONTEXT_BYTES,
     REQUEST_BYTES,
