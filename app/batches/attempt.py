@@ -16,8 +16,10 @@ from cachetools import LRUCache
 from app.batches.commits import LeasedChunk
 from app.domain import errors
 from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
+from app.domain.dialogue import Utterance
 from app.domain.errors import SaitenError
 from app.domain.evaluation import EvaluationRequest, Record, Usage
+from app.domain.rubric import Rubric
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
 from app.runtime.log_context import working_on
@@ -28,7 +30,7 @@ logger = logging.getLogger("saiten.batches")
 Service = Literal["judge", "translator"]
 
 Probe = Callable[[], Awaitable[Usage | None]]
-"""Asks a service about a candidate that it has served before. Returns what that cost; None if the service failed."""
+"""Asks a service about a candidate that it can serve. Returns what that cost; None if the service failed."""
 
 LONGEST_WAIT_SECONDS = 8.0
 """Between two rounds of a candidate. Work has to be under way again within 30 s of an outage's end."""
@@ -58,7 +60,7 @@ class RetryPolicy:
 
     While a service serves no candidate at all, there is an outage, and failures do not count. When only candidates
     with failures are left, an outage cannot be told from candidates that always fail. Then the service is asked about a
-    candidate that was scored before, one at a time; the cost of these probes is billed to the batch.
+    candidate that was scored before, or an example of the rubric, one at a time; the batch pays for these probes.
     """
 
     def __init__(
@@ -212,7 +214,7 @@ async def attempt(
 
     Waits, inside `resting`, as long as the failure is temporary and not the candidate's own. Raises Pause where every
     candidate would fail. The cache keys that `scope` collects are added to the leased chunk, however this ends. `probe`
-    asks about a scored candidate of the batch.
+    asks about a candidate that can be scored.
     """
     ids = {"batch_id": work.job.batch, "position": entry.position}
     with working_on(**ids), retries.trying() as trial:
@@ -262,8 +264,20 @@ def service_of(error: SaitenError) -> Service | None:
     return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
 
 
+def make_example(rubric: Rubric) -> Candidate:
+    """A dialogue to probe with where no candidate was scored: the rubric's first example, else its title."""
+    language = rubric.source_language
+    levels = (level for aspect in rubric.aspects for level in aspect.levels)
+    example = next((level.example[language] for level in levels if level.example), None)
+    if example is None:
+        title = rubric.title[language]
+        return Candidate(context=(Utterance(speaker="A", text=title),), response=title)
+    context = tuple(Utterance(speaker=one.speaker, text=one.text) for one in example.context)
+    return Candidate(context=context, response=example.response)
+
+
 async def probe_with(work: Work, candidate: Candidate, tools: ScoringContext, scope: RequestScope) -> Usage | None:
-    """What it cost to judge a candidate again; None if the judge failed. The result is discarded. `scope` bypasses the
+    """What it cost to judge the candidate; None if the judge failed. The result is discarded. `scope` bypasses the
     call cache."""
     request = request_of(work.options, candidate).model_copy(update={"relevance": None})
     try:

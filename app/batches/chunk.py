@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.batches.attempt import Pause, RefusalCounter, RetryPolicy, Trial, attempt, probe_with
+from app.batches.attempt import Pause, RefusalCounter, RetryPolicy, Trial, attempt, make_example, probe_with
 from app.batches.commits import CommitBuffer, LeasedChunk
 from app.batches.provider_run import ProviderRun
 from app.domain.batch import Candidate, Entry, Failure
@@ -219,14 +219,13 @@ class ChunkRun:
             logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
 
     async def _probe(self, scope: RequestScope) -> Usage | None:
-        """Asks the judge about a candidate of the batch that it has rated before. `scope` is that of the failing
-        candidate, and collects the calls."""
+        """Asks the judge about a candidate of the batch that it has rated before, or about an example of the rubric.
+        `scope` is that of the failing candidate, and collects the calls."""
         try:
             candidate = await self._context.store.find_scored(self._work.job.batch)
         except StoreError:
             return None
-        if candidate is None:
-            return None
+        candidate = candidate or make_example(self._context.instruments.rubrics.get(self._work.options.rubric))
         # The probe may outlast the candidate that started it, and its chunk, so it announces no call for them.
         own = replace(scope, announce=None, bypass_cache=True)
         # Uses the worker's own judge: a provider's batch has its reply already.

@@ -51,6 +51,8 @@ HAND_BACK_SECONDS = 4.0
 TIDY_SECONDS = 2.0
 """Between two removals of what erased and finished batches have left in the cache and at the provider."""
 
+END_FAILED = "every candidate has a result, but the end of the batch failed; the worker's log has a record with its id"
+
 SPARE = 1.5
 """Candidates in progress per judge call in flight. The others are being prepared or committed."""
 
@@ -215,11 +217,17 @@ class BatchWorker:
             self._telemetry.holding(self._buffer.held)
 
     async def _finish(self, batch_id: str) -> None:
-        """Computes what needs all results of a batch."""
+        """Computes what needs all results of a batch. Pauses the batch where that cannot be done: the job would
+        be tried for ever, since no deadline holds for it."""
         try:
             await end_batch(self._store, self._context.instruments.rubrics, batch_id)
         except UnknownRubric as error:
             await self._store.pause(batch_id, error.code, error.detail)
+        except StoreError:
+            raise
+        except Exception:
+            logger.exception("unexpected error", extra={"code": INTERNAL.code})
+            await self._store.pause(batch_id, INTERNAL.code, END_FAILED)
 
     async def _collect(self, batch_id: str) -> None:
         """Makes the next step of a batch in the provider's own batch mode."""
