@@ -7,7 +7,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from app.batches.erasure import forget_calls
 from app.batches.queue import enqueue
@@ -99,6 +99,7 @@ class Delivery:
     committed: asyncio.Future[None]
 
 
+@dataclass(eq=False)
 class CommitBuffer:
     """Commits results in groups: whatever arrives during one transaction goes together into the next.
 
@@ -108,28 +109,18 @@ class CommitBuffer:
     Each transaction also reports how many candidates may begin until the next one: `ahead` in all.
     """
 
-    def __init__(
-        self,
-        store: BatchStore,
-        queue: JobQueue,
-        cache: CallCache,
-        *,
-        owner: str,
-        lease_seconds: float,
-        ahead: int = FEEDING * CHUNK_SIZE,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._cache = cache
-        self._owner = owner
-        self._lease_seconds = lease_seconds
-        self._ahead = ahead
-        self._sleep = sleep
-        self._chunks: dict[ChunkJob, LeasedChunk] = {}
-        self._waiting: list[Delivery] = []
-        self._arrived = asyncio.Event()
-        self._complete = asyncio.Event()
+    store: BatchStore
+    queue: JobQueue
+    cache: CallCache
+    _: KW_ONLY
+    owner: str
+    lease_seconds: float
+    ahead: int = FEEDING * CHUNK_SIZE
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _chunks: dict[ChunkJob, LeasedChunk] = field(default_factory=dict, init=False)
+    _waiting: list[Delivery] = field(default_factory=list, init=False)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _complete: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def held(self) -> int:
@@ -139,7 +130,7 @@ class CommitBuffer:
     @property
     def first(self) -> int:
         """Candidates of a chunk that may begin before the first commit: the claim reports these."""
-        return max(FEWEST_AHEAD, self._ahead // FEEDING)
+        return max(FEWEST_AHEAD, self.ahead // FEEDING)
 
     def add(self, job: ChunkJob) -> LeasedChunk:
         """Registers a chunk that was just leased, with `first` candidates that may begin."""
@@ -169,7 +160,7 @@ class CommitBuffer:
         """Finds batches that were stopped or erased meanwhile, and ends what runs for them."""
         if self._chunks:
             asked = dict(self._chunks)
-            halted = await self._store.find_halted(list(asked))
+            halted = await self.store.find_halted(list(asked))
             self._apply(halted, [leased for leased in asked.values() if not leased.closed])
 
     def works_on(self, job: ChunkJob) -> bool:
@@ -230,7 +221,7 @@ class CommitBuffer:
 
     async def _gather(self) -> None:
         """Waits for more results, as long as any may come."""
-        ends = [asyncio.ensure_future(self._sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
+        ends = [asyncio.ensure_future(self.sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -242,7 +233,7 @@ class CommitBuffer:
         """Extends all leases; learns which were lost and which batches were stopped."""
         asked = dict(self._chunks)
         if asked:
-            renewed = await self._store.renew(self._owner, list(asked), self._lease_seconds)
+            renewed = await self.store.renew(self.owner, list(asked), self.lease_seconds)
             # A lease that was released meanwhile was not lost.
             self._apply(renewed, [leased for leased in asked.values() if not leased.closed])
 
@@ -262,7 +253,7 @@ class CommitBuffer:
         for delivery in group:
             if not delivery.committed.done():
                 delivery.committed.set_result(None)
-        await enqueue(self._queue, committed.ready)
+        await enqueue(self.queue, committed.ready)
 
     def _plan(
         self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob]
@@ -271,7 +262,7 @@ class CommitBuffer:
         delivered = {(one.job, one.entry.position) for one in finished}
         begun, permitted = dict[ChunkJob, int](), dict[ChunkJob, int]()
         calling = sum(leased.count_uncalled() > 0 for job, leased in self._chunks.items() if job.chunk >= 0)
-        share = max(FEWEST_AHEAD, self._ahead // max(1, calling))
+        share = max(FEWEST_AHEAD, self.ahead // max(1, calling))
         for job, leased in self._chunks.items():
             called = sum((job, position) not in delivered for position in leased.called)
             if job in closed:
@@ -326,10 +317,10 @@ class CommitBuffer:
         wait_seconds = 0.1
         while True:
             try:
-                return await self._store.commit(self._owner, finished, closed, begun)
+                return await self.store.commit(self.owner, finished, closed, begun)
             except StoreError as error:
                 logger.warning("results wait for the store: %s", error.loggable, extra={"code": error.code})
-            await self._sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
+            await self.sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
             wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
 
     async def _forget(self, leased: LeasedChunk) -> None:
@@ -338,8 +329,8 @@ class CommitBuffer:
         if not leased.touched:
             return
         try:
-            if leased.erased or await self._store.project_of(leased.job.batch) is None:
-                await forget_calls(self._store, self._cache, leased.touched)
+            if leased.erased or await self.store.project_of(leased.job.batch) is None:
+                await forget_calls(self.store, self.cache, leased.touched)
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
 

@@ -103,42 +103,32 @@ class PartDraft:
         )
 
 
+@dataclass(kw_only=True, eq=False)
 class Planner:
     """Lists a batch's questions, part by part, and writes a part's file when it is to be sent."""
 
-    def __init__(
-        self,
-        *,
-        store: BatchStore,
-        provider_batches: ProviderBatchStore,
-        provider: BatchProvider,
-        judge: DeferringJudge,
-        cache: CallCache,
-        instruments: ScoringContext,
-        limits: PartLimits,
-    ) -> None:
-        self._store = store
-        self._provider_batches = provider_batches
-        self._provider = provider
-        self._judge = judge
-        self._cache = cache
-        self._instruments = instruments
-        self._limits = limits
+    store: BatchStore
+    provider_batches: ProviderBatchStore
+    provider: BatchProvider
+    judge: DeferringJudge
+    cache: CallCache
+    instruments: ScoringContext
+    limits: PartLimits
 
     async def plan(self, step: PlanStep) -> list[ProviderPart]:
         """All parts, with every question of the batch in one of them. Goes on where it was interrupted.
 
         Raises LeaseLost, and the errors of the translator and the rubric source.
         """
-        parts = await self._provider_batches.parts(step.batch)
+        parts = await self.provider_batches.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
         draft = PartDraft(open_part)
-        while page := await self._store.candidates(step.batch, after=draft.part.last, limit=PAGE):
+        while page := await self.store.candidates(step.batch, after=draft.part.last, limit=PAGE):
             draft = await self._plan_page(step, draft, page)
         if draft.part.last == draft.part.after:
             return parts
         await self._keep(step, draft, closed=True)
-        return await self._provider_batches.parts(step.batch)
+        return await self.provider_batches.parts(step.batch)
 
     @asynccontextmanager
     async def write_file(self, step: PlanStep, part: ProviderPart) -> AsyncIterator[tuple[IO[bytes], ProviderPart]]:
@@ -152,23 +142,23 @@ class Planner:
     async def _write_calls(self, step: PlanStep, part: ProviderPart, file: IO[bytes]) -> ProviderPart:
         written: set[str] = set()
         after = part.after
-        while page := await self._store.candidates(step.batch, after=after, limit=PAGE):
+        while page := await self.store.candidates(step.batch, after=after, limit=PAGE):
             page = [one for one in page if one[0].position <= part.last]
             if not page:
                 break
             after = page[-1][0].position
             calls = [call for one in await self._list_calls(step, page, part.conceded) for call in one.calls]
-            known = await self._provider_batches.planned(step.batch, [call.key for call in calls])
+            known = await self.provider_batches.planned(step.batch, [call.key for call in calls])
             for call in calls:
                 if known.get(call.key) == part.number and call.key not in written:
                     written.add(call.key)
                     part = replace(part, parameters=call.parameters)
-                    file.write(self._provider.line(call))
+                    file.write(self.provider.line(call))
         return part
 
     async def _plan_page(self, step: PlanStep, draft: PartDraft, page: Sequence[tuple[Entry, Candidate]]) -> PartDraft:
         for one in await self._sift(step, draft, await self._translate(step, draft, page)):
-            size = sum(len(self._provider.line(call)) for call in one.calls)
+            size = sum(len(self.provider.line(call)) for call in one.calls)
             if self._is_full(draft.part, len(one.calls), size):
                 await self._keep(step, draft, closed=True)
                 draft = PartDraft(begin_part(step.batch, [draft.part]))
@@ -192,14 +182,14 @@ class Planner:
         return asked
 
     def _is_full(self, part: ProviderPart, requests: int, size: int) -> bool:
-        over = part.requests + requests > self._limits.requests or part.bytes + size > self._limits.bytes
+        over = part.requests + requests > self.limits.requests or part.bytes + size > self.limits.bytes
         return over and part.requests > 0
 
     async def _sift(
         self, step: PlanStep, draft: PartDraft, asked: Sequence[PlannedCandidate]
     ) -> list[PlannedCandidate]:
         """The same with those calls alone that are to be made. Replies out of the call cache go into the draft."""
-        known = set(await self._provider_batches.planned(step.batch, [call.key for one in asked for call in one.calls]))
+        known = set(await self.provider_batches.planned(step.batch, [call.key for one in asked for call in one.calls]))
         sifted: list[PlannedCandidate] = []
         for one in asked:
             fresh = []
@@ -207,7 +197,7 @@ class Planner:
                 if call.key in known:
                     continue
                 known.add(call.key)
-                cached = await self._cache.get(call.key)
+                cached = await self.cache.get(call.key)
                 if cached is not None and call.accept(cached):
                     draft.kept[call.key] = cached
                 else:
@@ -219,9 +209,9 @@ class Planner:
         part = draft.part
         if closed:
             part = replace(part, state="planned" if part.requests else "done")
-        if not await self._provider_batches.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
+        if not await self.provider_batches.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
             # The batch may be erased, and then these are recorded nowhere else.
-            await forget_calls(self._store, self._cache, draft.calls)
+            await forget_calls(self.store, self.cache, draft.calls)
             raise LeaseLost
 
     async def _list_calls(
@@ -240,7 +230,7 @@ class Planner:
         """The candidate's calls; none where it cannot be judged at all, which its own run is to tell."""
         if candidate.response == ERASED:
             return PlannedCandidate(entry.position, [])
-        rubric, request = self._instruments.rubrics.get(options.rubric), request_of(options, candidate)
+        rubric, request = self.instruments.rubrics.get(options.rubric), request_of(options, candidate)
         # Building prompts takes no outside time of its own: others get their turn here.
         await asyncio.sleep(0)
         with scope.part() as part:
@@ -250,8 +240,8 @@ class Planner:
         self, request: EvaluationRequest, rubric: Rubric, entry: Entry, conceded: tuple[str, ...], scope: RequestScope
     ) -> PlannedCandidate:
         try:
-            case = await open_case(request, rubric, self._instruments.translator, scope, batch=True)
-            calls = [call for task in await tasks_of(case) for call in self._judge.defer(task, conceded)]
+            case = await open_case(request, rubric, self.instruments.translator, scope, batch=True)
+            calls = [call for task in await tasks_of(case) for call in self.judge.defer(task, conceded)]
         except (InvalidRequest, TranslatorRefusedRequest):
             # One that is refused for its translation was translated all the same.
             return PlannedCandidate(entry.position, [], dict.fromkeys(scope.keys, 0))

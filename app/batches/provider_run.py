@@ -62,6 +62,7 @@ CLOCK_SKEW = timedelta(hours=1)
 """The largest assumed difference between the provider's clock and ours."""
 
 
+@dataclass(kw_only=True, eq=False)
 class ProviderRun:
     """Takes batches through the provider's batch mode, step by step. Any number of processes may do so.
 
@@ -69,50 +70,37 @@ class ProviderRun:
     process after `lease_seconds`.
     """
 
-    def __init__(
-        self,
-        *,
-        store: BatchStore,
-        queue: JobQueue,
-        provider_batches: ProviderBatchStore,
-        provider: BatchProvider,
-        judge: DeferringJudge,
-        cache: CallCache,
-        instruments: ScoringContext,
-        owner: str,
-        limits: PartLimits | None = None,
-        poll_seconds: float = 60.0,
-        lease_seconds: float = 60.0,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._provider_batches = provider_batches
-        self._judge = judge
-        self._cache = cache
-        self._owner = owner
-        self._poll_seconds = poll_seconds
-        self._lease_seconds = lease_seconds
-        self._sleep = sleep
+    store: BatchStore
+    queue: JobQueue
+    provider_batches: ProviderBatchStore
+    provider: BatchProvider
+    judge: DeferringJudge
+    cache: CallCache
+    instruments: ScoringContext
+    owner: str
+    limits: PartLimits = field(default_factory=PartLimits)
+    poll_seconds: float = 60.0
+    lease_seconds: float = 60.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self._planner = Planner(
-            store=store,
-            provider_batches=provider_batches,
-            provider=provider,
-            judge=judge,
-            cache=cache,
-            instruments=instruments,
-            limits=limits or PartLimits(),
+            store=self.store,
+            provider_batches=self.provider_batches,
+            provider=self.provider,
+            judge=self.judge,
+            cache=self.cache,
+            instruments=self.instruments,
+            limits=self.limits,
         )
-        self._parts = PartRun(provider_batches, provider, self._planner)
-        self._leftovers = LeftoverRemoval(provider_batches, provider, rest_seconds=poll_seconds)
+        self._parts = PartRun(self.provider_batches, self.provider, self._planner)
+        self._leftovers = LeftoverRemoval(self.provider_batches, self.provider, rest_seconds=self.poll_seconds)
 
     def instruments_for(self, batch_id: str, options: BatchOptions, instruments: ScoringContext) -> ScoringContext:
         """The instruments that score the batch once its replies are stored."""
-        judge = self._judge.answered_by(
-            BatchReplies(self._provider_batches, batch_id), options.provider_batch.unanswered
-        )
+        judge = self.judge.answered_by(BatchReplies(self.provider_batches, batch_id), options.provider_batch.unanswered)
         translator = instruments.translator and PlannedTranslator(
-            instruments.translator, self._provider_batches, batch_id
+            instruments.translator, self.provider_batches, batch_id
         )
         return replace(instruments, judge=judge, translator=translator)
 
@@ -126,8 +114,8 @@ class ProviderRun:
         options = await self._find_active(batch_id)
         if options is None:
             return
-        owner = f"{self._owner}/{secrets.token_hex(8)}"
-        begun_at = await self._provider_batches.lease(batch_id, owner, self._lease_seconds)
+        owner = f"{self.owner}/{secrets.token_hex(8)}"
+        begun_at = await self.provider_batches.lease(batch_id, owner, self.lease_seconds)
         if begun_at is None:
             return
         step, wait_seconds = PlanStep(batch_id, owner, options, begun_at), 0.0
@@ -135,17 +123,17 @@ class ProviderRun:
             async with self._renewing(step):
                 wait_seconds = await self._try(step)
         finally:
-            await self._provider_batches.release(batch_id, owner, wait_seconds)
+            await self.provider_batches.release(batch_id, owner, wait_seconds)
 
     async def forget(self, batch_id: str) -> None:
         """To be called before the batch is erased. Makes no call to the provider: a later `tidy`, in any process,
         removes what remains there. Raises the `Store…` errors; then it has to be called again."""
-        await self._cache.forget(await self._provider_batches.calls(batch_id))
-        await self._provider_batches.forget(batch_id)
+        await self.cache.forget(await self.provider_batches.calls(batch_id))
+        await self.provider_batches.forget(batch_id)
 
     async def cancel(self, batch_id: str) -> None:
         """To be called once the batch is cancelled, when its replies are not needed any more."""
-        await self._provider_batches.forget(batch_id)
+        await self.provider_batches.forget(batch_id)
 
     async def tidy(self) -> None:
         """Removes from the provider what remains of batches that are completed, cancelled or erased.
@@ -156,11 +144,11 @@ class ProviderRun:
 
     async def _find_active(self, batch_id: str) -> BatchOptions | None:
         """The options of the batch; None where it is not to be worked on."""
-        project = await self._store.project_of(batch_id)
-        batch = await self._store.find(project, batch_id) if project is not None else None
+        project = await self.store.project_of(batch_id)
+        batch = await self.store.find(project, batch_id) if project is not None else None
         if project is None or batch is None or batch.status not in ACTIVE:
             return None
-        return await self._store.options(project, batch_id)
+        return await self.store.options(project, batch_id)
 
     async def _try(self, step: PlanStep) -> float:
         """Makes the step; returns in how many seconds the next one may be made."""
@@ -170,9 +158,9 @@ class ProviderRun:
         except LeaseLost:
             logger.info("another step has the batch, or it is erased", extra=about)
         except (PartRefused, JudgeRefusedRequest) as refusal:
-            await self._store.pause(step.batch, FAILED, refusal.detail)
+            await self.store.pause(step.batch, FAILED, refusal.detail)
         except PAUSING as error:
-            await self._store.pause(step.batch, error.code, error.detail)
+            await self.store.pause(step.batch, error.code, error.detail)
         except (JudgeUnavailable, TranslatorUnavailable) as error:
             logger.info("a batch waits: %s", error.loggable, extra=about | {"code": error.code})
             return error.retry_after_seconds or 0.0
@@ -191,8 +179,8 @@ class ProviderRun:
         await self.tidy()
         if any(part.state != "done" for part in parts):
             waits = any(part.state == "submitted" for part in parts)
-            return self._poll_seconds if waits else 0.0
-        await enqueue(self._queue, await self._store.release_held_chunks(step.batch))
+            return self.poll_seconds if waits else 0.0
+        await enqueue(self.queue, await self.store.release_held_chunks(step.batch))
         return 0.0
 
     async def _can_afford(self, step: PlanStep, parts: Sequence[ProviderPart]) -> bool:
@@ -205,7 +193,7 @@ class ProviderRun:
         if cost_usd <= budget_usd:
             return True
         detail = f"the provider's batch is expected to cost {cost_usd:.4f} USD, more than the budget of {budget_usd:g}"
-        await self._store.pause(step.batch, BUDGET, detail)
+        await self.store.pause(step.batch, BUDGET, detail)
         return False
 
     @asynccontextmanager
@@ -220,9 +208,9 @@ class ProviderRun:
 
     async def _renew(self, step: PlanStep) -> None:
         while True:
-            await self._sleep(self._lease_seconds / RENEWALS)
+            await self.sleep(self.lease_seconds / RENEWALS)
             try:
-                await self._provider_batches.renew(step.batch, step.owner, self._lease_seconds)
+                await self.provider_batches.renew(step.batch, step.owner, self.lease_seconds)
             except StoreError as error:
                 logger.warning("a lease waits for the store: %s", error.loggable, extra={"code": error.code})
 

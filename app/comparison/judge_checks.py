@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
@@ -35,6 +36,7 @@ RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
 
 
+@dataclass(eq=False)
 class AnchorCheck:
     """Checks a judge against its own stored ratings.
 
@@ -44,20 +46,17 @@ class AnchorCheck:
     what drift is measured against. The first ones are not.
     """
 
-    def __init__(
-        self, instruments: ScoringContext, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
-    ) -> None:
-        self._instruments = instruments
-        self._store = store
-        self._audit = audit
-        self._now = now
+    instruments: ScoringContext
+    store: RatingStore
+    audit: AuditLog
+    now: Callable[[], datetime]
 
     async def check(self, project: str, request: JudgeCheckRequest, scope: RequestScope) -> JudgeCheck:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
-        rubric = self._instruments.rubrics.get(request.rubric)
+        rubric = self.instruments.rubrics.get(request.rubric)
         anchors = load_anchors(rubric.id)
         key = self._key(rubric, request)
-        stored = request.reference or await self._store.find_anchor_ratings(project, key)
+        stored = request.reference or await self.store.find_anchor_ratings(project, key)
         hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
@@ -71,27 +70,27 @@ class AnchorCheck:
             if request.reference is None or request.record:  # else the measure is the caller's to keep
                 await self._keep(project, key, now, scope.actor)
             found = recorded(now, anchors, request, judge=judge, hindrance=hindrance)
-        self._instruments.telemetry.checked(found.verdict)
+        self.instruments.telemetry.checked(found.verdict)
         return found
 
     async def _keep(self, project: str, key: str, ratings: AnchorRatings, actor: str) -> None:
         """Stores the ratings; where they replace others, notes who did so."""
-        before = await self._store.find_anchor_ratings(project, key)
-        await self._store.keep_anchor_ratings(project, key, ratings)
+        before = await self.store.find_anchor_ratings(project, key)
+        await self.store.keep_anchor_ratings(project, key, ratings)
         if before is None:
             return
         event = AuditEvent(
-            at=self._now(),
+            at=self.now(),
             project=project,
             actor=actor,
             action="judge-reference.replaced",
             target=ratings.rubric,
             detail={"asked": ratings.asked, "anchors": ratings.anchors, "before": before.at.isoformat()},
         )
-        await self._audit.note(event)
+        await self.audit.note(event)
 
     def _judge(self, request: JudgeCheckRequest) -> str:
-        judge = self._instruments.judge
+        judge = self.instruments.judge
         return f"{judge.kind}/{request.judge.model or judge.default_model}"
 
     def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
@@ -115,7 +114,7 @@ class AnchorCheck:
 
         async def ask(anchor: Anchor) -> Evaluation:
             async with gate:
-                return (await evaluate(pose(anchor, request), self._instruments, scope)).evaluation
+                return (await evaluate(pose(anchor, request), self.instruments, scope)).evaluation
 
         found: list[list[Evaluation]] = []
         for _ in range(runs):
@@ -132,7 +131,7 @@ class AnchorCheck:
             asked=asked,
             judge=self._judge(request),
             signature=found[0][0].signature,
-            at=self._now(),
+            at=self.now(),
             ratings=ratings,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +38,7 @@ AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
 
 
+@dataclass(kw_only=True, eq=False)
 class ComparisonService:
     """Analyses, comparisons, gates and judge checks, within the caller's project.
 
@@ -44,24 +46,15 @@ class ComparisonService:
     StoreError.
     """
 
-    def __init__(
-        self,
-        *,
-        batches: BatchStore,
-        ratings: RatingStore,
-        rubrics: RubricSource,
-        reliabilities: Reliabilities,
-        anchors: AnchorCheck,
-        now: Callable[[], datetime],
-        telemetry: Telemetry | None = None,
-    ) -> None:
-        self._batches = batches
-        self._ratings = ratings
-        self._rubrics = rubrics
-        self._reliabilities = reliabilities
-        self._anchors = anchors
-        self._now = now
-        self._telemetry = telemetry
+    batches: BatchStore
+    ratings: RatingStore
+    rubrics: RubricSource
+    reliabilities: Reliabilities
+    anchors: AnchorCheck
+    now: Callable[[], datetime]
+    telemetry: Telemetry | None = None
+
+    def __post_init__(self) -> None:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
@@ -82,7 +75,7 @@ class ComparisonService:
             # numpy is loaded here, in a thread, so that the service starts quickly.
             from app.comparison.analyses import analyse
 
-            return analyse(request, self.read(request, records), self._rubrics)
+            return analyse(request, self.read(request, records), self.rubrics)
 
         return await self.compute(work)
 
@@ -100,27 +93,27 @@ class ComparisonService:
 
             form = read_csv if csv else read_ndjson
             # Lines one at a time: as a list, the shortest would take twenty times the body.
-            observations = form(BytesIO(body), make_reader(request, self._rubrics))
-            return analyse(request, observations, self._rubrics)
+            observations = form(BytesIO(body), make_reader(request, self.rubrics))
+            return analyse(request, observations, self.rubrics)
 
         return await self.compute(work)
 
     def read(self, request: AnalysisRequest, records: Sequence[Any]) -> Observations:
         """The records as columns; raises InvalidLines."""
-        reader = make_reader(request, self._rubrics, noun="record")
+        reader = make_reader(request, self.rubrics, noun="record")
         for number, record in enumerate(records, start=1):
             reader.add(record, number)
         return reader.finish()
 
     async def _analyse_batches(self, project: str, request: AnalysisRequest) -> Report:
-        batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
+        batches = [await find_batch(self.batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
         wanted = adapt(request, batches)
         best: dict[str, float] = {}
         for batch in batches:
-            best |= best_of(self._rubrics.nearest(batch.rubric_name))
-        table = await tabulate(self._batches, project, batches)
+            best |= best_of(self.rubrics.nearest(batch.rubric_name))
+        table = await tabulate(self.batches, project, batches)
         by_scores = uses_scores(wanted)
-        found = None if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
+        found = None if by_scores else await read_ratings(self.ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             from app.comparison.analyses import analyse, orient
@@ -131,18 +124,18 @@ class ComparisonService:
             observations = opinions.observe(wanted.aspects)
             if compares_systems(wanted):
                 observations = orient(observations, best)
-            report = analyse(wanted, observations, self._rubrics)
+            report = analyse(wanted, observations, self.rubrics)
             return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
-        batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)]
+        batches = [await find_batch(self.batches, project, batch_id) for batch_id in dict.fromkeys(ids)]
         keys = {key_in(line) for batch in batches for line in batch.signature_lines}
-        found = validation_of(report, batches[0].id if len(batches) == 1 else None, self._now())
+        found = validation_of(report, batches[0].id if len(batches) == 1 else None, self.now())
         if found is not None and len(keys) == 1:
-            await self._reliabilities.keep(project, keys.pop(), found)
+            await self.reliabilities.keep(project, keys.pop(), found)
 
     async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
         """The candidate batch against the baseline batch."""
@@ -167,15 +160,15 @@ class ComparisonService:
 
     async def _states_of(self, project: str, runs: Sequence[ComparedRun], names: Sequence[str]) -> dict[str, State]:
         """By measure whether the judges of all these runs follow people."""
-        return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
+        return await self.reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
     async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
         not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
         page that shows a verdict is drawn again and again."""
         report = await self._judge_gate(project, request, scope or RequestScope())
-        if self._telemetry is not None:
-            self._telemetry.gated(report.verdict)
+        if self.telemetry is not None:
+            self.telemetry.gated(report.verdict)
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
@@ -210,20 +203,20 @@ class ComparisonService:
         self, project: str, request: JudgeCheckRequest, scope: RequestScope | None = None
     ) -> JudgeCheck:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
-        return await self._anchors.check(project, request, scope or RequestScope())
+        return await self.anchors.check(project, request, scope or RequestScope())
 
     async def _check_of(self, project: str, batch_id: str, scope: RequestScope) -> JudgeCheck:
-        batch = await find_batch(self._batches, project, batch_id)
+        batch = await find_batch(self.batches, project, batch_id)
         path = "source" if batch.path == "both" else batch.path
         request = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
         try:
-            return await self._anchors.check(project, request, scope)
+            return await self.anchors.check(project, request, scope)
         except InvalidRequest as error:
             # The pointer of the error is into the request made here, not the caller's.
             raise InvalidRequest(error.detail, pointer="/check_judge") from None
 
     async def _run(self, project: str, batch_id: str) -> ComparedRun:
-        batch = await find_batch(self._batches, project, batch_id)
-        rubric = self._rubrics.nearest(batch.rubric_name)
-        items = await read_items(self._batches, project, batch)
+        batch = await find_batch(self.batches, project, batch_id)
+        rubric = self.rubrics.nearest(batch.rubric_name)
+        items = await read_items(self.batches, project, batch)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)

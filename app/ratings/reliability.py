@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
@@ -351,6 +352,7 @@ class Analyse(Protocol):
     async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> Report: ...
 
 
+@dataclass(kw_only=True, eq=False)
 class BadgeRenewal:
     """`Revalidator` by the correlation of the batch.
 
@@ -358,25 +360,16 @@ class BadgeRenewal:
     which the project's badges rest, and the NEWEST, and of these those with ratings that came in since the last look.
     """
 
-    def __init__(
-        self,
-        *,
-        analyse: Analyse,
-        batches: BatchStore,
-        ratings: RatingStore,
-        reliabilities: Reliabilities,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._analyse = analyse
-        self._batches = batches
-        self._ratings = ratings
-        self._reliabilities = reliabilities
-        self._now = now
-        self._seen: dict[str, dict[str, int]] = {}
+    analyse: Analyse
+    batches: BatchStore
+    ratings: RatingStore
+    reliabilities: Reliabilities
+    now: Callable[[], datetime]
+    _seen: dict[str, dict[str, int]] = field(default_factory=dict, init=False)
 
     async def renew(self, project: str, batch_id: str, *, removed: bool) -> None:
         """Nothing where the batch or its rubric are gone, or where it was not one judge that rated it."""
-        batch = await self._batches.find(project, batch_id)
+        batch = await self.batches.find(project, batch_id)
         keys = {key_in(line) for line in batch.signature_lines} if batch is not None else set()
         if batch is None or len(keys) != 1:
             return
@@ -384,17 +377,17 @@ class BadgeRenewal:
             found = await self._validate(project, batch)
         except (NotFound, UnknownRubric):
             return
-        await self._reliabilities.renew(project, keys.pop(), batch_id, found, now=self._now(), removed=removed)
+        await self.reliabilities.renew(project, keys.pop(), batch_id, found, now=self.now(), removed=removed)
 
     async def look(self, project: str, *, removed: bool) -> Collection[str]:
         """The batches whose badges may have changed; if ratings were removed, every batch that may be concerned."""
-        resting = await self._reliabilities.batches(project)
-        if not (await self._ratings.mark(project)).count:
+        resting = await self.reliabilities.batches(project)
+        if not (await self.ratings.mark(project)).count:
             return resting if removed else []
-        newest = await self._batches.list(project, BatchFilter(), after=None, limit=NEWEST)
+        newest = await self.batches.list(project, BatchFilter(), after=None, limit=NEWEST)
         candidates = dict.fromkeys([*resting, *(batch.id for batch in newest)])
         if removed:
-            return candidates | dict.fromkeys(await self._ratings.rated_batches(project, limit=NEWEST))
+            return candidates | dict.fromkeys(await self.ratings.rated_batches(project, limit=NEWEST))
         before, seen = self._seen.get(project, {}), dict[str, int]()
         for batch_id in candidates:
             seen[batch_id] = await self._newest_of(project, batch_id, before.get(batch_id, -1))
@@ -404,19 +397,19 @@ class BadgeRenewal:
     async def _validate(self, project: str, batch: Batch) -> Validation | None:
         """What its ratings say of the judge; None where they say nothing. Raises NotFound, UnknownRubric."""
         # Before its results are read, which may be a hundred thousand.
-        used = (await read_ratings(self._ratings, project, [batch.id])).used
+        used = (await read_ratings(self.ratings, project, [batch.id])).used
         if not used.counted or used.simulated:
             return None
         try:
-            report = await self._analyse(project, CorrelationRequest(batch=batch.id), remember=False)
+            report = await self.analyse(project, CorrelationRequest(batch=batch.id), remember=False)
         except UnknownRubric:
             raise
         except InvalidRequest:
             return None  # too few ratings, or none that fit a result
-        return validation_of(report, batch.id, self._now()) if isinstance(report, CorrelationReport) else None
+        return validation_of(report, batch.id, self.now()) if isinstance(report, CorrelationReport) else None
 
     async def _newest_of(self, project: str, batch_id: str, after: int) -> int:
         """The number of the newest rating that may concern the batch; `after` where none is newer."""
-        while page := await self._ratings.of_batch(project, batch_id, after=after, limit=PAGE):
+        while page := await self.ratings.of_batch(project, batch_id, after=after, limit=PAGE):
             after = page[-1][0]
         return after

@@ -131,7 +131,7 @@ class Desk:
             limits=DEFAULT_LIMITS,
             new_id=lambda: next(names),
             window=2,
-            queue_limits=limits,
+            queue_limits=limits or QueueLimits(),
         )
 
     async def accept(self, *items: dict[str, Any], key: str | None = None, **options: Any) -> Batch:

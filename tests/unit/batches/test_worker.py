@@ -279,7 +279,7 @@ async def test_an_end_that_always_fails_pauses_the_batch(
     await bench.post(4, relevance=RelevanceOptions(baseline="batch"))
     assert await run_chunk(bench.store, 0) == [ChunkJob("ba_1", FINISH)]
     await bench.queue.put([ChunkJob("ba_1", FINISH)])
-    plain, bench.store.rewrite = bench.store.rewrite, break_for_good  # type: ignore[method-assign]
+    plain, bench.store.rewrite = bench.store.rewrite, break_for_good  # type: ignore[method-assign, assignment]
     async with running(make_worker(bench)):
         await until(lambda: bench.store.look().status == "paused")
         assert bench.store.look().pause[0] == "internal-error"
@@ -334,7 +334,7 @@ async def test_an_odd_answer_of_the_provider_ends_no_worker(
 ) -> None:
     bench = await make_bench()
     provider = FakeProvider(bench)
-    provider.tidy = break_for_good  # type: ignore[method-assign]
+    provider.tidy = break_for_good  # type: ignore[method-assign, assignment]
     async with running(make_worker(bench, provider=provider)) as task:
         await bench.post(4)
         await bench.time.move(2 * SWEEP_SECONDS)
