@@ -160,8 +160,8 @@ def postpone_intervals(names: Iterable[str], results: int) -> Intervals:
     return Intervals(results=results, clusters=None, measures=dict.fromkeys(names, waiting))
 
 
-def bounds_of(rubric: Rubric) -> Bounds:
-    """The scales of everything that a rubric measures."""
+def bounds_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """Lowest and highest value of everything that a rubric measures: its aspects and composites."""
     aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
     return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from app.cli.items import InvalidItems, shorten_faults
-from app.comparison.inputs import make_reader
+from app.comparison.analyses import make_reader
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable

@@ -29,8 +29,7 @@ from app.domain.reference_metrics import (
     ReferenceReport,
 )
 from app.domain.validation import InvalidDocument, validate
-from app.metrics.figures import summarise
-from app.metrics.measurement import NO_REFERENCE, MetricTools, measure
+from app.metrics.measurement import NO_REFERENCE, MetricTools, measure, summarise
 from app.openers import open_encoder
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 from app.runtime.settings import Settings, read_settings

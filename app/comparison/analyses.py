@@ -29,8 +29,31 @@ from app.domain.reports import (
     WinReport,
 )
 from app.domain.rubric import LinearComposite, Rubric
+from app.domain.validation import MOST_NAME
 from app.runtime.ports import RubricSource
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
+from app.stats.reading import ObservationReader, ReadingLimits
+
+
+def make_reader(
+    request: AnalysisRequest, rubrics: RubricSource, noun: str = "line", bounds: ReadingLimits | None = None
+) -> ObservationReader:
+    """A reader that knows the aspects and scales of the request's rubric, if it names one."""
+    scales, aspects = None, request.aspects
+    if request.rubric is not None:
+        rubric = rubrics.get(request.rubric)
+        scales = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+        aspects = aspects or tuple(scales)
+    return ObservationReader(
+        labels=request.labels,
+        label_aspect=request.label_aspect,
+        scores_field=request.scores_field,
+        aspects=aspects,
+        scales=scales,
+        noun=noun,
+        name_characters=MOST_NAME,
+        bounds=bounds,
+    )
 
 
 def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:

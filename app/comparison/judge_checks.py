@@ -55,13 +55,26 @@ class AnchorCheck:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
         rubric = self.instruments.rubrics.get(request.rubric)
         anchors = load_anchors(rubric.id)
-        key = self._key(rubric, request)
+        judge = f"{self.instruments.judge.kind}/{request.judge.model or self.instruments.judge.default_model}"
+        key = make_key(rubric, request, judge)
         stored = request.reference or await self.store.find_anchor_ratings(project, key)
         hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
-        now = await self._rate(rubric, anchors, request, key, scope, runs=runs)
-        judge = self._judge(request)
+        evaluations = await self._rate(anchors, request, scope, runs=runs)
+        names = [aspect.id for aspect in rubric.aspects]
+        now = AnchorRatings(
+            rubric=rubric.id,
+            anchors=digest_anchors(rubric, anchors),
+            asked=key,
+            judge=judge,
+            signature=evaluations[0][0].signature,
+            at=self.now(),
+            ratings={
+                anchor.id: {name: tuple(run[at].aspects[name].rating for run in evaluations) for name in names}
+                for at, anchor in enumerate(anchors)
+            },
+        )
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
             found = await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
@@ -89,51 +102,25 @@ class AnchorCheck:
         )
         await self.audit.note(event)
 
-    def _judge(self, request: JudgeCheckRequest) -> str:
-        judge = self.instruments.judge
-        return f"{judge.kind}/{request.judge.model or judge.default_model}"
-
-    def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
-        """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
-        options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
-        # Those of the first release always: ratings that it stored are still to be found.
-        options |= request.judge.model_dump(include={"samples", "expected", "explain"})
-        return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
-
     async def _rate(
-        self,
-        rubric: Rubric,
-        anchors: Sequence[Anchor],
-        request: JudgeCheckRequest,
-        asked: str,
-        scope: RequestScope,
-        *,
-        runs: int,
-    ) -> AnchorRatings:
+        self, anchors: Sequence[Anchor], request: JudgeCheckRequest, scope: RequestScope, *, runs: int
+    ) -> list[list[Evaluation]]:
+        """The evaluations, run by run."""
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def ask(anchor: Anchor) -> Evaluation:
             async with gate:
                 return (await evaluate(pose(anchor, request), self.instruments, scope)).evaluation
 
-        found: list[list[Evaluation]] = []
-        for _ in range(runs):
-            found.append(await run_together(*(ask(anchor) for anchor in anchors)))
-        ratings = {
-            anchor.id: {
-                aspect.id: tuple(run[position].aspects[aspect.id].rating for run in found) for aspect in rubric.aspects
-            }
-            for position, anchor in enumerate(anchors)
-        }
-        return AnchorRatings(
-            rubric=rubric.id,
-            anchors=digest_anchors(rubric, anchors),
-            asked=asked,
-            judge=self._judge(request),
-            signature=found[0][0].signature,
-            at=self.now(),
-            ratings=ratings,
-        )
+        return [await run_together(*(ask(anchor) for anchor in anchors)) for _ in range(runs)]
+
+
+def make_key(rubric: Rubric, request: JudgeCheckRequest, judge: str) -> str:
+    """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
+    options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
+    # Those of the first release always: ratings that it stored are still to be found.
+    options |= request.judge.model_dump(include={"samples", "expected", "explain"})
+    return digest([rubric.id, rubric.digest, request.path, judge, options])
 
 
 def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, check: bool) -> int:
@@ -210,16 +197,9 @@ def compared(
     aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
     moved = pooled.moved or any(drift.moved for drift in aspects.values())
     detail = describe(aspects, pooled, then)
-    return describe_check(
-        now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail
-    ).model_copy(
-        update={
-            "aspects": aspects,
-            "pooled": pooled,
-            "signature_differences": differences(then.signature, now.signature),
-            "reference_at": then.at,
-        }
-    )
+    found = describe_check(now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail)
+    drift = {"aspects": aspects, "pooled": pooled, "reference_at": then.at}
+    return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
 def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:

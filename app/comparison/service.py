@@ -9,28 +9,38 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.comparison.inputs import adapt, compares_systems, make_reader, refuse_unknown, uses_scores
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
+    CompositeFitRequest,
     GateRequest,
+    HierarchyRequest,
+    WinRatesRequest,
 )
+from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
-from app.domain.errors import InvalidRequest
+from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
+from app.domain.validation import clip
 from app.providers.ports import RequestScope
-from app.ratings.counted import read_ratings
-from app.ratings.reliability import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
+from app.ratings.reliability import (
+    Reliabilities,
+    asked_of,
+    attach_states,
+    key_in,
+    measures_of,
+    read_ratings,
+    validation_of,
+)
 from app.runtime.ports import RubricSource, Telemetry
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.stats.observations import Observations
+    pass
 
 Result = TypeVar("Result")
 
@@ -73,9 +83,12 @@ class ComparisonService:
 
         def work() -> Report:
             # numpy is loaded here, in a thread, so that the service starts quickly.
-            from app.comparison.analyses import analyse
+            from app.comparison.analyses import analyse, make_reader
 
-            return analyse(request, self.read(request, records), self.rubrics)
+            reader = make_reader(request, self.rubrics, noun="record")
+            for number, record in enumerate(records, start=1):
+                reader.add(record, number)
+            return analyse(request, reader.finish(), self.rubrics)
 
         return await self.compute(work)
 
@@ -88,7 +101,7 @@ class ComparisonService:
         """The analysis of records that come as CSV or as NDJSON."""
 
         def work() -> Report:
-            from app.comparison.analyses import analyse
+            from app.comparison.analyses import analyse, make_reader
             from app.stats.reading import read_csv, read_ndjson
 
             form = read_csv if csv else read_ndjson
@@ -98,13 +111,6 @@ class ComparisonService:
 
         return await self.compute(work)
 
-    def read(self, request: AnalysisRequest, records: Sequence[Any]) -> Observations:
-        """The records as columns; raises InvalidLines."""
-        reader = make_reader(request, self.rubrics, noun="record")
-        for number, record in enumerate(records, start=1):
-            reader.add(record, number)
-        return reader.finish()
-
     async def _analyse_batches(self, project: str, request: AnalysisRequest) -> Report:
         batches = [await find_batch(self.batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
         wanted = adapt(request, batches)
@@ -112,17 +118,23 @@ class ComparisonService:
         for batch in batches:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
         table = await tabulate(self.batches, project, batches)
-        by_scores = uses_scores(wanted)
-        found = None if by_scores else await read_ratings(self.ratings, project, [batch.id for batch in batches])
+        # Which system is better: so the best level of each scale matters.
+        compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
+        found = None
+        if compared is None or compared.values != "scores":
+            found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             from app.comparison.analyses import analyse, orient
             from app.ratings.table import judge_opinions, rater_opinions
 
             opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
-            refuse_unknown(opinions, wanted.aspects)
+            known = opinions.names
+            for number, name in enumerate(wanted.aspects or ()):
+                if name not in known:
+                    raise UnknownAspect(f"{clip(name)!r} has no rating here", pointer=f"/aspects/{number}")
             observations = opinions.observe(wanted.aspects)
-            if compares_systems(wanted):
+            if compared is not None:
                 observations = orient(observations, best)
             report = analyse(wanted, observations, self.rubrics)
             return report if found is None else report.model_copy(update={"ratings_used": found.used})
@@ -155,12 +167,9 @@ class ComparisonService:
             )
 
         found = await self.compute(work)
-        states = await self._states_of(project, [baseline, candidate], measures_of(found))
+        signatures = {*baseline.signatures, *candidate.signatures}
+        states = await self.reliabilities.states(project, signatures, measures_of(found))
         return found.model_copy(update={"reliability": states})
-
-    async def _states_of(self, project: str, runs: Sequence[ComparedRun], names: Sequence[str]) -> dict[str, State]:
-        """By measure whether the judges of all these runs follow people."""
-        return await self.reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
     async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
@@ -191,13 +200,20 @@ class ComparisonService:
             )
 
         report = await self.compute(work)
-        runs = [candidate] if baseline is None else [candidate, baseline]
-        report = attach_states(report, await self._states_of(project, runs, asked_of(report)))
+        signatures = {*candidate.signatures, *(baseline.signatures if baseline else ())}
+        report = attach_states(report, await self.reliabilities.states(project, signatures, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:
             return report
         from app.stats.gate import judge_again
 
-        return judge_again(report, await self._check_of(project, request.candidate, scope))
+        batch = await find_batch(self.batches, project, request.candidate)
+        path = "source" if batch.path == "both" else batch.path
+        asked = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
+        try:
+            return judge_again(report, await self.anchors.check(project, asked, scope))
+        except InvalidRequest as error:
+            # The pointer of the error is into the request made here, not the caller's.
+            raise InvalidRequest(error.detail, pointer="/check_judge") from None
 
     async def check_judge(
         self, project: str, request: JudgeCheckRequest, scope: RequestScope | None = None
@@ -205,18 +221,26 @@ class ComparisonService:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
         return await self.anchors.check(project, request, scope or RequestScope())
 
-    async def _check_of(self, project: str, batch_id: str, scope: RequestScope) -> JudgeCheck:
-        batch = await find_batch(self.batches, project, batch_id)
-        path = "source" if batch.path == "both" else batch.path
-        request = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
-        try:
-            return await self.anchors.check(project, request, scope)
-        except InvalidRequest as error:
-            # The pointer of the error is into the request made here, not the caller's.
-            raise InvalidRequest(error.detail, pointer="/check_judge") from None
-
     async def _run(self, project: str, batch_id: str) -> ComparedRun:
         batch = await find_batch(self.batches, project, batch_id)
         rubric = self.rubrics.nearest(batch.rubric_name)
         items = await read_items(self.batches, project, batch)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)
+
+
+def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest:
+    """The request with the defaults that hold for batches: the results' values are in `scores`, win rates use the
+    judge's values unless the request asks for human ratings, and the rubric is that of the batches.
+
+    Only a composite fit keeps its own rubric. Raises InvalidRequest if any other request names a different rubric.
+    """
+    changes: dict[str, Any] = {"scores_field": "scores"}
+    if isinstance(request, WinRatesRequest) and request.values is None:
+        changes["values"] = "scores"
+    if not isinstance(request, CompositeFitRequest):
+        for batch in batches:
+            if request.rubric not in {None, batch.rubric, batch.rubric_name}:
+                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric_name}; leave the field out"
+                raise InvalidRequest(detail, pointer="/rubric")
+        changes["rubric"] = None
+    return request.model_copy(update=changes)

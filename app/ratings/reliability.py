@@ -20,6 +20,7 @@ from app.domain.batch import Batch, BatchFilter, ItemResult
 from app.domain.comparison import Comparison, GateReport
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from app.domain.evaluation import Evaluation
+from app.domain.human_rating import StoredRating
 from app.domain.reliability import (
     UNKNOWN,
     UNVALIDATED,
@@ -33,10 +34,9 @@ from app.domain.reliability import (
     list_all,
     outweighs,
 )
-from app.domain.reports import CorrelationReport, Report
+from app.domain.reports import CorrelationReport, RatingsUsed, Report
 from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
-from app.ratings.counted import read_ratings
 from app.runtime.caches import RecentValues
 from app.runtime.log_context import working_on
 from app.runtime.tasks import end_tasks
@@ -169,6 +169,39 @@ class Reliabilities:
             self._renewed.add(project)
             self._renew(project)
         return Badges(found)
+
+
+@dataclass(frozen=True)
+class CountedRatings:
+    """The ratings that count; `used` says how many there are and how many were left out."""
+
+    ratings: Sequence[StoredRating]
+    used: RatingsUsed
+
+
+async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
+    """The ratings that may concern the batches, each once, without those of excluded raters and rounds.
+
+    Simulated ratings count only if there are no others.
+    """
+    found: dict[int, StoredRating] = {}
+    for batch_id in batch_ids:
+        after = -1
+        while page := await store.of_batch(project, batch_id, after=after, limit=PAGE):
+            after = page[-1][0]
+            for number, rating in page:
+                found.setdefault(number, rating)
+    excluded = await store.excluded(project)
+    left = [rating for rating in found.values() if not excluded.holds(rating)]
+    people = [rating for rating in left if not rating.simulated]
+    counted = people or left
+    used = RatingsUsed(
+        counted=len(counted),
+        simulated=bool(left) and not people,
+        simulated_left_out=len(left) - len(counted),
+        excluded=len(found) - len(left),
+    )
+    return CountedRatings(counted, used)
 
 
 def measures_of(comparison: Comparison) -> list[str]:

@@ -55,8 +55,6 @@ class RoundService:
     new_id: Callable[[], str]
     limits: Limits = DEFAULT_LIMITS
 
-    # Rounds
-
     async def open(self, project: str, batch_id: str, options: RoundOptions) -> RatingRound:
         """A new round of responses that are drawn from the batch's results of now. InvalidRequest where none has a
         rating by the judge."""
@@ -65,7 +63,8 @@ class RoundService:
         rated = [one.entry.position async for page in pages for one in page if one.scores.status != "failed"]
         if not rated:
             raise InvalidRequest("no response of this batch has been scored, so there is none to be rated")
-        positions = draw(rated, options)
+        # By the seed, so that a second team can be asked for the same responses.
+        positions = random.Random(options.seed).sample(rated, min(options.items, len(rated)))  # noqa: S311 - no secret
         opened = RatingRound(
             id=self.new_id(), batch=batch_id, options=options, drawn=len(positions), created_at=self.now()
         )
@@ -83,8 +82,6 @@ class RoundService:
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """By round; those that the project has not are left out."""
         return await self.rounds.progress(project, round_ids)
-
-    # A rater's part
 
     async def next(self, project: str, round_id: str, rater: str) -> RatingSheet | None:
         """What the rater is to rate next; None where there is nothing more for this rater, or the round is closed."""
@@ -122,13 +119,14 @@ class RoundService:
         if all(task.position != position for task in await self.rounds.tasks(project, round_id, rater)):
             raise InvalidRequest(NEVER_GIVEN, pointer="/position")
         rubric = await self._find_rubric(project, found.batch)
-        check_values(ratings, rubric)
+        if faults := [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, rubric)]:
+            raise InvalidDocument(faults)
         rating = HumanRating.model_validate(
             {
                 "evaluation": await self._find_evaluation(project, found.batch, position),
                 "rater": rater,
                 "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in rubric.aspects},
-                "comment": read_comment(comment),
+                "comment": read_text(COMMENT, comment or "", "/comment") or None,
             },
             context={"limits": UNBOUNDED},  # what is bounded was checked above
         )
@@ -178,32 +176,17 @@ class RoundService:
         return await self.rounds.list_rounds(project, batch_id, limit=limit)
 
 
-def draw(positions: Sequence[int], options: RoundOptions) -> list[int]:
-    """Some of the positions, shuffled. By the seed, so that a second team can be asked for the same responses."""
-    generator = random.Random(options.seed)  # noqa: S311 - for a sample, not a secret
-    return generator.sample(positions, min(options.items, len(positions)))
-
-
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The name without spaces around it; raises InvalidDocument at `/rater` for one that no rater may have."""
+    return read_text(RATER, name, "/rater", limits)
+
+
+def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
+    """The text without white space around it; raises InvalidDocument at `where` for one that is not of the form."""
     try:
-        return RATER.validate_python(name.strip(), strict=True, context={"limits": limits})
+        return form.validate_python(text.strip(), strict=True, context={"limits": limits})
     except ValidationError as error:
-        raise InvalidDocument([("/rater", describe(fault)) for fault in error.errors()[:1]]) from None
-
-
-def read_comment(comment: str | None) -> str | None:
-    """The comment without white space around it, None where nothing is left; raises InvalidDocument at `/comment`."""
-    try:
-        return COMMENT.validate_python((comment or "").strip(), strict=True) or None
-    except ValidationError as error:
-        raise InvalidDocument([("/comment", describe(fault)) for fault in error.errors()[:1]]) from None
-
-
-def check_values(ratings: Mapping[str, float], rubric: Rubric) -> None:
-    """Raises InvalidDocument where an aspect is missing or off its scale, or something else is rated."""
-    if faults := [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, rubric)]:
-        raise InvalidDocument(faults)
+        raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
 
 
 def find_faults(ratings: Mapping[str, float], rubric: Rubric) -> Iterator[tuple[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.domain.composites import range_of
+from app.batches.summaries import Bounds, bounds_of
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
 from app.domain.human_rating import (
     MOST_BATCHES,
@@ -19,26 +19,17 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
-from app.domain.rubric import Rubric, split_name
+from app.domain.rubric import split_name
 from app.domain.validation import clip, hint
 from app.ratings.reliability import Revalidation
 from app.runtime.ports import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
-Scales = Mapping[str, tuple[float, float]]
-"""Lowest and highest value by name."""
-
 UNKNOWN = "the rubric has no such aspect"
 
 
-def scales_to_rate(rubric: Rubric) -> Scales:
-    """What humans may rate of a response: the rubric's aspects and composites."""
-    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
-    return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
-
-
-def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Scales | None]) -> None:
+def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Bounds | None]) -> None:
     """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it; without any it fits."""
     faults: list[tuple[int, str]] = []
     total = 0
@@ -53,7 +44,7 @@ def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Scales | None
         raise InvalidLines(faults, total, "rating")
 
 
-def misfits(rating: HumanRating, scales: Scales) -> Iterator[tuple[str, str]]:
+def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, str]]:
     """What does not fit: the name, and what is wrong. Values between two levels fit."""
     for name, value in rating.ratings.items():
         if name not in scales:
@@ -93,18 +84,16 @@ class RatingService:
                 rubrics[batch_id] = batch.rubric_name
         scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
         rubrics.update(await self.ratings.rubrics_of(project, scored))
-        scales = self._scales_of(set(rubrics.values()))
+        # By each of the rubrics that are still there: of one that is gone, anything may be rated.
+        known = {rubric.id for rubric in self.rubrics.list()}
+        names = {name for name in rubrics.values() if split_name(name)[0] in known}
+        scales = {name: bounds_of(self.rubrics.nearest(name)) for name in names}
         fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
         await asyncio.to_thread(check_ratings, ratings, fitting)
         kept = await self.ratings.keep(project, ratings, self.now())
         loose = any(rating.batch is None for rating in ratings)
         self.revalidation.ask(project, [*named, *([None] if loose else [])])
         return kept
-
-    def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
-        """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
-        known = {rubric.id for rubric in self.rubrics.list()}
-        return {name: scales_to_rate(self.rubrics.nearest(name)) for name in rubrics if split_name(name)[0] in known}
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int

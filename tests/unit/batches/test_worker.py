@@ -334,7 +334,7 @@ async def test_an_odd_answer_of_the_provider_ends_no_worker(
 ) -> None:
     bench = await make_bench()
     provider = FakeProvider(bench)
-    provider.tidy = break_for_good  # type: ignore[method-assign, assignment]
+    provider.tidy = break_for_good  # type: ignore[method-assign]
     async with running(make_worker(bench, provider=provider)) as task:
         await bench.post(4)
         await bench.time.move(2 * SWEEP_SECONDS)
