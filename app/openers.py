@@ -149,12 +149,6 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
     return provider.open(settings, cache, telemetry) if provider else None
 
 
-def can_encode(settings: Settings) -> bool:
-    """Whether an encoder is configured and its extra installed."""
-    provider = registry.find_encoder(settings)
-    return provider is not None and provider.is_installed()
-
-
 def open_encoder(settings: Settings) -> Encoder | None:
     """The encoder, unless it is off."""
     provider = registry.find_encoder(settings)

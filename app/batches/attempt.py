@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -192,12 +192,6 @@ class Pause(Exception):
         self.error = error
 
 
-SERVICES: Mapping[type[SaitenError], Service | None] = {
-    errors.JudgeUnavailable: "judge",
-    errors.TranslatorUnavailable: "translator",
-}
-
-
 async def attempt(
     work: Work,
     entry: Entry,
@@ -261,7 +255,9 @@ async def try_once(
 
 def service_of(error: SaitenError) -> Service | None:
     """The service that failed; None for the store, whose failures count against no candidate."""
-    return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
+    if isinstance(error, errors.JudgeUnavailable):
+        return "judge"
+    return "translator" if isinstance(error, errors.TranslatorUnavailable) else None
 
 
 def make_example(rubric: Rubric) -> Candidate:

@@ -272,12 +272,10 @@ class ChunkRun:
             return
         # Stops the batch's other chunks here too: their candidates would call in vain until a commit reports the pause.
         self._chunk.stop()
-        self._context.buffer.stop_batch(self._work.job.batch)
+        self._context.buffer.stop(self._work.job.batch)
         await self._context.store.pause(self._work.job.batch, reason, detail)
 
     def _count(self, finished: FinishedCandidate) -> None:
         status = finished.record.evaluation.status if finished.record else "failed"
-        code = finished.failure.code if finished.failure else ""
-        if status == "failed" and finished.record:
-            code = JudgeReplyInvalid.code  # nothing of it was rated
-        self._context.telemetry.batch_item(status, code)
+        code = JudgeReplyInvalid.code if status == "failed" else ""  # nothing of it was rated
+        self._context.telemetry.batch_item(status, finished.failure.code if finished.failure else code)

@@ -6,16 +6,14 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from app.batches.erasure import forget_calls
-from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
 from app.domain.work import CHUNK_SIZE, ChunkJob, Committed, FinishedCandidate
 from app.runtime.ports import CallCache
-from app.storage.queue import JobQueue
+from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
@@ -94,9 +92,9 @@ class Delivery:
     """One result, the closing of one chunk, or neither (then the commit only reports what is about to begin). The
     future `committed` resolves once the transaction is committed."""
 
-    finished: FinishedCandidate | None
-    closed: ChunkJob | None
     committed: asyncio.Future[None]
+    finished: FinishedCandidate | None = None
+    closed: ChunkJob | None = None
 
 
 @dataclass(eq=False)
@@ -149,7 +147,7 @@ class CommitBuffer:
         ):
             leased.waiting += 1
             try:
-                await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+                await self._deliver()
             finally:
                 leased.waiting -= 1
         if position not in leased.called:
@@ -158,8 +156,7 @@ class CommitBuffer:
 
     async def watch(self) -> None:
         """Finds batches that were stopped or erased meanwhile, and ends what runs for them."""
-        if self._chunks:
-            asked = dict(self._chunks)
+        if asked := dict(self._chunks):
             halted = await self.store.find_halted(list(asked))
             self._apply(halted, [leased for leased in asked.values() if not leased.closed])
 
@@ -168,15 +165,10 @@ class CommitBuffer:
         leased = self._chunks.get(job)
         return leased is not None and not leased.closed
 
-    def stop_all(self) -> None:
-        """Lets no more candidates begin in any chunk."""
+    def stop(self, batch_id: str | None = None) -> None:
+        """Lets no more candidates begin in the batch's chunks; by default in any chunk."""
         for leased in self._chunks.values():
-            leased.stop()
-
-    def stop_batch(self, batch_id: str) -> None:
-        """Lets no more candidates begin in the batch's chunks."""
-        for leased in self._chunks.values():
-            if leased.job.batch == batch_id:
+            if batch_id in {None, leased.job.batch}:
                 leased.stop()
 
     def cut_off_all(self) -> None:
@@ -186,7 +178,7 @@ class CommitBuffer:
 
     async def keep(self, finished: FinishedCandidate) -> None:
         """Returns once the result is committed, or refused because the chunk has another owner."""
-        await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
+        await self._deliver(finished)
 
     async def close(self, leased: LeasedChunk) -> None:
         """Releases the lease, after all results that were delivered before. Candidates without a result are queued
@@ -194,7 +186,7 @@ class CommitBuffer:
         try:
             if not leased.lost and not leased.closed:
                 leased.closed = True
-                await self._deliver(Delivery(None, leased.job, asyncio.get_running_loop().create_future()))
+                await self._deliver(closed=leased.job)
             if leased.lost or leased.erased:
                 await self._forget(leased)
         finally:
@@ -202,7 +194,8 @@ class CommitBuffer:
             if self._chunks.get(leased.job) is leased:
                 del self._chunks[leased.job]
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, finished: FinishedCandidate | None = None, closed: ChunkJob | None = None) -> None:
+        delivery = Delivery(asyncio.get_running_loop().create_future(), finished, closed)
         self._waiting.append(delivery)
         self._arrived.set()
         if len(self._waiting) >= sum(len(leased.tasks) for leased in self._chunks.values()):
@@ -231,8 +224,7 @@ class CommitBuffer:
 
     async def renew(self) -> None:
         """Extends all leases; learns which were lost and which batches were stopped."""
-        asked = dict(self._chunks)
-        if asked:
+        if asked := dict(self._chunks):
             renewed = await self.store.renew(self.owner, list(asked), self.lease_seconds)
             # A lease that was released meanwhile was not lost.
             self._apply(renewed, [leased for leased in asked.values() if not leased.closed])
@@ -350,10 +342,41 @@ class CommitBuffer:
 def merge(commits: Iterable[Committed]) -> Committed:
     """The joint outcome of several commits."""
     each = list(commits)
-    return Committed(
-        lost=frozenset().union(*(one.lost for one in each)),
-        stopped=frozenset().union(*(one.stopped for one in each)),
-        ready=[job for one in each for job in one.ready],
-        erased=frozenset().union(*(one.erased for one in each)),
-        cancelled=frozenset().union(*(one.cancelled for one in each)),
-    )
+    names = ("lost", "stopped", "erased", "cancelled")
+    sets = {name: frozenset[ChunkJob]().union(*(getattr(one, name) for one in each)) for name in names}
+    return Committed(**sets, ready=[job for one in each for job in one.ready])
+
+
+async def enqueue(queue: JobQueue, jobs: Sequence[ChunkJob]) -> None:
+    """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that was lost."""
+    if not jobs:
+        return
+    try:
+        await queue.put(jobs)
+    except QueueUnavailable as error:
+        logger.warning("jobs wait for the queue: %s", error, extra={"code": error.code})
+
+
+FORGOTTEN_AT_ONCE = 1000
+
+
+async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str]) -> None:
+    """Removes the replies of calls that are recorded nowhere else. If the cache is down, the store notes them.
+
+    Raises StoreError if the store is down as well.
+    """
+    ordered = sorted(keys)
+    try:
+        await cache.forget(ordered)
+    except StoreError:
+        await store.note_erased_calls(ordered)
+
+
+async def settle_erasures(store: BatchStore, cache: CallCache) -> None:
+    """Removes all replies that the store has noted. If this process dies, the next sweep of any process continues.
+
+    Raises StoreError, also if the cache is down.
+    """
+    while keys := await store.list_erased_calls(FORGOTTEN_AT_ONCE):
+        await cache.forget(keys)
+        await store.remove_erased_calls(keys)

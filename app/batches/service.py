@@ -8,12 +8,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from app.batches.commits import enqueue, settle_erasures
 from app.batches.document import BatchReader
-from app.batches.erasure import settle_erasures
 from app.batches.estimates import admit, estimate
 from app.batches.intake import Intake, Spool, store_batch, take_in
 from app.batches.provider_run import ProviderRun
-from app.batches.queue import QueueLimits, enqueue
 from app.batches.summaries import Summaries
 from app.domain.batch import (
     Batch,
@@ -26,7 +25,15 @@ from app.domain.batch import (
     KeyedAnswer,
 )
 from app.domain.dialogue import Limits
-from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
+from app.domain.errors import (
+    BatchFinished,
+    InvalidRequest,
+    LimitReached,
+    NotFound,
+    Overloaded,
+    QueueLimitReached,
+    StoreError,
+)
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
 from app.runtime.ports import CallCache
@@ -38,6 +45,48 @@ logger = logging.getLogger("saiten.batches")
 
 RESULTS_PAGE = 200
 """Results read at once: small enough that other requests on the event loop are not delayed."""
+
+
+RETRY_SECONDS = 30.0
+"""When to try again. The batches in front take minutes, so trying more often gains nothing."""
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """The most candidates without a result in batches that are queued or running: of all projects together, and of each
+    project. None is no limit.
+
+    They are counted before a batch is accepted or resumed; batches that arrive together do not see each other.
+    """
+
+    all_projects: int | None = None
+    project: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is any limit."""
+        return self.all_projects is not None or self.project is not None
+
+    def require_room(self, waiting: tuple[int, int], candidates: int, *, resumed: bool = False) -> None:
+        """Raises QueueLimitReached or Overloaded if there is no room for the new candidates, or, with `resumed`, for
+        those that a paused batch has left. `waiting` are the candidates of all projects, and of the caller's."""
+        everyone, own = waiting
+        if (most := self.project) is not None and own + candidates > most:
+            detail = f"{own} candidates of the project wait already, these are {candidates}, and {most} may wait"
+            advice = advise(candidates, most, resumed=resumed)
+            raise QueueLimitReached(f"{detail}; {advice}", retry_after_seconds=RETRY_SECONDS)
+        if (most := self.all_projects) is not None and everyone + candidates > most:
+            # The caller must not learn how many candidates other projects have waiting.
+            detail = f"with these {candidates} candidates more than {most} would wait for the service"
+            advice = advise(candidates, most, resumed=resumed)
+            raise Overloaded(f"{detail}; {advice}", retry_after_seconds=RETRY_SECONDS)
+
+
+def advise(candidates: int, most: int, *, resumed: bool) -> str:
+    """What the caller can do: a batch larger than the limit is never accepted, however long the caller waits."""
+    if resumed:
+        return "have the limit raised" if candidates > most else "resume the batch when some are done"
+    return "send smaller batches" if candidates > most else "send the batch again when some are done"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -217,17 +266,14 @@ class BatchService:
 def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
     """A batch that has not started."""
     options, total = intake.options, intake.candidates
+    rubric, version = split_name(options.rubric)
+    same = ("name", "mode", "path", "relevance", "judge", "budget_usd", "metadata")
     return Batch(
+        **{name: getattr(options, name) for name in same},
         id=batch_id,
-        name=options.name,
         status="queued",
-        mode=options.mode,
-        rubric=split_name(options.rubric)[0],
-        rubric_version=split_name(options.rubric)[1],
-        path=options.path,
-        relevance=options.relevance,
-        judge=options.judge,
-        budget_usd=options.budget_usd,
+        rubric=rubric,
+        rubric_version=version,
         deadline_hours=options.running_hours,
         counts=Counts(total=total, queued=total, scored=0, partial=0, failed=0),
         progress=0.0,
@@ -235,7 +281,6 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         estimated_end=None,
         usage=BatchUsage(),
         signature=None,
-        metadata=options.metadata,
         created_at=now,
     )
 

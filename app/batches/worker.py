@@ -16,11 +16,9 @@ from typing import Any
 
 from app.batches.attempt import RefusalCounter, RetryPolicy
 from app.batches.chunk import ChunkRun, WorkerContext
-from app.batches.commits import FEEDING, CommitBuffer
+from app.batches.commits import FEEDING, CommitBuffer, enqueue, settle_erasures
 from app.batches.ending import end_batch
-from app.batches.erasure import settle_erasures
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
 from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
@@ -139,7 +137,7 @@ class BatchWorker:
 
     def _begin_nothing(self) -> None:
         self._stopping = True
-        self._buffer.stop_all()
+        self._buffer.stop()
 
     async def _wind_up(self) -> None:
         """Lets candidates in progress finish, then releases leases. What is not done by then is given up: leases run

@@ -88,7 +88,7 @@ class DemoRun:
     ratings: tuple[ItemRatings, ...]
 
     def lines(self) -> list[dict[str, Any]]:
-        """The NDJSON of `POST /v1/batches`."""
+        """The values of the NDJSON of `POST /v1/batches`."""
         return [value.model_dump(mode="json", exclude_unset=True) for value in (self.options, *self.items)]
 
 
@@ -191,16 +191,22 @@ OVERALL = "overall"
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A run as the service has it. `mean` is of the rubric's overall impression, by whatever name it has there."""
+    """A run as the service has it. `mean` is of `overall`, or of the first composite of a rubric without it."""
 
     batch: Batch
     measure: str
     mean: float | None
 
 
-async def post_runs(backend: Backend, runs: Sequence[DemoRun]) -> list[ScoredRun]:
-    """Posts every run, waits for all and adds their ratings. Raises SaitenError."""
-    posted = [(run, await backend.submit(to_ndjson(run.lines()))) for run in runs]
+async def post_runs(backend: Backend, runs: Sequence[DemoRun], *, quiet: bool) -> list[ScoredRun]:
+    """Posts every run, waits for all and adds their ratings, which takes some seconds. Raises SaitenError."""
+    if not quiet:
+        count = sum(len(run.items) for run in runs)
+        console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
+    posted = []
+    for run in runs:
+        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines()).encode()
+        posted.append((run, await backend.submit(body)))
     return [await finish(backend, run, batch) for run, batch in posted]
 
 
@@ -210,20 +216,11 @@ async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
     ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
     if ratings:
         await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
-    return describe(done, understand(Summary, await backend.client.summary(batch.id)))
-
-
-def describe(batch: Batch, summary: Summary) -> ScoredRun:
-    """The run's mean of `overall`, or of the first composite where the rubric has no such aspect."""
+    summary = understand(Summary, await backend.client.summary(batch.id))
     if OVERALL in summary.aspects:
-        return ScoredRun(batch, OVERALL, summary.aspects[OVERALL].mean)
+        return ScoredRun(done, OVERALL, summary.aspects[OVERALL].mean)
     measure = next(iter(summary.composites), DASH)
-    return ScoredRun(batch, measure, summary.composites[measure].mean if measure != DASH else None)
-
-
-def to_ndjson(lines: Sequence[object]) -> bytes:
-    """One JSON value a line."""
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    return ScoredRun(done, measure, summary.composites[measure].mean if measure != DASH else None)
 
 
 def table_of_runs(runs: Sequence[ScoredRun]) -> Table:
@@ -261,16 +258,6 @@ UNDER_MAKE = ".venv/bin/saiten"
 """How the Makefile calls this command."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The options of the demo. `judge_runs`: the environment's judge, where it is used, rates the runs as well."""
-
-    database: Path
-    use_environment: bool = False
-    judge_runs: bool = False
-    quiet: bool = False
-
-
 @click.command("demo")
 @click.option(
     "--use-environment", is_flag=True, help="Use the judge and keys of the environment (this may cost money)."
@@ -298,33 +285,34 @@ def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool
     if judge_runs and not use_environment:
         raise click.UsageError("--judge-runs goes with --use-environment")
     check_place(database)
-    wanted = Wanted(database, use_environment, judge_runs, quiet)
     requests = [] if quiet else [validate(EvaluationRequest, body, DEFAULT_LIMITS) for body in load_demo()]
-    results = asyncio.run(run_demo(wanted, requests))
+    results = asyncio.run(run_demo(database, requests, use_environment, judge_runs, quiet))
     if any(result["status"] != "scored" for result in results):
         raise click.exceptions.Exit(1)
 
 
-async def run_demo(wanted: Wanted, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
+async def run_demo(
+    database: Path, requests: list[EvaluationRequest], use_environment: bool, judge_runs: bool, quiet: bool
+) -> list[dict[str, Any]]:
     """Each request's answer by a service that lives no longer than this; the runs are then in the database."""
     runs = load_runs()
     with tempfile.TemporaryDirectory(prefix="saiten-demo-") as folder:
         results: list[dict[str, Any]] = []
         scored: list[ScoredRun] = []
-        by_one_judge = wanted.judge_runs or not wanted.use_environment
+        by_one_judge = judge_runs or not use_environment
         if by_one_judge or requests:
-            async with serve(folder, wanted.use_environment) as backend:
+            async with serve(folder, use_environment) as backend:
                 if requests:
                     results = await score_privately(backend, requests)
                     show(results, requests)
                 if by_one_judge:
-                    scored = await post_told(backend, runs, wanted)
+                    scored = await post_runs(backend, runs, quiet=quiet)
         if not by_one_judge:
             async with serve(folder, use_environment=False) as backend:
-                scored = await post_told(backend, runs, wanted)
-        keep_database(Path(folder) / PRIVATE, wanted.database)
-    if not wanted.quiet:
-        show_end(scored, wanted.database)
+                scored = await post_runs(backend, runs, quiet=quiet)
+        keep_database(Path(folder) / PRIVATE, database)
+    if not quiet:
+        show_end(scored, database)
     return results
 
 
@@ -334,14 +322,6 @@ async def score_privately(backend: Backend, requests: list[EvaluationRequest]) -
     console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
     async with aclosing(score_in_order(requests, scorer, concurrency=8, done=lambda: None)) as results:
         return [result async for result in results]
-
-
-async def post_told(backend: Backend, runs: list[DemoRun], wanted: Wanted) -> list[ScoredRun]:
-    """Posts the runs, and says so first: it takes some seconds."""
-    if not wanted.quiet:
-        count = sum(len(run.items) for run in runs)
-        console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
-    return await post_runs(backend, runs)
 
 
 def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> None:
