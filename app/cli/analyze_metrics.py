@@ -193,10 +193,21 @@ async def run(
     seed: int,
 ) -> tuple[ReferenceReport, list[ItemFigures]]:
     """Measures with the encoder and language model of the settings, and closes them."""
-    from app.providers.rouge import open_words
+    from app.providers.rouge import open_overlap, open_words
 
-    comparing, reading = choose_encoder(settings, language, encoder), choose_model(settings, lm)
-    tools = MetricTools(language, open_words(language), choose_overlap(language), comparing, reading)
+    comparing = choose_encoder(settings, language, encoder)
+    reading: LanguageModel | str = NO_MODEL
+    if lm is not None:
+        from app.providers.causal_lm import CausalLM
+
+        # On the encoder's device and with its threads: both are PyTorch's.
+        reading = CausalLM(lm, device=settings.encoder_device, threads=settings.encoder_threads)
+    overlap: Overlap | str
+    try:
+        overlap = open_overlap(language)
+    except MetricUnavailable as error:
+        overlap = str(error)
+    tools = MetricTools(language, open_words(language), overlap, comparing, reading)
     try:
         with open_progress(shown=lm is not None) as progress:
             bar = progress.add_task("reading", total=len(items))
@@ -209,16 +220,6 @@ async def run(
     return summarise(items, figures, language=language, seed=seed, tools=identities), figures
 
 
-def choose_overlap(language: Language) -> Overlap | str:
-    """ROUGE, or why there is none."""
-    from app.providers.rouge import open_overlap
-
-    try:
-        return open_overlap(language)
-    except MetricUnavailable as error:
-        return str(error)
-
-
 def choose_encoder(settings: Settings, language: Language, named: str | None) -> Encoder | str:
     """The encoder that the option names, else the settings'. None is taken by default: it could be a large download."""
     if named is not None:
@@ -227,15 +228,6 @@ def choose_encoder(settings: Settings, language: Language, named: str | None) ->
     elif not (settings.encoder or language in settings.encoders):
         return NO_ENCODER
     return open_encoder(settings) or "the encoder is switched off (SAITEN_ENCODER=off)"
-
-
-def choose_model(settings: Settings, named: str | None) -> LanguageModel | str:
-    """The language model, on the encoder's device and with its threads: both are PyTorch's."""
-    if named is None:
-        return NO_MODEL
-    from app.providers.causal_lm import CausalLM
-
-    return CausalLM(named, device=settings.encoder_device, threads=settings.encoder_threads)
 
 
 def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:

@@ -164,7 +164,10 @@ def keep_database(made: Path, file: Path) -> None:
     """Copies the finished database `made` to `file`. Raises SettingsInvalid; what was at `file` is then still there."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        copy_database(made, fresh)
+        # One file, with everything of the original's log in it, and the demo's mark.
+        with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(fresh)) as target:
+            source.backup(target)
+            target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         for suffix in BESIDE:
             # SQLite would take an old log beside the new file for the new file's own.
             file.with_name(file.name + suffix).unlink(missing_ok=True)
@@ -177,13 +180,6 @@ def keep_database(made: Path, file: Path) -> None:
         for suffix in ("", *BESIDE):
             with suppress(OSError):
                 fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
-
-
-def copy_database(made: Path, fresh: Path) -> None:
-    """A copy that is one file, with everything of the original's log in it, and the demo's mark."""
-    with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(fresh)) as target:
-        source.backup(target)
-        target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 OVERALL = "overall"

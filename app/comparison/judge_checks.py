@@ -77,12 +77,14 @@ class AnchorCheck:
         )
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
-            found = await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
+            found = await asyncio.to_thread(compared, stored, now, anchors, request)
         else:
-            refuse_unrated(now)
+            if all(rating is None for each in now.ratings.values() for runs in each.values() for rating in runs):
+                # As a measure of next time that would be none for ever.
+                raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
             if request.reference is None or request.record:  # else the measure is the caller's to keep
                 await self._keep(project, key, now, scope.actor)
-            found = recorded(now, anchors, request, judge=judge, hindrance=hindrance)
+            found = recorded(now, anchors, request, hindrance=hindrance)
         self.instruments.telemetry.checked(found.verdict)
         return found
 
@@ -109,8 +111,16 @@ class AnchorCheck:
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def ask(anchor: Anchor) -> Evaluation:
+            posed = EvaluationRequest(
+                rubric=request.rubric,
+                context=anchor.context,
+                response=anchor.response,
+                path=request.path,
+                judge=request.judge,
+                relevance=None,  # a blend is not the judge's
+            )
             async with gate:
-                return (await evaluate(pose(anchor, request), self.instruments, scope)).evaluation
+                return (await evaluate(posed, self.instruments, scope)).evaluation
 
         return [await run_together(*(ask(anchor) for anchor in anchors)) for _ in range(runs)]
 
@@ -155,25 +165,6 @@ def find_hindrance(stored: AnchorRatings | None, anchors: str, asked: str) -> st
     return "are of other anchors" if stored.anchors != anchors else f"are of {stored.judge}, or of other options"
 
 
-def pose(anchor: Anchor, request: JudgeCheckRequest) -> EvaluationRequest:
-    """The anchor as a request; without a blend, which is not the judge's."""
-    return EvaluationRequest(
-        rubric=request.rubric,
-        context=anchor.context,
-        response=anchor.response,
-        path=request.path,
-        judge=request.judge,
-        relevance=None,
-    )
-
-
-def refuse_unrated(ratings: AnchorRatings) -> None:
-    """Raises JudgeReplyInvalid where the judge rated nothing: as a measure of next time that would be none for ever."""
-    runs = (runs for aspects in ratings.ratings.values() for runs in aspects.values())
-    if not any(rating is not None for ratings_of_anchor in runs for rating in ratings_of_anchor):
-        raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
-
-
 def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, ...]]]:
     """Anchor → aspect → runs, turned to aspect → anchor → runs."""
     turned: dict[str, dict[str, tuple[int | None, ...]]] = {}
@@ -184,7 +175,7 @@ def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, .
 
 
 def compared(
-    then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str
+    then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest
 ) -> JudgeCheck:
     """The verdict against the stored ratings."""
     # Loaded here: scipy takes half a second, for which each service, worker and command would wait as it starts.
@@ -197,16 +188,16 @@ def compared(
     aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
     moved = pooled.moved or any(drift.moved for drift in aspects.values())
     detail = describe(aspects, pooled, then)
-    found = describe_check(now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail)
+    found = describe_check(now, anchors, request, verdict="moved" if moved else "steady", detail=detail)
     drift = {"aspects": aspects, "pooled": pooled, "reference_at": then.at}
     return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
 def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:
     """The verdict in a sentence, with the smallest shift that the check can see."""
-    moved = [name for name, drift in aspects.items() if drift.moved]
+    moved = [f"{name} ({describe_drift(drift)})" for name, drift in aspects.items() if drift.moved]
     if moved:
-        drifts = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
+        drifts = ", ".join(moved)
         return f"the judge moved since {then.at:%Y-%m-%d}: {drifts}"
     changed = sum(drift.changed for drift in aspects.values())
     total = sum(drift.n for drift in aspects.values())
@@ -225,12 +216,7 @@ def describe_drift(drift: AspectDrift) -> str:
 
 
 def recorded(
-    now: AnchorRatings,
-    anchors: Sequence[Anchor],
-    request: JudgeCheckRequest,
-    *,
-    judge: str,
-    hindrance: str | None,
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: str | None
 ) -> JudgeCheck:
     """The result of a check without a reference; `hindrance` says why stored ratings could not be used."""
     if request.record:
@@ -241,7 +227,7 @@ def recorded(
         detail = f"the ratings in the reference {hindrance}: keep those of now in their place"
     else:
         detail = f"the stored ratings {hindrance}: those of now take their place"
-    return describe_check(now, anchors, request, judge=judge, verdict="recorded", detail=detail)
+    return describe_check(now, anchors, request, verdict="recorded", detail=detail)
 
 
 def describe_check(
@@ -252,6 +238,7 @@ def describe_check(
     return JudgeCheck.model_validate(
         {
             "rubric": now.rubric,
+            "judge": now.judge,
             "anchors": len(anchors),
             "unrated": unrated,
             "alpha": request.alpha,
