@@ -105,11 +105,8 @@ class Dashboard:
 
 @dataclass(frozen=True)
 class Container:
-    """Every service of a running Saiten, for the web, the command line and workers.
-
-    `worker` is run by the process and not by handlers: by the service itself if the queue is embedded, otherwise by
-    `saiten worker`.
-    """
+    """Every service of a running Saiten, for the web, the command line and workers. `worker` is run by the process and
+    not by handlers: by the service itself if the queue is embedded, otherwise by `saiten worker`."""
 
     settings: Settings
     scoring: Scoring
@@ -126,12 +123,9 @@ class Container:
 async def open_container(
     settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
 ) -> AsyncIterator[Container]:
-    """Builds everything from `settings` and closes it in reverse order, `tracing` last.
-
-    With `own`, the worker works only on the batches with these ids; batches that are created here are added to it.
-
-    Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
-    """
+    """Builds everything from `settings` and closes it in reverse order, `tracing` last. With `own`, the worker works
+    only on the batches with these ids; batches that are created here are added to it. Raises SettingsInvalid,
+    RubricInvalid or StoreUnavailable, each with one sentence for the operator."""
     async with AsyncExitStack() as stack:
         if tracing is not None:
             stack.push_async_callback(tracing.close)

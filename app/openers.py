@@ -35,10 +35,8 @@ REDIS_SECONDS = 1.0
 
 
 def open_tracing(settings: Settings) -> Tracing | None:
-    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported.
-
-    Raises SettingsInvalid if OpenTelemetry is not installed or one of its variables is invalid.
-    """
+    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
+    if OpenTelemetry is not installed or one of its variables is invalid."""
     if settings.tracing == "off":
         return None
     try:

@@ -43,12 +43,9 @@ MAX_FAILED_ROUNDS = 3
 
 @dataclass(eq=False)
 class Trial:
-    """One candidate's rounds so far.
-
-    `failed_rounds` counts the failures that count against the candidate: those before which the service had served
-    another candidate since the previous round, or since the candidate was begun. `seen` is how many candidates each
-    service had served by then.
-    """
+    """One candidate's rounds so far. `failed_rounds` counts the failures that count against the candidate: those before
+    which the service had served another candidate since the previous round, or since the candidate was begun. `seen` is
+    how many candidates each service had served by then."""
 
     rounds: int = 0
     failed_rounds: int = 0
@@ -143,10 +140,8 @@ TAKEN = 0
 
 
 class RefusalCounter:
-    """Counts one worker's refused candidates per batch until the judge accepts one.
-
-    A batch that was not seen for a long time is forgotten, and its count starts again.
-    """
+    """Counts one worker's refused candidates per batch until the judge accepts one. A batch that was not seen for a
+    long time is forgotten, and its count starts again."""
 
     def __init__(self) -> None:
         self._counts: LRUCache[str, int] = LRUCache(MOST_BATCHES)

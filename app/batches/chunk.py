@@ -43,9 +43,7 @@ the service serves none, and beginning still more does not help."""
 
 class BudgetReservation:
     """Lets candidates begin as long as all in progress stay within what is reserved, each at the highest cost so far.
-
-    `unit_usd` is what was reserved per candidate, for `count` candidates; None without a budget.
-    """
+    `unit_usd` is what was reserved per candidate, for `count` candidates; None without a budget."""
 
     def __init__(self, count: int, unit_usd: float | None) -> None:
         self._bounded = unit_usd is not None
@@ -100,11 +98,9 @@ class WorkerContext:
 
 
 class ChunkRun:
-    """Scores a chunk's candidates and delivers each result as soon as it is known.
-
-    Ends early, after the candidates in progress, if the batch is stopped, paused or lost. `fed` is set when every
-    candidate has begun: then there is room for the next chunk.
-    """
+    """Scores a chunk's candidates and delivers each result as soon as it is known. Ends early, after the candidates in
+    progress, if the batch is stopped, paused or lost. `fed` is set when every candidate has begun: then there is room
+    for the next chunk."""
 
     def __init__(self, work: Work, leased: LeasedChunk, context: WorkerContext, fed: asyncio.Event) -> None:
         self._fed = fed

@@ -361,10 +361,8 @@ FORGOTTEN_AT_ONCE = 1000
 
 
 async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str]) -> None:
-    """Removes the replies of calls that are recorded nowhere else. If the cache is down, the store notes them.
-
-    Raises StoreError if the store is down as well.
-    """
+    """Removes the replies of calls that are recorded nowhere else. If the cache is down, the store notes them. Raises
+    StoreError if the store is down as well."""
     ordered = sorted(keys)
     try:
         await cache.forget(ordered)
@@ -374,9 +372,7 @@ async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str
 
 async def settle_erasures(store: BatchStore, cache: CallCache) -> None:
     """Removes all replies that the store has noted. If this process dies, the next sweep of any process continues.
-
-    Raises StoreError, also if the cache is down.
-    """
+    Raises StoreError, also if the cache is down."""
     while keys := await store.list_erased_calls(FORGOTTEN_AT_ONCE):
         await cache.forget(keys)
         await store.remove_erased_calls(keys)

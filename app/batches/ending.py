@@ -37,11 +37,9 @@ class Means:
 
 
 async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> None:
-    """Puts b̄ and the blended values into every result, completes the batch, and stores its figures.
-
-    Every value is computed from c, b and b̄, so doing it twice, or resuming after a crash, gives the same result.
-    Figures that were not stored are computed by the first caller who asks for them.
-    """
+    """Puts b̄ and the blended values into every result, completes the batch, and stores its figures. Every value is
+    computed from c, b and b̄, so doing it twice, or resuming after a crash, gives the same result. Figures that were
+    not stored are computed by the first caller who asks for them."""
     project = await store.project_of(batch_id)
     options = await store.options(project, batch_id) if project is not None else None
     if project is None or options is None:
@@ -80,10 +78,8 @@ def paths_of(result: ItemResult) -> list[tuple[Path, PathResult | Evaluation]]:
 
 
 def blend_evaluation(evaluation: Evaluation, means: Means, names: tuple[str, ...]) -> Evaluation:
-    """The evaluation with the batch's b̄ in every path's relevance, blended values and signature.
-
-    `names` are the aspects to blend.
-    """
+    """The evaluation with the batch's b̄ in every path's relevance, blended values and signature. `names` are the
+    aspects to blend."""
     paths, pieces = evaluation.paths, evaluation.signature_pieces
     if paths is None:
         path: Path = "english" if evaluation.path == "english" else "source"

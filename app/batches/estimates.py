@@ -21,11 +21,9 @@ BLOCK_UTTERANCES = 10
 
 
 class BatchEstimate:
-    """Adds up a batch, candidate by candidate; `report` may be asked at any time.
-
-    Memory: some 100 bytes a distinct candidate, twice that where texts are translated. Raises UnknownRubric,
-    TranslatorNotConfigured and InvalidRequest.
-    """
+    """Adds up a batch, candidate by candidate; `report` may be asked at any time. Memory: some 100 bytes a distinct
+    candidate, twice that where texts are translated. Raises UnknownRubric, TranslatorNotConfigured and
+    InvalidRequest."""
 
     def __init__(self, options: BatchOptions, instruments: ScoringContext) -> None:
         if options.path != "source" and instruments.translator is None:
@@ -86,11 +84,9 @@ class BatchEstimate:
 
 
 class Bill:
-    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known.
-
-    `second_calls` and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the
-    dearest here, and shows the judge no more than the first look did.
-    """
+    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known. `second_calls`
+    and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the dearest here, and
+    shows the judge no more than the first look did."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -218,10 +214,8 @@ async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateRepor
 
 
 async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
-    """What one candidate may cost under the batch's budget (USD); None without a budget.
-
-    Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured where the batch cannot be scored.
-    """
+    """What one candidate may cost under the batch's budget (USD); None without a budget. Raises InvalidRequest,
+    UnknownRubric and TranslatorNotConfigured where the batch cannot be scored."""
     options = intake.options
     if options.budget_usd is not None:
         report = await estimate(intake, instruments)

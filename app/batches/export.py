@@ -58,9 +58,7 @@ Reader = Callable[[Evaluation], Cell]
 
 def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
-
-    `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's.
-    """
+    `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
     readers: list[tuple[str, Reader]] = [
         *(column for aspect in rubric.aspects for column in read_aspect(aspect.id, rubric, options)),
         *((one.id, partial(read_composite, one.id)) for one in rubric.composites),

@@ -28,12 +28,9 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Spool:
-    """A file without a name that vanishes with its process: one line per item, in order.
-
-    A line has the number of candidates, hashes of the context's beginnings, a tab, and the item as JSON.
-
-    To be used with `async with`. Raises StoreFull where the disk is, StoreError where the file fails otherwise.
-    """
+    """A file without a name that vanishes with its process: one line per item, in order. A line has the number of
+    candidates, hashes of the context's beginnings, a tab, and the item as JSON. To be used with `async with`. Raises
+    StoreFull where the disk is, StoreError where the file fails otherwise."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -144,10 +141,8 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Intake:
-    """A whole, valid batch, whose items lie in an open spool.
-
-    `characters` are those of every candidate's utterances and response; `digest` is the SHA-256 of the body.
-    """
+    """A whole, valid batch, whose items lie in an open spool. `characters` are those of every candidate's utterances
+    and response; `digest` is the SHA-256 of the body."""
 
     options: BatchOptions
     items: int

@@ -95,11 +95,8 @@ class LeaseLost(Exception):
 
 @dataclass
 class PartDraft:
-    """A part as it grows: what is not yet kept of it.
-
-    `keys` are those that it asks, `kept` replies out of the call cache, `calls` the cache's keys of translations
-    with the characters billed for them.
-    """
+    """A part as it grows: what is not yet kept of it. `keys` are those that it asks, `kept` replies out of the call
+    cache, `calls` the cache's keys of translations with the characters billed for them."""
 
     part: ProviderPart
     keys: list[str] = field(default_factory=list)
@@ -140,10 +137,8 @@ class Planner:
     limits: PartLimits
 
     async def plan(self, step: PlanStep) -> list[ProviderPart]:
-        """All parts, with every question of the batch in one of them. Goes on where it was interrupted.
-
-        Raises LeaseLost, and the errors of the translator and the rubric source.
-        """
+        """All parts, with every question of the batch in one of them. Goes on where it was interrupted. Raises
+        LeaseLost, and the errors of the translator and the rubric source."""
         parts = await self.provider_batches.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
         draft = PartDraft(open_part)
@@ -305,11 +300,9 @@ CLOCK_SKEW = timedelta(hours=1)
 
 @dataclass(kw_only=True, eq=False)
 class ProviderRun:
-    """Takes batches through the provider's batch mode, step by step. Any number of processes may do so.
-
-    `poll_seconds` is the time between two status checks of a batch. A batch whose step died is resumed by another
-    process after `lease_seconds`.
-    """
+    """Takes batches through the provider's batch mode, step by step. Any number of processes may do so. `poll_seconds`
+    is the time between two status checks of a batch. A batch whose step died is resumed by another process after
+    `lease_seconds`."""
 
     store: BatchStore
     queue: JobQueue
@@ -346,11 +339,8 @@ class ProviderRun:
 
     async def step(self, batch_id: str) -> None:
         """Does whatever can be done for the batch now. Does nothing while another step works on it or its time has not
-        come.
-
-        Pauses the batch where a person has to act; a temporary failure waits for a later step. Raises the `Store…`
-        errors.
-        """
+        come. Pauses the batch where a person has to act; a temporary failure waits for a later step. Raises the
+        `Store…` errors."""
         options = await self._find_active(batch_id)
         if options is None:
             return
@@ -376,11 +366,9 @@ class ProviderRun:
         await self.provider_batches.forget(batch_id)
 
     async def tidy(self) -> None:
-        """Removes from the provider some of what remains of batches that are completed, cancelled or erased.
-
-        Stops where the provider fails. What cannot be removed is not tried again for `poll_seconds`. Raises the
-        `Store…` errors.
-        """
+        """Removes from the provider some of what remains of batches that are completed, cancelled or erased. Stops
+        where the provider fails. What cannot be removed is not tried again for `poll_seconds`. Raises the `Store…`
+        errors."""
         for batch_id in await self.provider_batches.over(LEFTOVERS_AT_ONCE):
             await self.provider_batches.forget(batch_id)
         for leftover in await self.provider_batches.leftovers(LEFTOVERS_AT_ONCE, self.poll_seconds):
@@ -542,9 +530,7 @@ class PartRefused(Exception):
 @dataclass
 class Harvest:
     """What a part's files contain: the number of replies, and the failed calls by the parameter they were refused for.
-
-    `group` are replies that are not stored yet.
-    """
+    `group` are replies that are not stored yet."""
 
     replies: int = 0
     refused: Counter[str | None] = field(default_factory=Counter)

@@ -54,10 +54,8 @@ RETRY_SECONDS = 30.0
 @dataclass(frozen=True)
 class QueueLimits:
     """The most candidates without a result in batches that are queued or running: of all projects together, and of each
-    project. None is no limit.
-
-    They are counted before a batch is accepted or resumed; batches that arrive together do not see each other.
-    """
+    project. None is no limit. They are counted before a batch is accepted or resumed; batches that arrive together do
+    not see each other."""
 
     all_projects: int | None = None
     project: int | None = None
@@ -91,12 +89,9 @@ def advise(candidates: int, most: int, *, resumed: bool) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class BatchService:
-    """Everything that a caller can do with batches within the caller's project.
-
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as
-    requested, and StoreError. `window` is how many chunks of a batch are queued at once, and `queue_limits` bound how
-    many candidates may wait.
-    """
+    """Everything that a caller can do with batches within the caller's project. Methods raise NotFound for a batch that
+    is not in the project, InvalidRequest for one that cannot be scored as requested, and StoreError. `window` is how
+    many chunks of a batch are queued at once, and `queue_limits` bound how many candidates may wait."""
 
     store: BatchStore
     queue: JobQueue
@@ -127,11 +122,9 @@ class BatchService:
         *,
         api_key: str | None = None,
     ) -> Batch:
-        """Stores the batch; from then on it will run, whichever process stops.
-
-        `answer` makes the answer to keep under the caller's Idempotency-Key, in the same transaction. `api_key` is the
-        id of the key that pays. Raises QueueLimitReached and Overloaded if too many candidates are waiting.
-        """
+        """Stores the batch; from then on it will run, whichever process stops. `answer` makes the answer to keep under
+        the caller's Idempotency-Key, in the same transaction. `api_key` is the id of the key that pays. Raises
+        QueueLimitReached and Overloaded if too many candidates are waiting."""
         if intake.options.mode == "provider-batch" and self.provider is None:
             detail = f"the judge {self.instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")

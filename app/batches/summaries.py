@@ -44,10 +44,8 @@ NOT_KEPT = "so many measures are not kept by result"
 
 
 def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
-    """The results in figures; the bill, the total and the signatures are the batch's own.
-
-    Everything that the rubric has is there, then what only older results have.
-    """
+    """The results in figures; the bill, the total and the signatures are the batch's own. Everything that the rubric
+    has is there, then what only older results have."""
     known = intervals.measures
     aspects = {aspect.id: aspect for aspect in rubric.aspects}
     names = dict.fromkeys([*aspects, *tally.aspects])

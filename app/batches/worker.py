@@ -69,12 +69,9 @@ def window_of(concurrency: int) -> int:
 
 @dataclass(kw_only=True, eq=False)
 class BatchWorker:
-    """Works for the queue `queue` on the batches of `store`, as `owner`.
-
-    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `own` are the ids
-    of the only batches to work on; None for all. `chores` run beside the work until it ends; a chore that fails ends
-    the worker.
-    """
+    """Works for the queue `queue` on the batches of `store`, as `owner`. `concurrency` is how many judge calls may be
+    in flight; `instruments` are those of the batch lane. `own` are the ids of the only batches to work on; None for
+    all. `chores` run beside the work until it ends; a chore that fails ends the worker."""
 
     store: BatchStore
     queue: JobQueue
@@ -118,10 +115,8 @@ class BatchWorker:
         self._stopping = False
 
     async def run(self) -> None:
-        """Works until cancelled. Then lets candidates in progress finish, for a while, and releases its leases.
-
-        Raises an error that a part could not handle; its leases are released then too, and it may be run again.
-        """
+        """Works until cancelled. Then lets candidates in progress finish, for a while, and releases its leases. Raises
+        an error that a part could not handle; its leases are released then too, and it may be run again."""
         self._stopping = False
         work = asyncio.create_task(self.queue.work(self._take, FEEDING))
         parts = (self._buffer.run, self._renew, self._watch, self._sweep, self._tidy, *self.chores)

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from app.cli.items import InvalidItems, shorten_faults, split
-from app.comparison.analyses import make_reader
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
@@ -37,6 +36,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
 
     A byte order mark is ignored.
     """
+    from app.comparison.analyses import make_reader
     from app.stats.reading import FILE_BOUNDS
 
     name = "standard input" if path == "-" else path

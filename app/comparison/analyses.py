@@ -48,10 +48,8 @@ def make_reader(
 
 
 def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
-    """The analysis that the request's type names. It takes seconds at worst: not for an event loop.
-
-    Raises InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here.
-    """
+    """The analysis that the request's type names. It takes seconds at worst: not for an event loop. Raises
+    InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here."""
     return compute(request, prepare(request, observations, rubrics), rubrics)
 
 
@@ -103,11 +101,9 @@ def compute(request: AnalysisRequest, observations: Observations, rubrics: Rubri
 
 
 def orient(observations: Observations, best: Mapping[str, float]) -> Observations:
-    """Aspects whose best level is not the highest count by minus their distance from it; `folded` says which do.
-
-    Raters are averaged first: one who says −1 and one who says 1 agree on nothing, but their mean is 0. What nothing is
-    to be done to is handed back as it is.
-    """
+    """Aspects whose best level is not the highest count by minus their distance from it; `folded` says which do. Raters
+    are averaged first: one who says −1 and one who says 1 agree on nothing, but their mean is 0. What nothing is to be
+    done to is handed back as it is."""
     columns = {**observations.scores, **observations.ratings}
     levels = {name: level for name, level in best.items() if name in columns and name not in observations.folded}
     if not levels:

@@ -47,10 +47,8 @@ class Compute(Protocol):
 
 @dataclass(frozen=True)
 class PendingComputation:
-    """There is no result yet: ask again. `seconds` have passed since the first request.
-
-    `turned-away` means that too many computations wait already; asking again may get a place.
-    """
+    """There is no result yet: ask again. `seconds` have passed since the first request. `turned-away` means that too
+    many computations wait already; asking again may get a place."""
 
     started_at: datetime
     seconds: float
@@ -75,11 +73,9 @@ class FinishedComputation:
 
 
 class Computations:
-    """Computes once for all requests with one key, and keeps the last `kept` results in memory.
-
-    Everything that a result depends on must be in its key. Results are shared and must not be changed. Nothing is
-    started after `close`.
-    """
+    """Computes once for all requests with one key, and keeps the last `kept` results in memory. Everything that a
+    result depends on must be in its key. Results are shared and must not be changed. Nothing is started after
+    `close`."""
 
     def __init__(
         self,

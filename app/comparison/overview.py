@@ -57,9 +57,8 @@ class Ranking:
 @dataclass(frozen=True)
 class Overview:
     """`judged` is by the judge's values, `rated` by human ratings. `systems` are those with a value of the judge's.
-
-    `ambiguous` counts ratings that fit several results, and so none. `ratings_used` are the human ratings that count.
-    """
+    `ambiguous` counts ratings that fit several results, and so none. `ratings_used` are the human ratings that
+    count."""
 
     batches: tuple[str, ...]
     systems: tuple[str, ...]

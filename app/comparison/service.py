@@ -50,11 +50,8 @@ AT_ONCE = 2
 
 @dataclass(kw_only=True, eq=False)
 class ComparisonService:
-    """Analyses, comparisons, gates and judge checks, within the caller's project.
-
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and
-    StoreError.
-    """
+    """Analyses, comparisons, gates and judge checks, within the caller's project. Methods raise NotFound for a batch
+    that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and StoreError."""
 
     batches: BatchStore
     ratings: RatingStore
@@ -68,10 +65,8 @@ class ComparisonService:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
-        """The analysis of the request's data, or of its batches.
-
-        `remember`: a correlation of batches with humans becomes the badge of the judge that rated them.
-        """
+        """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
+        becomes the badge of the judge that rated them."""
         if request.batch_ids:
             report = await self._analyse_batches(project, request)
             if remember and isinstance(report, CorrelationReport):
@@ -230,10 +225,8 @@ class ComparisonService:
 
 def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest:
     """The request with the defaults that hold for batches: the results' values are in `scores`, win rates use the
-    judge's values unless the request asks for human ratings, and the rubric is that of the batches.
-
-    Only a composite fit keeps its own rubric. Raises InvalidRequest if any other request names a different rubric.
-    """
+    judge's values unless the request asks for human ratings, and the rubric is that of the batches. Only a composite
+    fit keeps its own rubric. Raises InvalidRequest if any other request names a different rubric."""
     changes: dict[str, Any] = {"scores_field": "scores"}
     if isinstance(request, WinRatesRequest) and request.values is None:
         changes["values"] = "scores"

@@ -114,11 +114,8 @@ def line_of(observations: Observations, row: int) -> int:
 
 
 def match(candidates: Sequence[TrainingCandidate], observations: Observations) -> Matching:
-    """Which ratings are of which candidate.
-
-    By item and system. Where either side names no system, by the item alone, if it has one candidate. Raises
-    InvalidLines where several candidates, or ratings of several systems, would fit.
-    """
+    """Which ratings are of which candidate. By item and system. Where either side names no system, by the item alone,
+    if it has one candidate. Raises InvalidLines where several candidates, or ratings of several systems, would fit."""
     by_item: dict[str, dict[str, int]] = {}
     for position, one in enumerate(candidates):
         by_item.setdefault(one.item, {})[one.system] = position
@@ -177,10 +174,8 @@ def build_curriculum(
     structured: bool,
     label: Label,
 ) -> Curriculum:
-    """Every conversation, in the order of the candidates, then of the raters, then of the calls.
-
-    Raises LanguageNotSupported. The ratings must be levels, see `check_levels`.
-    """
+    """Every conversation, in the order of the candidates, then of the raters, then of the calls. Raises
+    LanguageNotSupported. The ratings must be levels, see `check_levels`."""
     groups = group_aspects(rubric)
     screened = structured and JudgeOptions().screens(rubric.version)  # as it will be asked
     form = {"explain": False, "structured": structured, "references": rubric.references, "screen": screened}

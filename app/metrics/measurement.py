@@ -105,10 +105,8 @@ class MeasuredItem:
 async def measure(
     items: Sequence[MetricItem], tools: MetricTools, *, seed: int, done: Callable[[], None] = lambda: None
 ) -> list[ItemFigures]:
-    """Every item's figures, in order. `seed` draws the random other questions of RQA.
-
-    No figure but RQA's depends on what is measured beside the item. `done` is called with each finished item.
-    """
+    """Every item's figures, in order. `seed` draws the random other questions of RQA. No figure but RQA's depends on
+    what is measured beside the item. `done` is called with each finished item."""
     others = draw_other_questions((item.asked for item in items if item.asked is not None), seed)
     sheets = [MeasuredItem(item, tools.words.count(item.response)) for item in items]
     for sheet in sheets:
@@ -297,10 +295,8 @@ def correlate(pairs: Sequence[tuple[float, float]]) -> FigureCorrelation:
 
 
 def scale(values: Floats) -> Floats:
-    """The values, shape (n,), in a unit in which the largest is about 1: the sum of large ones could leave floats.
-
-    The unit is a power of two, so nothing is rounded.
-    """
+    """The values, shape (n,), in a unit in which the largest is about 1: the sum of large ones could leave floats. The
+    unit is a power of two, so nothing is rounded."""
     _, exponent = np.frexp(np.abs(values).max(initial=0))
     scaled: Floats = np.ldexp(values, -exponent)
     return scaled

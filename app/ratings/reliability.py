@@ -74,11 +74,9 @@ class Badges:
 
 
 class Reliabilities:
-    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`.
-
-    `renew` is called, once, for a project that has no validation at all: its ratings may not have been looked at since
-    an upgrade that cleared what was stored.
-    """
+    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`. `renew` is
+    called, once, for a project that has no validation at all: its ratings may not have been looked at since an upgrade
+    that cleared what was stored."""
 
     def __init__(
         self,
@@ -180,10 +178,8 @@ class CountedRatings:
 
 
 async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
-    """The ratings that may concern the batches, each once, without those of excluded raters and rounds.
-
-    Simulated ratings count only if there are no others.
-    """
+    """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated
+    ratings count only if there are no others."""
     found: dict[int, StoredRating] = {}
     for batch_id in batch_ids:
         after = -1
@@ -294,11 +290,9 @@ class Revalidator(Protocol):
 
 
 class Revalidation:
-    """Renews badges behind the requests that change ratings, one batch after the other. For one event loop.
-
-    What is asked for while it works or rests is done once, however often it was asked. An error of one batch is logged
-    and takes nothing from the others.
-    """
+    """Renews badges behind the requests that change ratings, one batch after the other. For one event loop. What is
+    asked for while it works or rests is done once, however often it was asked. An error of one batch is logged and
+    takes nothing from the others."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -387,11 +381,9 @@ class Analyse(Protocol):
 
 @dataclass(kw_only=True, eq=False)
 class BadgeRenewal:
-    """`Revalidator` by the correlation of the batch.
-
-    Ratings that name no batch concern those that have such items, which no index tells: looked at are the batches on
-    which the project's badges rest, and the NEWEST, and of these those with ratings that came in since the last look.
-    """
+    """`Revalidator` by the correlation of the batch. Ratings that name no batch concern those that have such items,
+    which no index tells: looked at are the batches on which the project's badges rest, and the NEWEST, and of these
+    those with ratings that came in since the last look."""
 
     analyse: Analyse
     batches: BatchStore

@@ -109,11 +109,8 @@ class RoundService:
         *,
         comment: str | None = None,
     ) -> None:
-        """Keeps the rater's values, one for every aspect, in the place of earlier ones.
-
-        Raises InvalidDocument with pointers such as `/ratings/overall`, and InvalidRequest where the response was not
-        given to the rater.
-        """
+        """Keeps the rater's values, one for every aspect, in the place of earlier ones. Raises InvalidDocument with
+        pointers such as `/ratings/overall`, and InvalidRequest where the response was not given to the rater."""
         rater = read_rater(rater, self.limits)
         found = await self.find(project, round_id)
         if all(task.position != position for task in await self.rounds.tasks(project, round_id, rater)):

@@ -57,10 +57,8 @@ def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, str]]:
 
 @dataclass(kw_only=True, eq=False)
 class RatingService:
-    """Human ratings within the caller's project. Badges follow them in the background.
-
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest, and StoreError.
-    """
+    """Human ratings within the caller's project. Badges follow them in the background. Methods raise NotFound for a
+    batch that is not in the project, InvalidRequest, and StoreError."""
 
     batches: BatchStore
     ratings: RatingStore

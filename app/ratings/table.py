@@ -64,11 +64,9 @@ class Origin(NamedTuple):
 
 
 class AnswerTable:
-    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`.
-
-    Systems of different batches are different, and so are an item's candidates by one system. `ambiguous` counts
-    ratings that fit several results, `unmatched` those that fit none.
-    """
+    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`. Systems of
+    different batches are different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit
+    several results, `unmatched` those that fit none."""
 
     def __init__(self) -> None:
         self.ambiguous = 0
@@ -165,11 +163,9 @@ class AnswerTable:
         return self._similarity.filled(len(self))
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
-        """Each rater's ratings of each result.
-
-        A rater may have rated one response more than once, by its evaluation and by its item: of an aspect the later
-        rating counts, as it does where both name the response in the same way.
-        """
+        """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
+        and by its item: of an aspect the later rating counts, as it does where both name the response in the same
+        way."""
         evaluations, places = self._find_all(ratings)
         found: dict[tuple[int, str], dict[str, float]] = {}
         for rating in ratings:
@@ -225,12 +221,9 @@ NOUN = "result"
 
 @dataclass(frozen=True)
 class Opinions:
-    """`n` opinions, each of the result in a row of the table by a rater, or by the judge itself.
-
-    `row`, `rater` and `shape` have shape (n,); `rater` indexes `raters`, NO_RATER is the judge, and `shape` indexes
-    `shapes`: which ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no
-    value.
-    """
+    """`n` opinions, each of the result in a row of the table by a rater, or by the judge itself. `row`, `rater` and
+    `shape` have shape (n,); `rater` indexes `raters`, NO_RATER is the judge, and `shape` indexes `shapes`: which
+    ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no value."""
 
     table: AnswerTable
     row: Integers
@@ -332,10 +325,8 @@ def order_names(
     shape: Integers, shapes: Sequence[Names], score_shape: Integers, score_shapes: Sequence[Names]
 ) -> tuple[list[str], list[str]]:
     """The names of ratings and of scores in the order in which they first come, an opinion's ratings before its scores.
-
     `shape` and `score_shape` have shape (n,), and index what is beside them. Ratings stand where their name first comes
-    at all.
-    """
+    at all."""
     both, first = np.unique(shape * len(score_shapes) + score_shape, return_index=True)
     pairs = [divmod(int(both[place]), len(score_shapes)) for place in np.argsort(first)]
     rated = dict.fromkeys(chain.from_iterable(shapes[a] for a, _ in pairs))
