@@ -55,9 +55,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("saiten")
 
-RESTART_SECONDS = 1.0
-"""Between a failure of the embedded worker and its next start."""
-
+RESTART_SECONDS = 1.0  # between a failure of the embedded worker and its next start
 WARM_SECONDS = 0.25
 """Delay before the clients of the judge and the translator are loaded, so that readiness comes first."""
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from app.scoring.evaluate import ScoringContext
     from app.storage.sql.batches.store import BatchStore
 
-REDIS_SECONDS = 1.0
-"""The service can do without Redis, so it does not wait longer for it."""
+REDIS_SECONDS = 1.0  # the service can do without Redis, so it does not wait longer for it
 
 
 def open_tracing(settings: Settings) -> Tracing | None:

@@ -130,12 +130,8 @@ class RetryPolicy:
             self._bills[batch_id] = self._bills.get(batch_id, Usage()) + usage
 
 
-MOST_REFUSED = 8
-"""Refused candidates of a batch of which none was ever accepted. Then the candidates are not at fault."""
-
-MOST_BATCHES = 1000
-"""Batches remembered at a time: far more than are ever under way together."""
-
+MOST_REFUSED = 8  # Refused candidates of a batch of which none was ever accepted. Then the candidates are not at fault.
+MOST_BATCHES = 1000  # batches remembered at a time: far more than are ever under way together
 TAKEN = 0
 
 
@@ -175,8 +171,7 @@ PAUSING = (
 """Errors that every other candidate would meet too, until a person acts. The last three mean that this worker is
 configured differently from the service that accepted the batch."""
 
-WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)
-"""Temporary errors."""
+WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)  # temporary errors
 
 
 class Pause(Exception):

@@ -25,9 +25,7 @@ from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 
-ROUNDING = 1e-9
-"""A reservation that is a whole multiple of the cost must not lose a candidate to binary fractions."""
-
+ROUNDING = 1e-9  # a reservation that is a whole multiple of the cost must not lose a candidate to binary fractions
 MOST_TRIES = 3
 """Workers that may die over a candidate that is already suspected. The death that raises the suspicion accuses all
 candidates in progress, and a worker may be killed for other reasons: an innocent candidate must not lose its rating."""

@@ -18,55 +18,36 @@ from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 
-LONGEST_WAIT_SECONDS = 3.0
-"""Between two tries to reach a store that is down: recovery is promised within 30 s."""
-
+LONGEST_WAIT_SECONDS = 3.0  # between two tries to reach a store that is down: recovery is promised within 30 s
 GATHER_SECONDS = 0.05
 """How long a transaction waits for more results: it costs milliseconds of CPU, however many it has. It does not wait
 when no other candidate is in progress, as at the end of a batch."""
 
-FEEDING = 3
-"""Chunks whose candidates are begun in turn, from several batches if several have work."""
-
+FEEDING = 3  # chunks whose candidates are begun in turn, from several batches if several have work
 FEWEST_AHEAD = 2
 """The fewest candidates of a chunk that may begin between two transactions, however many chunks there are."""
 
-MOST_AT_ONCE = 200
-"""Results of one transaction."""
+MOST_AT_ONCE = 200  # results of one transaction
 
 
 @dataclass(eq=False)
 class LeasedChunk:
-    """A chunk that this worker has leased.
-
-    Attributes:
-        permitted: Candidates that may begin, as far as the store knows.
-        begun: Candidates for which a call was ever made.
-        reported: Candidates that the store would count as spent if this worker died.
-        waiting: Candidates that wait until more are permitted.
-        called: Positions of candidates for which a call was made and whose results are not stored.
-        stopped: No more candidates are to begin.
-        lost: The chunk has another owner, or is erased.
-        fed: Every candidate has begun.
-        closed: The lease is being released, with the last results or after them.
-        erased: Some of the candidates are erased.
-        touched: The call cache's keys of every outside call that its candidates needed.
-        tasks: The candidates in progress.
-    """
+    """A chunk that this worker has leased."""
 
     job: ChunkJob
-    permitted: int = CHUNK_SIZE
-    begun: int = 0
-    reported: int = 0
-    waiting: int = 0
+    permitted: int = CHUNK_SIZE  # candidates that may begin, as far as the store knows
+    begun: int = 0  # candidates for which a call was ever made
+    reported: int = 0  # candidates that the store would count as spent if this worker died
+    waiting: int = 0  # candidates that wait until more are permitted
+    # Positions of candidates for which a call was made and whose results are not stored.
     called: set[int] = field(default_factory=set)
-    stopped: bool = False
-    lost: bool = False
-    fed: bool = False
-    closed: bool = False
-    erased: bool = False
-    touched: set[str] = field(default_factory=set)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    stopped: bool = False  # no more candidates are to begin
+    lost: bool = False  # the chunk has another owner, or is erased
+    fed: bool = False  # every candidate has begun
+    closed: bool = False  # the lease is being released, with the last results or after them
+    erased: bool = False  # some of the candidates are erased
+    touched: set[str] = field(default_factory=set)  # the call cache's keys of every call that its candidates needed
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # the candidates in progress
 
     def stop(self) -> None:
         self.stopped = True

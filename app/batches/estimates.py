@@ -16,8 +16,7 @@ from app.scoring.case import ENGLISH, check
 from app.scoring.evaluate import ScoringContext
 
 DIGEST_BYTES = 16
-BLOCK_UTTERANCES = 10
-"""Utterances that the DeepL translator sends with one and the same context."""
+BLOCK_UTTERANCES = 10  # utterances that the DeepL translator sends with one and the same context
 
 
 class BatchEstimate:
@@ -187,8 +186,7 @@ def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
         yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."
 
 
-OF_AN_ITEM = "/reference"
-"""What of a request lies in the item; whatever else can be wrong by now lies in the options."""
+OF_AN_ITEM = "/reference"  # what of a request lies in the item; whatever else can be wrong by now lies in the options
 
 
 async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateReport:

@@ -17,9 +17,7 @@ from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
 
-Cell = str | int | float | None
-"""None is an empty cell."""
-
+Cell = str | int | float | None  # None is an empty cell
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula, or passes over in front of one (OWASP, CSV injection)."""
 

@@ -21,9 +21,7 @@ from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import StoreError, StoreFull
 from app.storage.sql.batches.store import BatchStore
 
-BLOCK_BYTES = 256 * 1024
-"""Read and written at once, in a thread: a slow disk must not hold up the event loop."""
-
+BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -116,9 +114,7 @@ def translate_errors() -> Iterator[None]:
         raise StoreError(f"a temporary file failed ({reason}); check that TMPDIR can be written") from None
 
 
-PIECE_BYTES = 32 * 1024
-"""Read before others have a turn: some 10 ms of short items."""
-
+PIECE_BYTES = 32 * 1024  # read before others have a turn: some 10 ms of short items
 BLOCK_CANDIDATES = 1000
 BLOCK_CHARACTERS = 4_000_000
 """What a block holds at most, so that long dialogues with many candidates do not fill the memory."""

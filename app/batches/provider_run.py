@@ -283,19 +283,14 @@ FAILED = "provider-batch-failed"
 BUDGET = "budget-exhausted"
 ACTIVE = frozenset({"queued", "running"})
 
-RENEWALS = 3
-"""Renewals of a lease within its duration."""
-
+RENEWALS = 3  # renewals of a lease within its duration
 LEFTOVERS_AT_ONCE = 20
 
 FOUND_FOR = timedelta(days=3)
 """How far back a provider's batch that may exist is searched for. A batch ends within a day."""
 
-ANSWERS_AT_ONCE = 100
-"""Answers stored in one transaction."""
-
-CLOCK_SKEW = timedelta(hours=1)
-"""The largest assumed difference between the provider's clock and ours."""
+ANSWERS_AT_ONCE = 100  # answers stored in one transaction
+CLOCK_SKEW = timedelta(hours=1)  # the largest assumed difference between the provider's clock and ours
 
 
 @dataclass(kw_only=True, eq=False)

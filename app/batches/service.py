@@ -43,12 +43,10 @@ from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 
-RESULTS_PAGE = 200
-"""Results read at once: small enough that other requests on the event loop are not delayed."""
+RESULTS_PAGE = 200  # results read at once: small enough that other requests on the event loop are not delayed
 
 
-RETRY_SECONDS = 30.0
-"""When to try again. The batches in front take minutes, so trying more often gains nothing."""
+RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
 
 
 @dataclass(frozen=True)
@@ -115,12 +113,7 @@ class BatchService:
         return await estimate(intake, self.instruments)
 
     async def accept(
-        self,
-        project: str,
-        intake: Intake,
-        answer: Callable[[Batch], KeyedAnswer] | None,
-        *,
-        api_key: str | None = None,
+        self, project: str, intake: Intake, answer: Callable[[Batch], KeyedAnswer] | None, *, api_key: str | None = None
     ) -> Batch:
         """Stores the batch; from then on it will run, whichever process stops. `answer` makes the answer to keep under
         the caller's Idempotency-Key, in the same transaction. `api_key` is the id of the key that pays. Raises

@@ -35,9 +35,7 @@ SWEEP_SECONDS = 2.0
 REQUEUE_SECONDS = 10.0
 """A queued job that no worker has claimed for this long is put on the queue again: the queue has lost it."""
 
-RENEWALS = 4
-"""Renewals of a lease within its duration, so that a late or failed one does no harm."""
-
+RENEWALS = 4  # renewals of a lease within its duration, so that a late or failed one does no harm
 WATCH_SECONDS = 0.5
 """Between two checks whether a batch was cancelled or erased. Its calls have to end within a second."""
 
@@ -52,8 +50,7 @@ TIDY_SECONDS = 2.0
 
 END_FAILED = "every candidate has a result, but the end of the batch failed; the worker's log has a record with its id"
 
-SPARE = 1.5
-"""Candidates in progress per judge call in flight. The others are being prepared or committed."""
+SPARE = 1.5  # Candidates in progress per judge call in flight. The others are being prepared or committed.
 
 
 def places_of(concurrency: int) -> int:

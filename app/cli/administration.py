@@ -52,11 +52,8 @@ def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> st
     return label
 
 
-DEFAULT = math.inf
-"""The value of the word `default`: the key uses the limit of the settings."""
-
-MOST_REQUESTS = 100_000
-"""Per minute. Each request is an entry in Redis."""
+DEFAULT = math.inf  # the value of the word `default`: the key uses the limit of the settings
+MOST_REQUESTS = 100_000  # Per minute. Each request is an entry in Redis.
 
 
 class LimitType(click.ParamType[float]):

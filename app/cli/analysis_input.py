@@ -33,9 +33,7 @@ FOREIGN = {
 
 def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
     """The file's ratings, or those of standard input for `-`. Raises InvalidItems that names lines, and UnknownRubric.
-
-    A byte order mark is ignored.
-    """
+    A byte order mark is ignored."""
     from app.comparison.analyses import make_reader
     from app.stats.reading import FILE_BOUNDS
 

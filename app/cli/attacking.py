@@ -34,9 +34,7 @@ from app.stats.markdown import write_attack_markdown
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-MOST_NAMED = 8
-"""Ids that are named in one line; the JSON report has all."""
-
+MOST_NAMED = 8  # ids that are named in one line; the JSON report has all
 LEGEND = (
     "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; room: the most that it could have been",
     "won, fell: an aspect moved by half of its scale, or up to the bait; denied: only the twin was rated",
@@ -192,11 +190,8 @@ cancel out."""
 
 SUSPECTED = "suspected-injection"
 REFUSED = 422
-UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}
-"""The judge answered and rated nothing."""
-
-OF_ALL = {UnknownRubric.code, RubricNotSupported.code}
-"""Failures that every item by that rubric shares."""
+UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}  # the judge answered and rated nothing
+OF_ALL = {UnknownRubric.code, RubricNotSupported.code}  # failures that every item by that rubric shares
 
 
 @dataclass(frozen=True)
@@ -238,10 +233,8 @@ class ScoredTrial:
 async def score_attacks(
     items: Sequence[AttackItem], backend: Backend, options: Options, *, concurrency: int, done: Callable[[], None]
 ) -> list[ScoredTrial]:
-    """Every item, in order. `done` is called after each dialogue.
-
-    Raises SaitenError where no item can be scored because of the rubric.
-    """
+    """Every item, in order. `done` is called after each dialogue. Raises SaitenError where no item can be scored
+    because of the rubric."""
     rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 

@@ -38,19 +38,15 @@ from app.runtime.bundled import broken_line, bundled_folder, read_objects, valid
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
 
-BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}
-"""System → its builds, the oldest first."""
-
+BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}  # system → its builds, the oldest first
 RATINGS_FILE = "ratings.jsonl"
 RATER = "simulated-{}"
 """Raters are counted from 1. No person has rated these runs, and the name says so wherever it shows."""
 
 
 class Answers(Value):
-    """One dialogue context with its responses by build. A build that is not named answers as the one before it.
-
-    `flaws` says by build what is wrong with its response; the simulated raters know it, the judge does not.
-    """
+    """One dialogue context with its responses by build. A build that is not named answers as the one before it. `flaws`
+    says by build what is wrong with its response; the simulated raters know it, the judge does not."""
 
     id: ItemId
     context: Context
@@ -93,11 +89,9 @@ class DemoRun:
 
 
 def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
-    """Request bodies with `metadata.system` and `metadata.dialogue`, in the order to show them.
-
-    `folder` holds `dialogues.jsonl`; by default the package's own. Raises ValueError that names file and line where a
-    body is not a valid evaluation request.
-    """
+    """Request bodies with `metadata.system` and `metadata.dialogue`, in the order to show them. `folder` holds
+    `dialogues.jsonl`; by default the package's own. Raises ValueError that names file and line where a body is not a
+    valid evaluation request."""
     file = (folder or bundled_folder("demo")).joinpath("dialogues.jsonl")
     bodies = read_objects(file)
     validate_objects(file, bodies, EvaluationRequest)
@@ -105,10 +99,8 @@ def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
 
 
 def load_runs(folder: Traversable | None = None, *, rated: bool = True) -> list[DemoRun]:
-    """The runs in the order to post them; without ratings where `rated` is false.
-
-    `folder` is by default the package's own. Raises ValueError that names file and line of what is not valid.
-    """
+    """The runs in the order to post them; without ratings where `rated` is false. `folder` is by default the package's
+    own. Raises ValueError that names file and line of what is not valid."""
     place = folder or bundled_folder("demo")
     file = place.joinpath(RATINGS_FILE)
     ratings = validate_objects(file, read_objects(file), ItemRatings) if rated else []
@@ -138,9 +130,7 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
 APPLICATION_ID = 0x53414944
 """SQLite keeps this number in the file's head for its application: "SAID", for Saiten's demo."""
 
-APPLICATION_ID_AT = 68
-"""Where in the head it stands, big-endian (https://www.sqlite.org/fileformat2.html)."""
-
+APPLICATION_ID_AT = 68  # where in the head it stands, big-endian (https://www.sqlite.org/fileformat2.html)
 BESIDE = ("-wal", "-shm")
 
 
@@ -250,8 +240,7 @@ LOOK = """The runs, with ratings by simulated raters, are in {file}. To look at 
 then open http://127.0.0.1:8000/"""
 
 DATABASE = "saiten-demo.db"
-UNDER_MAKE = ".venv/bin/saiten"
-"""How the Makefile calls this command."""
+UNDER_MAKE = ".venv/bin/saiten"  # how the Makefile calls this command
 
 
 @click.command("demo")

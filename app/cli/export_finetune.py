@@ -36,9 +36,7 @@ from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
 
 SHARE = 0.1
-ITEM = "item"
-"""Where an item's metadata may name it."""
-
+ITEM = "item"  # where an item's metadata may name it
 TARGET = click.Path(dir_okay=False, path_type=Path)
 
 

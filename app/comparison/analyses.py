@@ -114,10 +114,7 @@ def orient(observations: Observations, best: Mapping[str, float]) -> Observation
         return {name: -np.abs(column - levels[name]) if name in levels else column for name, column in columns.items()}
 
     return replace(
-        averaged,
-        ratings=fold(averaged.ratings),
-        scores=fold(averaged.scores),
-        folded={**observations.folded, **levels},
+        averaged, ratings=fold(averaged.ratings), scores=fold(averaged.scores), folded={**observations.folded, **levels}
     )
 
 

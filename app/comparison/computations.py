@@ -25,18 +25,13 @@ from app.storage.sql.batches.store import BatchStore
 logger = logging.getLogger("saiten.meta")
 
 Result = TypeVar("Result")
-Place = tuple[str, Hashable]
-"""Project and key."""
-
+Place = tuple[str, Hashable]  # project and key
 KEPT = 64
 AT_ONCE = 2
 WAITING = 32
-OF_ONE = 12
-"""Computations of one project that may run or wait, so that it cannot crowd out other projects."""
-
+OF_ONE = 12  # computations of one project that may run or wait, so that it cannot crowd out other projects
 WAIT_SECONDS = 0.05
-ERROR_SECONDS = 10.0
-"""How long an error is returned; a later request tries again."""
+ERROR_SECONDS = 10.0  # how long an error is returned; a later request tries again
 
 
 class Compute(Protocol):
@@ -95,12 +90,7 @@ class Computations:
         self._closed = False
 
     async def get(
-        self,
-        project: str,
-        key: Hashable,
-        work: Callable[[], Awaitable[Result]],
-        *,
-        wait_seconds: float = WAIT_SECONDS,
+        self, project: str, key: Hashable, work: Callable[[], Awaitable[Result]], *, wait_seconds: float = WAIT_SECONDS
     ) -> Result | PendingComputation:
         """The work's result where it is there, or is ready within `wait_seconds`; else a PendingComputation, and
         the work continues even if the caller is cancelled. Raises what the work raised."""

@@ -22,16 +22,10 @@ from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
 
-AT_ONCE = 8
-"""Anchors that are asked together; the judge's flow control has the last word."""
-
-MOST_CALLS = 150
-"""Judge calls of a check, where one run of all anchors does not need more."""
-
+AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
+MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
 MOST_RUNS = 4
-RECORDED_RUNS = 4
-"""How often each anchor is asked when its ratings are stored: the judge's own noise shows in between."""
-
+RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
 

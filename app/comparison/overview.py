@@ -27,12 +27,8 @@ Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too
 Matrices = Mapping[str, SystemMatrix]
 
 MOST_BATCHES = 20
-MOST_RESULTS = 200_000
-"""Of all batches together: their scores are in memory at a time."""
-
-MOST_SYSTEMS = 40
-"""Systems of a matrix that is still readable."""
-
+MOST_RESULTS = 200_000  # of all batches together: their scores are in memory at a time
+MOST_SYSTEMS = 40  # systems of a matrix that is still readable
 ALPHA = 0.01
 
 

@@ -28,8 +28,7 @@ from app.stats.observations import Observations
 from app.text.injection import inspect_dialogue
 
 Label = Literal["median", "each"]
-Ratings = Mapping[str, int]
-"""A level by aspect."""
+Ratings = Mapping[str, int]  # a level by aspect
 
 
 @dataclass(frozen=True)

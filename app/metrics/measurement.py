@@ -38,9 +38,7 @@ from app.providers.ports import (
 from app.stats.observations import Floats
 from app.stats.statistics import obstacle, pearson, settle, spearman
 
-ITEMS_TOGETHER = 64
-"""Items that the encoder is given at a time: enough to fill its batches, and few enough to hold."""
-
+ITEMS_TOGETHER = 64  # items that the encoder is given at a time: enough to fill its batches, and few enough to hold
 NO_REFERENCE = "the item has no reference"
 NO_QUESTION = "the item has neither a context nor a question"
 NO_OTHER_QUESTION = "no other item has another question"
@@ -189,8 +187,7 @@ async def add_perplexity(figure: Figure, sheet: MeasuredItem, model: LanguageMod
         sheet.put(figure, perplexity, truncated=likelihood.truncated)
 
 
-MOST_NATS = 230.0
-"""e^230 is 1e100: beyond it a model does not know the language at all, and a mean could leave floats."""
+MOST_NATS = 230.0  # e^230 is 1e100: beyond it a model does not know the language at all, and a mean could leave floats
 
 
 def draw_other_questions(questions: Iterable[str], seed: int) -> dict[str, str]:

@@ -43,15 +43,11 @@ from app.runtime.tasks import end_tasks
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
-FRESH_SECONDS = 10.0
-"""How long a validation by another process may go unnoticed."""
-
+FRESH_SECONDS = 10.0  # how long a validation by another process may go unnoticed
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
 
-ENGLISH = "english."
-"""Before pieces of the English path where both paths were asked: the aspects are the source path's."""
-
+ENGLISH = "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
 Names = tuple[str, ...]
 
 
@@ -135,14 +131,7 @@ class Reliabilities:
             self._known.forget(project)
 
     async def renew(
-        self,
-        project: str,
-        key: JudgeKey,
-        batch: str,
-        found: Validation | None,
-        *,
-        now: datetime,
-        removed: bool = False,
+        self, project: str, key: JudgeKey, batch: str, found: Validation | None, *, now: datetime, removed: bool = False
     ) -> None:
         """Keeps what the ratings of the batch now say of its judge, None where they say nothing. A badge that rests on
         the batch gives way even to nothing; so does one of several batches where ratings were `removed`, since it may
@@ -263,12 +252,8 @@ def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -
 
 logger = logging.getLogger("saiten.meta")
 
-REST = 9.0
-"""Seconds of rest per second of work, so that continuous ratings take at most a tenth of the time."""
-
-NEWEST = 20
-"""Batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one."""
-
+REST = 9.0  # seconds of rest per second of work, so that continuous ratings take at most a tenth of the time
+NEWEST = 20  # batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one
 PAGE = 1000
 
 FAILED = "a judge's reliability could not be computed after its ratings changed"

@@ -31,11 +31,8 @@ from app.stats.observations import (
 )
 from app.stats.reading import ReadingLimits, find_excess
 
-Place = tuple[str, int | None, str | None]
-"""Item, candidate, system; None stands for whatever there is one of."""
-
-Key = tuple[str | None, Place]
-"""A batch, or None for any, and a place in it."""
+Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
+Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
 
 
 class Shape(NamedTuple):
