@@ -62,7 +62,8 @@ WARM_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Scoring:
-    """What one evaluation needs, and where evaluations are stored."""
+    """What one evaluation needs, and where evaluations are stored. `encoder_settings` are the configured encoders by
+    language; `*` stands for all other languages."""
 
     instruments: ScoringContext
     evaluations: EvaluationStore
@@ -144,11 +145,11 @@ async def open_container(
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         batches, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
-        audit = AuditLog(engine)
+        audit, encoder = AuditLog(engine), registry.find_encoder(settings)
         ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
         yield Container(
             settings=settings,
-            scoring=Scoring(instruments, store, openers.describe_encoder(settings)),
+            scoring=Scoring(instruments, store, encoder.describe(settings) if encoder else None),
             batches=batches,
             ratings=ratings,
             comparison=comparison,

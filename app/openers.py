@@ -159,12 +159,6 @@ def find_encoder_faults(settings: Settings) -> list[str]:
     return provider.find_faults(settings) if provider else []
 
 
-def describe_encoder(settings: Settings) -> dict[str, str] | None:
-    """The configured encoder by language; `*` stands for all other languages."""
-    provider = registry.find_encoder(settings)
-    return provider.describe(settings) if provider else None
-
-
 def open_provider(
     settings: Settings,
     engine: AsyncEngine,

@@ -52,7 +52,11 @@ class AnchorCheck:
         judge = f"{self.instruments.judge.kind}/{request.judge.model or self.instruments.judge.default_model}"
         key = make_key(rubric, request, judge)
         stored = request.reference or await self.store.find_anchor_ratings(project, key)
-        hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
+        hindrance = None  # why the stored ratings cannot be compared with those of now
+        if stored is not None and stored.anchors != digest_anchors(rubric, anchors):
+            hindrance = "are of other anchors"
+        elif stored is not None and stored.asked != key:
+            hindrance = f"are of {stored.judge}, or of other options"
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
         evaluations = await self._rate(anchors, request, scope, runs=runs)
@@ -149,14 +153,6 @@ def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
 def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
     """What stored ratings must have been taken of: these texts, by this rubric."""
     return digest([rubric.digest, [[anchor.id, anchor.model_dump(mode="json")] for anchor in anchors]])
-
-
-def find_hindrance(stored: AnchorRatings | None, anchors: str, asked: str) -> str | None:
-    """Why the current ratings cannot be compared with the stored ones, in words that follow "the stored ratings"; None
-    if they can, or if there are none."""
-    if stored is None or (stored.anchors == anchors and stored.asked == asked):
-        return None
-    return "are of other anchors" if stored.anchors != anchors else f"are of {stored.judge}, or of other options"
 
 
 def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, ...]]]:
