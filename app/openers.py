@@ -31,15 +31,12 @@ if TYPE_CHECKING:
     from app.scoring.evaluate import ScoringContext
     from app.storage.sql.batches.store import BatchStore
 
-REDIS_SECONDS = 1.0
-"""The service can do without Redis, so it does not wait longer for it."""
+REDIS_SECONDS = 1.0  # the service can do without Redis, so it does not wait longer for it
 
 
 def open_tracing(settings: Settings) -> Tracing | None:
-    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported.
-
-    Raises SettingsInvalid if OpenTelemetry is not installed or one of its variables is invalid.
-    """
+    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
+    if OpenTelemetry is not installed or one of its variables is invalid."""
     if settings.tracing == "off":
         return None
     try:
@@ -150,12 +147,6 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
     return provider.open(settings, cache, telemetry) if provider else None
 
 
-def can_encode(settings: Settings) -> bool:
-    """Whether an encoder is configured and its extra installed."""
-    provider = registry.find_encoder(settings)
-    return provider is not None and provider.is_installed()
-
-
 def open_encoder(settings: Settings) -> Encoder | None:
     """The encoder, unless it is off."""
     provider = registry.find_encoder(settings)
@@ -167,12 +158,6 @@ def find_encoder_faults(settings: Settings) -> list[str]:
     thread."""
     provider = registry.find_encoder(settings)
     return provider.find_faults(settings) if provider else []
-
-
-def describe_encoder(settings: Settings) -> dict[str, str] | None:
-    """The configured encoder by language; `*` stands for all other languages."""
-    provider = registry.find_encoder(settings)
-    return provider.describe(settings) if provider else None
 
 
 def open_provider(

@@ -78,7 +78,7 @@ def command(
     Exit 0: all thresholds hold; 1: a threshold fails, a rating is not the judge's own, or an item that must be refused
     was accepted; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
-    from app.cli.attacking import Options, read_corpus, require_place, write_reports
+    from app.cli.attacking import Options, print_attack, read_corpus, require_place, write_reports
     from app.runtime.telemetry import configure_logging
     from app.stats.attacks import Rules
 
@@ -92,7 +92,7 @@ def command(
         write_reports(report, scored, as_json=as_json, markdown=markdown, junit=junit, details=details)
     finally:
         if as_json != "-":
-            show(report)
+            print_attack(report)
     raise click.exceptions.Exit(EXITS[report.verdict])
 
 
@@ -100,7 +100,7 @@ async def run(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
 ) -> tuple[AttackReport, list[ScoredTrial]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
-    from app.cli.attacking import count_dialogues, score_attacks
+    from app.cli.attacking import roles_of, score_attacks
     from app.cli.backend import open_backend
     from app.stats.attacks import Setup, report_on
 
@@ -111,13 +111,11 @@ async def run(
         if provider.baseline:
             click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     with open_progress() as bar:
-        line = bar.add_task("scoring", total=count_dialogues(items))
-
-        def done() -> None:
-            bar.advance(line)
-
+        line = bar.add_task("scoring", total=sum(len(roles_of(item)) for item in items))
         async with open_backend(url) as backend:
-            scored = await score_attacks(items, backend, options, concurrency=concurrency, done=done)
+            scored = await score_attacks(
+                items, backend, options, concurrency=concurrency, done=lambda: bar.advance(line)
+            )
             judge = provider.describe(settings) if provider else f"{await backend.judge_kind()} of {backend.client.url}"
     require_answers(scored)
     rubrics = {item.language: options.rubric_of(item.language) for item in items}
@@ -132,10 +130,3 @@ def require_answers(scored: Sequence[ScoredTrial]) -> None:
     lost = [answer for answer in answers if answer.outcome in {"failed", "refused"} and not answer.flagged]
     if lost and len(lost) == len(answers):
         raise SaitenError(f"not one dialogue was judged: {lost[0].code}: {lost[0].detail}")
-
-
-def show(report: AttackReport) -> None:
-    """Prints the report."""
-    from app.cli.attacking import print_attack
-
-    print_attack(report)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
-from app.batches.erasure import settle_erasures
+from app.batches.commits import settle_erasures
 from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
 from app.domain.redaction import Erased

@@ -8,7 +8,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from app.comparison.inputs import make_reader
+from app.comparison.analyses import make_reader
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest
