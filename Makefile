@@ -70,10 +70,10 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
-# Each process imports and collects everything, which is CPU; but the tests of faults mostly wait: so two per core of a
-# small machine, and no more.
+# Each process imports and collects everything, which is CPU; but the tests of faults mostly wait: so one more than a
+# small machine has cores, and no more.
 unit: install
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 bench: install  ## measure speeds beside peers and limits; BENCH="peers --quick" for some, see python -m benchmarks --help
 	@mkdir -p build

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from app.scoring.evaluate import ScoringContext
     from app.storage.sql.batches.store import BatchStore
 
-REDIS_SECONDS = 1.0  # the service can do without Redis, so it does not wait longer for it
-
 
 def open_tracing(settings: Settings) -> Tracing | None:
     """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
@@ -64,8 +62,9 @@ def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
         return None
     from redis.asyncio import Redis
 
+    seconds = settings.redis_timeout_seconds
     client = Redis.from_url(
-        settings.redis_url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, health_check_interval=15
+        settings.redis_url, socket_timeout=seconds, socket_connect_timeout=seconds, health_check_interval=15
     )
     stack.push_async_callback(client.aclose)
     return client
@@ -93,7 +92,12 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
     if settings.cache_kind == "redis" and redis is not None:
         from app.storage.redis.cache import RedisCallCache
 
-        shared = RedisCallCache(redis, seconds=settings.cache_seconds, value_bytes=settings.cache_value_bytes)
+        shared = RedisCallCache(
+            redis,
+            seconds=settings.cache_seconds,
+            value_bytes=settings.cache_value_bytes,
+            timeout_seconds=settings.redis_timeout_seconds,
+        )
         return NearCallCache(shared)
     if settings.cache_kind == "sql":
         from app.storage.sql.cache import SQLCallCache

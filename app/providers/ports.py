@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,13 +26,13 @@ class RequestScope:
     call cache's keys of all calls, in order, which an erasure needs. `cost_usd` is the cost of judging so far; calls of
     unknown cost count as 0.
 
-    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when work of many calls began, in
-    seconds of flow control's clock; infinity for a single call. `announce` is awaited before each call to the judge,
+    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when the work began, in seconds of
+    flow control's clock. `announce` is awaited before each call to the judge,
     once the call has its turn. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
     and their keys are not collected."""
 
     actor: str = ANONYMOUS
-    begun_at: float = math.inf
+    begun_at: float = field(default_factory=time.monotonic)
     announce: Callable[[], Awaitable[None]] | None = None
     bypass_cache: bool = False
     keys: dict[str, None] = field(default_factory=dict)

@@ -167,6 +167,9 @@ class Settings(BaseSettings):
         validation_alias=usual("REDIS_URL"),
         description="redis://HOST:PORT/N: queue, call cache and flow control for all processes; without, embedded",
     )
+    redis_timeout_seconds: float = Field(
+        default=1.0, gt=0, le=60, description="an answer of Redis that takes longer is done without"
+    )
     cache: Annotated[Literal["redis", "sql", "memory", "off"] | None, Optional] = Field(
         default=None, description="where replies of outside calls are kept; default: redis with REDIS_URL, else sql"
     )
