@@ -61,6 +61,7 @@ lint: install
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/ci/github-actions.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions examples/ci/action/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci examples/ci/gitlab-ci.yml
 	$(BIN)/hadolint Dockerfile
 
