@@ -14,7 +14,7 @@ import deepl
 
 from app import __version__
 from app.domain.retry_after import read_retry_after
-from app.providers.deepl.translator import TARGET_LANGUAGE, DeepLFailure, fail, fail_by_status, quote_message
+from app.providers.deepl.requests import TARGET_LANGUAGE, DeepLFailure, fail, fail_by_status, quote_message
 
 
 class OneTryClient(deepl.DeepLClient):

@@ -18,7 +18,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import LanguageNotSupported, TranslatorNotConfigured, UnknownAspect, UnknownRubric
 from app.domain.evaluation import JudgeOptions
 from app.providers.call_cache import CachedCalls
-from app.providers.deepl.translator import plan_passages
+from app.providers.deepl.requests import plan_passages
 from app.providers.ports import JudgingEstimate, JudgingTask
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance

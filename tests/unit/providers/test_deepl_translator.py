@@ -21,7 +21,8 @@ from app.domain.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
-from app.providers.deepl.translator import DeepLTranslator, measure_body
+from app.providers.deepl.requests import measure_body
+from app.providers.deepl.translator import DeepLTranslator
 from app.providers.ports import RequestScope
 from app.runtime.telemetry import Outcome
 from tests.support.dict_cache import DictCache, FakeTime

@@ -11,7 +11,7 @@ from app.domain.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
-from app.providers.deepl.translator import fail_by_status, quote_message
+from app.providers.deepl.requests import fail_by_status, quote_message
 
 
 @pytest.mark.parametrize(

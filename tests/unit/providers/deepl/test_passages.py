@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
-from app.providers.deepl.translator import (
+from app.providers.deepl.requests import (
     BLOCK_UTTERANCES,
     CONTEXT_BYTES,
     REQUEST_BYTES,
