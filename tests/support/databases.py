@@ -19,7 +19,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from app.storage.sql.engine import open_engine
+from app.storage.sql.engine import close_engine, open_engine
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.schema import migrate
 
@@ -157,7 +157,7 @@ async def open_sqlite(url: str | None = None) -> AsyncIterator[AsyncEngine]:
         try:
             yield engine
         finally:
-            await engine.dispose()
+            await close_engine(engine)
 
 
 def unused_store() -> EvaluationStore:

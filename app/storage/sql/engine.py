@@ -10,7 +10,7 @@ import sqlite3
 import time
 from asyncio import Future
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -107,13 +107,13 @@ def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
         pool_size=1 if url.database in {None, "", ":memory:"} else SQLITE_CONNECTIONS,
         # `write` and `read` end their transaction themselves; the pool's second rollback would be a hop to the thread.
         pool_reset_on_return=None,
-        connect_args={"timeout": WAIT_SECONDS},
+        connect_args={"timeout": WAIT_SECONDS, "async_creator_fn": partial(open_driver, file)},
         execution_options={FILE: file},
         **common,
     )
     event.listen(engine.sync_engine, "connect", hop_once)
     event.listen(engine.sync_engine, "connect", partial(_prepare_sqlite, file))
-    event.listen(engine.sync_engine, "connect", stop_once)
+    event.listen(engine.sync_engine, "connect", partial(stop_once, file))
     return engine
 
 
@@ -134,6 +134,8 @@ async def close_engine(engine: AsyncEngine) -> None:
     try:
         async with asyncio.timeout(CLOSE_SECONDS):
             await engine.dispose()
+            if file := file_of(engine):
+                await file.wait_for_threads()
     except TimeoutError:
         await engine.dispose(close=False)
 
@@ -278,6 +280,17 @@ class DatabaseFile:
         self.path: Path | None = None
         self._identity: tuple[int, int] | None = None
         self._writing = asyncio.Lock()
+        self._ends = set[asyncio.Future[Any]]()
+
+    def note_end(self, end: asyncio.Future[Any]) -> None:
+        """Remembers what a connection's thread still has to do, although its caller may be gone."""
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+
+    async def wait_for_threads(self) -> None:
+        """Returns once no connection's thread has anything more to do with the file."""
+        while self._ends:
+            await asyncio.wait(self._ends)
 
     def remember(self) -> None:
         """Takes the file that lies there now for the right one."""
@@ -425,7 +438,28 @@ def hop_once(connection: Any, _record: Any) -> None:
     driver.cursor = lambda: WholeCursor(found)
 
 
-def stop_once(connection: Any, _record: Any) -> None:
+async def open_driver(file: DatabaseFile, *arguments: Any, **options: Any) -> Any:
+    """A connection of aiosqlite. Its thread opens the file even if the caller is cancelled. Then the connection is closed
+    again, and `close_engine` waits for that."""
+    import aiosqlite
+
+    driver = aiosqlite.connect(*arguments, **options)
+    driver._thread.daemon = True  # As SQLAlchemy does it: the process ends although a connection was not closed
+    opening = asyncio.ensure_future(driver)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        file.note_end(asyncio.create_task(close_opened(opening)))
+        raise
+
+
+async def close_opened(opening: asyncio.Future[Any]) -> None:
+    """Closes the connection once it is open. One that could not be opened has nothing to close."""
+    with suppress(sqlite3.Error):
+        await (await opening).close()
+
+
+def stop_once(file: DatabaseFile, connection: Any, _record: Any) -> None:
     """SQLAlchemy's `connect` listener for aiosqlite: every call to `stop` answers with the future of the first. If a
     task is cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a caller
     hangs up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close then asks
@@ -438,6 +472,8 @@ def stop_once(connection: Any, _record: Any) -> None:
         alive = found()
         if not stops and alive is not None:
             stops.append(stop(alive))
+            if stops[0] is not None:
+                file.note_end(stops[0])
         return stops[0] if stops else None
 
     driver.stop = stop_it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,7 +24,9 @@ def test_cliffs_delta_is_the_share_of_pairs_won_minus_lost(baseline, candidate):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6, 11])
-def test_holm_is_that_of_statsmodels(count):
+def test_holm_is_that_of_statsmodels(count, monkeypatch):
+    # statsmodels collects garbage at each call, which takes half a second among all that the tests have imported.
+    monkeypatch.setattr(gc, "collect", lambda: 0)
     generator = np.random.default_rng(count)
     # Rounded, so that some are equal; squared, so that some are small.
     for probabilities in np.round(generator.random((4, count)) ** 2, 1 + count % 3).tolist():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
+import threading
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -12,7 +15,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select,
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.storage.sql.engine import open_engine, read, write
+from app.storage.sql.engine import close_engine, open_engine, read, write
 from app.storage.sql.schema import migrate
 
 SHELF = Table("shelf", MetaData(), Column("id", Integer, primary_key=True), Column("word", String(16), nullable=False))
@@ -93,3 +96,31 @@ async def test_nothing_but_the_pool_keeps_a_connection(engine: AsyncEngine) -> N
         assert found() is None, "it waits for the garbage collector"
     finally:
         gc.enable()
+
+
+async def test_a_connection_that_nobody_waits_for_is_closed_before_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, may_open, before = threading.Event(), threading.Event(), {*threading.enumerate()}
+    connect = sqlite3.connect
+
+    def connect_slowly(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.set()
+        may_open.wait(30)
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", connect_slowly)
+    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'late.db'}")
+    reading = asyncio.create_task(engine.connect().start())
+    await asyncio.to_thread(opened.wait, 30)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    closing = asyncio.create_task(close_engine(engine))
+    await asyncio.sleep(0.05)
+    assert not closing.done()
+    may_open.set()
+    await closing
+    left = [thread for thread in {*threading.enumerate()} - before if "connection_worker" in thread.name]
+    await asyncio.to_thread(lambda: [thread.join(30) for thread in left])
+    assert not any(thread.is_alive() for thread in left)
