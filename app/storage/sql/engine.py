@@ -439,8 +439,8 @@ def hop_once(connection: Any, _record: Any) -> None:
 
 
 async def open_driver(file: DatabaseFile, *arguments: Any, **options: Any) -> Any:
-    """A connection of aiosqlite. Its thread opens the file even if the caller is cancelled. Then the connection is closed
-    again, and `close_engine` waits for that."""
+    """A connection of aiosqlite. Its thread opens the file even if the caller is cancelled. Then the connection is
+    closed again, and `close_engine` waits for that."""
     import aiosqlite
 
     driver = aiosqlite.connect(*arguments, **options)
