@@ -232,7 +232,7 @@ These scores come from the embedded lexical judge: a baseline and a smoke test, 
   a local LLM judge   OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve (docs/judges.md)
   the English path    DEEPL_API_KEY=… (with either)
   blended relevance   make install (brings PyTorch, which is large)
-  thousands at once   POST /v1/batches; README.md, "Score thousands"
+  thousands at once   POST /v1/batches; docs/tutorial.md, "Score thousands"
 """
 
 LOOK = """The runs, with ratings by simulated raters, are in {file}. To look at them:
