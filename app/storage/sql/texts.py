@@ -119,12 +119,15 @@ class TextStore:
         batch. Nothing bears empty metadata. It takes many small transactions; ask again for one that was cut off."""
         if not metadata or not can_store(project, *metadata, *metadata.values()):
             return Erased(0, 0, 0)
-        self._cleaning.mark_traces()
-        whole = await self._find_batches(project, metadata)
-        gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
-        candidates = await self._erase_candidates(project, metadata)
-        singles = await self._erase_singles(project, metadata)
-        await self._forget_answers(project, metadata)
+        try:
+            whole = await self._find_batches(project, metadata)
+            gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
+            candidates = await self._erase_candidates(project, metadata)
+            singles = await self._erase_singles(project, metadata)
+            await self._forget_answers(project, metadata)
+        finally:
+            # Not before: the erasure of a batch cleans too, and so does another caller's.
+            self._cleaning.mark_traces()
         await self._cleaning.tidy()
         return Erased(gone, candidates, singles)
 

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import UNBOUNDED
+from app.domain.redaction import Erased
 from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.erasure import Erasure
 from app.storage.sql.batches.store import BatchStore
@@ -21,6 +22,7 @@ from app.storage.sql.engine import open_engine, read
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.schema import migrate
 from app.storage.sql.tables import evaluations, metadata
+from app.storage.sql.texts import TextStore
 from tests.support.batches import LEASE, START, C, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
 from tests.support.records import BODY, make_record
 
@@ -121,6 +123,21 @@ async def test_an_erasure_leaves_no_trace_in_the_file_nor_in_its_log(sqlite_url:
     await store.commit("w1", finish_all(work, metadata={"文": MARKER}), [work.job])
     assert traces(tmp_path) != []
     await store.erase("team", "ba_1")
+    assert traces(tmp_path) == []
+    await engine.dispose()
+
+
+async def test_an_erasure_of_batches_and_evaluations_leaves_no_trace(sqlite_url: str, tmp_path: Path) -> None:
+    """The batch is erased first, and cleaned up after; the evaluations come later."""
+    engine = open_engine(sqlite_url)
+    await migrate(engine)
+    await make_batch(BatchStore(engine), metadata={"user": "u-1"})
+    own = make_record().evaluation.model_copy(update={"metadata": {"user": "u-1"}})
+    request = make_record().request.model_copy(update={"response": MARKER})
+    record = make_record().model_copy(update={"evaluation": own, "request": request})
+    await EvaluationStore(engine).save("team", record)
+    assert traces(tmp_path) != []
+    assert await TextStore(engine).erase_marked("team", {"user": "u-1"}) == Erased(1, 0, 1)
     assert traces(tmp_path) == []
     await engine.dispose()
 
