@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any, NamedTuple
 
 from cachetools import FIFOCache
@@ -90,20 +91,25 @@ class ReplyFormats(NamedTuple):
 
 
 class Prefixes:
-    """Finds the fixed parts of a task's prompts. Keeps the last `limit` that were built, and forgets the oldest."""
+    """Finds the fixed parts of a task's prompts. Keeps the last `limit` that were built, and forgets the oldest.
+    Thread-safe: batches are estimated in threads, beside the event loop."""
 
     def __init__(self, limit: int = PREFIXES) -> None:
         self._kept: FIFOCache[Way, ReplyFormats] = FIFOCache(limit)
+        self._lock = Lock()
 
     def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> ReplyFormats:
         """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
         ids = tuple(aspect.id for aspect in aspects)
         way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
-        found = self._kept.get(way)
+        with self._lock:
+            found = self._kept.get(way)
         if found is None:
             form = {"explain": task.options.explain, "references": bool(task.references), "screen": task.screen}
             build = partial(build_prefix, task.rubric, task.language, aspects, **form)
-            found = self._kept[way] = ReplyFormats(build(structured=True), build(structured=False))
+            found = ReplyFormats(build(structured=True), build(structured=False))
+            with self._lock:
+                self._kept[way] = found
         return found
 
 
@@ -116,13 +122,15 @@ SURELY_CACHEABLE_TOKENS = 1250
 
 
 class Forecast:
-    """Estimates tasks. What depends on rubric and options alone is computed once and kept, as the prefixes are."""
+    """Estimates tasks, in any thread. What depends on rubric and options alone is computed once and kept, as the
+    prefixes are."""
 
     def __init__(self, prefixes: Prefixes, prices: Prices, *, max_output_tokens: int) -> None:
         self._prefixes = prefixes
         self._prices = prices
         self._max_output_tokens = max_output_tokens
         self._fixed: FIFOCache[str, tuple[int, int]] = FIFOCache(PREFIXES)
+        self._lock = Lock()
 
     def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> JudgingEstimate:
         """What one question a group of aspects takes, asked once a sample. Raises LanguageNotSupported."""
@@ -147,10 +155,13 @@ class Forecast:
         """The tokens of a question that its dialogue does not change: those of its fixed part, and of the reply."""
         # The structured format is what is asked for first, and with its schema the longer one.
         prefix = self._prefixes.find(task, aspects).structured
-        found = self._fixed.get(prefix.digest)
+        with self._lock:
+            found = self._fixed.get(prefix.digest)
         if found is None:
             reply_tokens = count_reply(aspects, explain=task.options.explain, screen=prefix.screen)
-            found = self._fixed[prefix.digest] = count_prefix(prefix), min(reply_tokens, self._max_output_tokens)
+            found = count_prefix(prefix), min(reply_tokens, self._max_output_tokens)
+            with self._lock:
+                self._fixed[prefix.digest] = found
         return found
 
 

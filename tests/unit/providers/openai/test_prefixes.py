@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from app.domain.errors import LanguageNotSupported
 from app.domain.rubric import Rubric
-from app.providers.openai.prices import Prefixes
+from app.providers.openai import prices
+from app.providers.openai.prices import Forecast, Prefixes, read_prices
 from tests.support.judges import make_task
 from tests.support.prompts import build_prompt
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
@@ -82,3 +86,41 @@ def test_the_oldest_gives_way() -> None:
 def test_a_language_that_the_rubric_has_not_is_refused() -> None:
     with pytest.raises(LanguageNotSupported):
         Prefixes().find(make_task(RUBRIC, language="ko"), RUBRIC.aspects)
+
+
+class YieldingDigest(str):
+    """Lets another thread run whenever a cache looks for it."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        time.sleep(0)
+        return super().__hash__()
+
+
+def test_threads_may_estimate_at_once_while_the_oldest_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "PREFIXES", 2)
+    monkeypatch.setattr(prices, "count_prefix", lambda prefix: 1)
+    monkeypatch.setattr(
+        prices, "build_prefix", lambda rubric, *_, **__: SimpleNamespace(digest=rubric.digest, screen=False)
+    )
+    prefixes = Prefixes(limit=2)
+    forecast = Forecast(prefixes, read_prices(), max_output_tokens=64)
+    task = make_task(RUBRIC)
+
+    def estimate(number: int) -> None:
+        rubric = SimpleNamespace(digest=YieldingDigest(number % 5))
+        one = SimpleNamespace(
+            rubric=rubric,
+            language=task.language,
+            options=task.options,
+            references=(),
+            screen=False,
+            dialogue=task.dialogue,
+        )
+        assert forecast.estimate(one, [RUBRIC.aspects], "m").calls == 1  # type: ignore[arg-type]
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(estimate, range(300)))
+    assert len(prefixes._kept) == prefixes._kept.currsize == 2
+    assert len(forecast._fixed) == forecast._fixed.currsize == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.abc
 import re
+import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+import app.stats.correlation
 from app.domain.errors import JudgeReplyInvalid, SaitenError
 from app.domain.evaluation import JudgeOptions, JudgeProvenance
 from app.domain.rubric import Rubric
@@ -117,6 +121,23 @@ async def test_correlations_by_rank_and_by_value(client):
     assert re.search(r"[^.\d]0\.\d\d", ranks)
     assert ranks != values
     assert ranks == other
+
+
+async def test_what_correlates_is_not_loaded_on_the_event_loop(client, monkeypatch):
+    importing: list[threading.Thread] = []
+
+    class Finder(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "app.stats.correlation":
+                importing.append(threading.current_thread())
+
+    run = await post_varied(client)
+    monkeypatch.setattr(app.stats, "correlation", app.stats.correlation)  # put back afterwards, as in sys.modules
+    monkeypatch.delitem(sys.modules, "app.stats.correlation")
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    await look(client, f"/runs/{run}")
+    assert len(importing) == 1
+    assert importing[0] is not threading.current_thread()
 
 
 async def test_a_matrix_that_cannot_be_is_explained(client, monkeypatch):
