@@ -185,6 +185,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "judge-unauthorized": mark("the judge refused the key"),
         "judge-refused-request": mark("the judge refuses the requests"),
         "provider-batch-failed": mark("the provider's batch failed"),
+        "internal-error": mark("Saiten failed to finish it"),
         "translator-quota-exhausted": mark("the translator's quota is used up"),
         "translator-unauthorized": mark("the translator refused the key"),
         "translator-not-configured": mark("no translator is set up"),

@@ -251,6 +251,7 @@ WHAT_TO_DO: Mapping[str, str] = {
     "judge-refused-request": mark(
         "The judge refuses the model or the parameters. Read its answer below, correct them, then resume."
     ),
+    "internal-error": mark("Every item has its result. Report what the worker logged, then resume the run."),
     "provider-batch-failed": mark("Read the provider's answer below, fix the problem, then resume the run."),
     "provider-batch-unavailable": mark(
         "Start the service or worker with a judge that has a batch mode, then resume the run."
