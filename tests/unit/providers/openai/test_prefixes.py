@@ -118,7 +118,7 @@ def test_threads_may_estimate_at_once_while_the_oldest_give_way(monkeypatch: pyt
             screen=False,
             dialogue=task.dialogue,
         )
-        assert forecast.estimate(one, [RUBRIC.aspects], "m").calls == 1  # type: ignore[arg-type]
+        assert forecast.estimate(one, [RUBRIC.aspects], "m").calls == 1  # type: ignore[arg-type]  # a stand-in for a task
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(estimate, range(300)))
