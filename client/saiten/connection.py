@@ -279,13 +279,16 @@ class Connection:
 
 
 def is_http_url(written: str) -> bool:
-    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
+    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535, without a query or a
+    fragment, behind which no path can be written."""
     try:
         url = httpx.URL(written)
         url.raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, UnicodeError):
         return False
     port_fits = url.port is None or 1 <= url.port <= 65535
+    if url.query or url.fragment:
+        return False
     return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
 
 

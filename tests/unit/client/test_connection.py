@@ -134,9 +134,10 @@ async def test_what_is_no_service_is_said_at_once(answer: httpx.Response | None,
             await client.greet()
 
 
-def test_what_is_no_url_is_not_called() -> None:
+@pytest.mark.parametrize("url", ["ftp://h", "http://h/?project=1", "http://h/#runs"])
+def test_what_is_no_url_is_not_called(url: str) -> None:
     with pytest.raises(ServiceUnreachable, match="is not the URL of a service"):
-        Connection("ftp://h")
+        Connection(url)
 
 
 async def test_a_line_ends_at_a_line_break_alone() -> None:

@@ -201,3 +201,23 @@ os.wait()
 """
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_exit_within_progress_pauses_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[object] = []
+
+    async def post(*_: object) -> str:
+        return "ba_1"
+
+    async def wait(*_: object, **__: object) -> None:
+        sys.exit("enough")
+
+    async def pause(_: object, batch: object) -> None:
+        paused.append(batch)
+
+    monkeypatch.setattr("saiten.client.AsyncClient._send_lines", post)
+    monkeypatch.setattr("saiten.client.AsyncClient.wait", wait)
+    monkeypatch.setattr("saiten.client.AsyncClient.pause_batch", pause)
+    with saiten.Client("http://127.0.0.1:9") as client:
+        assert isinstance(in_a_thread(lambda: client.run([])), SystemExit)
+    assert paused == ["ba_1"]
