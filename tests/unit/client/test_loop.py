@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 import pytest
 
 import saiten
+from saiten.items import LinesBody
 from saiten.loop import BackgroundLoop
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -206,7 +207,8 @@ os.wait()
 def test_an_exit_within_progress_pauses_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[object] = []
 
-    async def post(*_: object) -> str:
+    async def post(_: object, __: object, ___: str, body: LinesBody) -> str:
+        body.close()
         return "ba_1"
 
     async def wait(*_: object, **__: object) -> None:
