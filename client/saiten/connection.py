@@ -29,6 +29,9 @@ PASSING_STATUSES = frozenset({429, 502, 503, 504})
 KEY_IN_USE = "idempotency-key-in-use"
 """The same request is still being worked on, as after a connection was lost."""
 
+KEY_SECONDS = 3.0
+"""The shortest pause then. A service that broke off holds a key for 20 s, and a long batch takes as long to accept."""
+
 ATTEMPTS = 6
 PAUSE_SECONDS = 0.5
 """After the first attempt; every further pause is twice as long, which makes a quarter of a minute in all."""
@@ -272,7 +275,7 @@ class Connection:
                 refused = refusal(response)
                 if not left or not may_pass(refused) or is_final(response):
                     raise refused
-                pause = max(pause, wished_pause(response))
+                pause = max(pause, KEY_SECONDS if refused.code == KEY_IN_USE else wished_pause(response))
             await self.sleep(pause)
             pause *= 2
         raise ServiceUnreachable("the service gave no answer")

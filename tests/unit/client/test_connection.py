@@ -9,6 +9,7 @@ import certifi
 import httpx
 import pytest
 
+from app.storage.sql.evaluations import KEY_SECONDS
 from saiten import AnswerInvalid, AsyncClient, Connection, ServiceRefused, ServiceUnreachable, SignatureMismatch
 from saiten.connection import ATTEMPTS, open_transport
 
@@ -222,3 +223,10 @@ async def test_a_request_waits_for_a_connection_as_long_as_the_others_take() -> 
         await client.info()
         [line async for line in client.lines("/", silent_seconds=1)]
     assert asked == [None, None]
+
+
+async def test_a_key_is_waited_for_until_the_claim_of_a_service_that_broke_off_ends() -> None:
+    service = Service(None, problem(409, code="idempotency-key-in-use"))
+    with pytest.raises(ServiceRefused):
+        await service.ask()
+    assert sum(service.pauses) > KEY_SECONDS
