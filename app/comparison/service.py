@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
@@ -39,9 +39,6 @@ from app.runtime.telemetry import Telemetry
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
-
-if TYPE_CHECKING:
-    pass
 
 Result = TypeVar("Result")
 

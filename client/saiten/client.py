@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, Connection, once
-from saiten.errors import BatchStopped, SaitenError, ServiceUnreachable
+from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, Connection, Object, once
+from saiten.errors import AnswerInvalid, BatchStopped, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
@@ -307,17 +307,17 @@ class AsyncClient:
         """Removes the ratings of these, of which one must be named, and returns their number."""
         params = rating_filter(item, evaluation, batch, rater)
         answer = read_object(await self._connection.request("DELETE", "/v1/ratings", params=params, again=False))
-        return int(answer.get("removed", 0))
+        return number_of(answer, "removed")
 
     async def exclude(self, *, rater: str | None = None, round: str | None = None) -> bool:  # noqa: A002 - its name in the API
         """Leaves a rater's or a round's ratings out of analyses; False where they were left out already."""
         answer = await self._connection.exclude_ratings(chosen(rater=rater, round=round))
-        return bool(answer.get("added"))
+        return number_of(answer, "added") > 0
 
     async def include(self, *, rater: str | None = None, round: str | None = None) -> bool:  # noqa: A002 - its name in the API
         """Takes an exclusion back; False where there was none."""
         answer = await self._connection.include_ratings(chosen(rater=rater, round=round))
-        return bool(answer.get("removed"))
+        return number_of(answer, "removed") > 0
 
     async def exclusions(self) -> Sequence[Exclusion]:
         """The raters and rounds that are left out, oldest first."""
@@ -379,7 +379,7 @@ class AsyncClient:
         posted = await self._send_lines(Batch, "/v1/batches", body)
         try:
             return await self.wait(posted, progress=progress)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             with suppress(SaitenError):  # it may be completed by now
                 await self.pause_batch(posted)
             raise
@@ -411,6 +411,14 @@ def batch_path(batch: str | HasId) -> str:
 def chosen(**values: str | None) -> dict[str, str]:
     """The values that are given."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def number_of(answer: Object, name: str) -> int:
+    """The number `name` of an answer. Raises AnswerInvalid."""
+    found = answer.get(name)
+    if not isinstance(found, int):
+        raise AnswerInvalid(f"the service's answer has no {name}; is it of this client's version?")
+    return found
 
 
 def rating_filter(
@@ -459,7 +467,7 @@ def close(client: AsyncClient, loop: BackgroundLoop) -> None:
 class Client(Blocking):
     """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end.
 
-    Calls are made in a thread of its own, and so is that of a `progress` function.
+    Calls are made in a thread of its own, and so is that of a `progress` function, which cannot call the client.
     """
 
     _asked: AsyncClient

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from saiten.connection import MOST_POLL_SECONDS, POLL_SECONDS, Connection, Object, may_pass
-from saiten.errors import ServiceRefused, ServiceUnreachable
+from saiten.errors import SaitenError, ServiceRefused, ServiceUnreachable
 
 ENDS = frozenset({"completed", "cancelled", "erased"})
 """Events after which there is nothing more to say."""
@@ -93,7 +93,7 @@ class Follower:
                     if event.name == "erased":
                         return
                     yield state
-        except (ServiceUnreachable, ServiceRefused, ValueError):
+        except (SaitenError, ValueError, RecursionError):
             return  # asking shows whether the service is there, and why it refuses
         finally:
             self._streams = came

@@ -4,9 +4,11 @@ another loop, as in a notebook."""
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -19,6 +21,10 @@ AT_ONCE = 256
 """Values that an iteration brings from one thread to the other at a time: each time takes about 0.1 ms."""
 
 
+class ClientClosed(RuntimeError):
+    """Nothing can be run, or what ran was cancelled."""
+
+
 class BackgroundLoop:
     """Runs until `close`. The thread does not keep the process alive."""
 
@@ -26,30 +32,50 @@ class BackgroundLoop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="saiten", daemon=True)
         self._thread.start()
+        self._closing = False
+        # No call may begin behind the end of the others. The garbage collector may close a loop within a call.
+        self._lock = threading.RLock()
 
     def run(self, awaited: Awaitable[T]) -> T:
         """The result. An interruption of the caller, such as Ctrl+C, cancels what it waits for. Raises RuntimeError
-        where the thread has ended."""
+        where the thread has ended, and where it is the caller itself."""
         ended = threading.Event()
+        exits: list[BaseException] = []
 
         async def work() -> T:
             try:
                 return await awaited
+            except (KeyboardInterrupt, SystemExit) as error:
+                # As of a `progress` function. asyncio would end the loop, and the caller would wait for ever.
+                exits.append(error)
+                raise asyncio.CancelledError from None
             finally:
                 ended.set()
 
-        if not self._thread.is_alive():
-            if isinstance(awaited, Coroutine):
-                awaited.close()
-            raise RuntimeError("this client is closed, or was made before the process forked; make another")
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        with self._lock:
+            try:
+                self._check()
+            except RuntimeError:
+                if isinstance(awaited, Coroutine):
+                    awaited.close()
+                raise
+            future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return future.result()
-        except BaseException:
+        except BaseException as error:
             if not future.done():
                 future.cancel()
                 ended.wait(STOP_SECONDS)
+            elif isinstance(error, concurrent.futures.CancelledError):
+                raise (exits[0] if exits else ClientClosed("this client was closed during the call")) from None
             raise
+
+    def _check(self) -> None:
+        """Raises RuntimeError where nothing can be run."""
+        if self._closing or not self._thread.is_alive():
+            raise ClientClosed("this client is closed, or was made before the process forked; make another")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a function that a client calls, such as `progress`, cannot call that client")
 
     def iterate(self, values: AsyncGenerator[T, None], at_once: int) -> Iterator[T]:
         """The values, up to an error of the generator's, which is closed with the iteration."""
@@ -66,23 +92,50 @@ class BackgroundLoop:
                 failed.append(error)
             return taken
 
+        async def end() -> None:
+            await values.aclose()
+
         try:
             while taken := self.run(take()):
                 yield from taken
             if failed:
                 raise failed[0]
         finally:
-            self.run(values.aclose())
+            # The garbage collector may end an iteration, also in the loop's own thread, and behind its end.
+            if threading.current_thread() is self._thread:
+                self._loop.create_task(end())
+            else:
+                with suppress(ClientClosed):
+                    self.run(end())
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Ends the loop and its thread after this call. The garbage collector may call it in that thread itself."""
+        """Ends the calls of other threads, and the loop and its thread after this one. The garbage collector may call
+        it in that thread itself."""
+        with self._lock:
+            if self._closing or not self._thread.is_alive():
+                last.close()
+                return
+            self._closing = True
+            ending = asyncio.run_coroutine_threadsafe(end_with(last), self._loop)
         if threading.current_thread() is self._thread:
-            self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
+            ending.add_done_callback(lambda _: self._loop.stop())
             return
-        self.run(last)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            ending.result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+async def end_with(last: Coroutine[Any, Any, None]) -> None:
+    """Cancels every other task of this loop, and then awaits the last one."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=STOP_SECONDS)
+    await last
 
 
 class Blocking:
@@ -110,6 +163,12 @@ def iterating(
 
     @functools.wraps(method)
     def call(self: Blocking, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._loop.iterate(method(self._asked, *args, **kwargs), at_once)
+        values = method(self._asked, *args, **kwargs)
+
+        def iterate() -> Iterator[T]:
+            # Refers to the client, which closes itself once nothing refers to it.
+            yield from self._loop.iterate(values, at_once)
+
+        return iterate()
 
     return call

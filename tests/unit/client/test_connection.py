@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import certifi
 import httpx
 import pytest
 
-from saiten import Connection, ServiceRefused, ServiceUnreachable, SignatureMismatch
-from saiten.connection import ATTEMPTS
+from app.storage.sql.evaluations import KEY_SECONDS
+from saiten import AnswerInvalid, AsyncClient, Connection, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.connection import ATTEMPTS, open_transport
 
 
 class Service:
@@ -132,9 +135,10 @@ async def test_what_is_no_service_is_said_at_once(answer: httpx.Response | None,
             await client.greet()
 
 
-def test_what_is_no_url_is_not_called() -> None:
+@pytest.mark.parametrize("url", ["ftp://h", "http://h/?project=1", "http://h/#runs"])
+def test_what_is_no_url_is_not_called(url: str) -> None:
     with pytest.raises(ServiceUnreachable, match="is not the URL of a service"):
-        Connection("ftp://h")
+        Connection(url)
 
 
 async def test_a_line_ends_at_a_line_break_alone() -> None:
@@ -153,3 +157,76 @@ async def test_what_the_service_tried_again_itself_is_not_asked_again() -> None:
     service = Service(problem(409, code="idempotency-key-in-use", detail="still at it"), problem(200))
     await service.ask()
     assert service.asked == 2
+
+
+async def test_lines_that_are_no_text_are_an_invalid_answer() -> None:
+    async with Service(httpx.Response(200, content=b"\xff\n")).client() as client:
+        with pytest.raises(AnswerInvalid, match="is not UTF-8"):
+            [line async for line in client.results("ba_1")]
+
+
+@pytest.mark.parametrize("said", [b"<html>", b"{}", b'{"removed": null}'])
+async def test_a_number_that_is_missing_is_an_invalid_answer(said: bytes) -> None:
+    async with AsyncClient("http://h") as client:
+        client._connection = Service(httpx.Response(200, content=said)).client()
+        with pytest.raises(AnswerInvalid, match="has no removed"):
+            await client.remove_ratings(rater="r1")
+        with pytest.raises(AnswerInvalid, match="has no removed"):
+            await client.include(rater="r1")
+
+
+async def test_a_key_may_end_in_a_line_break() -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["authorization"])
+        return problem(200)
+
+    async with Connection("http://h", api_key="k1\n", transport=httpx.MockTransport(answer)) as client:
+        await client.info()
+    assert sent == ["Bearer k1"]
+    for key in ("キー", "k\n1"):
+        with pytest.raises(ServiceUnreachable, match="the API key has characters that no key has"):
+            Connection("http://h", api_key=key)
+
+
+def test_certificates_are_read_where_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(url: str) -> int:
+        return len(open_transport(url)._pool._ssl_context.get_ca_certs())  # type: ignore[union-attr]
+
+    assert count("HTTP://h:80/saiten") == 0
+    assert count("https://h") > 1
+    end = "-----END CERTIFICATE-----\n"
+    own = tmp_path / "ca.pem"
+    own.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end, encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(own))
+    assert count("https://h") == 1
+
+
+async def test_a_certificate_that_is_not_trusted_is_said_at_once() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", request=request)
+
+    async with Connection("https://h", transport=httpx.MockTransport(refuse)) as client:
+        with pytest.raises(ServiceUnreachable, match="set SSL_CERT_FILE"):
+            await client.info()
+
+
+async def test_a_request_waits_for_a_connection_as_long_as_the_others_take() -> None:
+    asked: list[object] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.extensions["timeout"]["pool"])
+        return problem(200)
+
+    async with Connection("http://h", transport=httpx.MockTransport(answer)) as client:
+        await client.info()
+        [line async for line in client.lines("/", silent_seconds=1)]
+    assert asked == [None, None]
+
+
+async def test_a_key_is_waited_for_until_the_claim_of_a_service_that_broke_off_ends() -> None:
+    service = Service(None, problem(409, code="idempotency-key-in-use"))
+    with pytest.raises(ServiceRefused):
+        await service.ask()
+    assert sum(service.pauses) > KEY_SECONDS
