@@ -20,10 +20,10 @@ from saiten.errors import (
 )
 
 if TYPE_CHECKING:
-    from saiten.client import AsyncClient, Client
+    from saiten.client import AsyncClient, Client, Run
     from saiten.connection import Connection
     from saiten.models import Rule
-    from saiten.run import AsyncRun, Run
+    from saiten.run import AsyncRun
 
 __all__ = [
     "AnswerInvalid",
@@ -47,7 +47,7 @@ LAZY = {
     "Client": "saiten.client",
     "Connection": "saiten.connection",
     "Rule": "saiten.models",
-    "Run": "saiten.run",
+    "Run": "saiten.client",
 }
 """Imported when they are used: httpx and pydantic take a while, and `saiten --help` needs only the errors."""
 

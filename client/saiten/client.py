@@ -54,7 +54,7 @@ from saiten.models import (
     Summary,
 )
 from saiten.reading import read, read_all
-from saiten.run import AsyncRun, HasId, Progress, Run, id_of, open_progress, stream_results
+from saiten.run import AsyncRun, HasId, Progress, id_of, open_progress, stream_results
 from saiten.waiting import read_object
 
 M = TypeVar("M", bound=BaseModel)
@@ -447,6 +447,31 @@ def refuse_stopped(batch: Batch) -> None:
         raise BatchStopped(f"the batch {batch.id} was cancelled after {done}", batch.id)
     why = batch.pause_detail or batch.pause_reason or "the reason is unknown"
     raise BatchStopped(f"the batch {batch.id} paused after {done}: {why}", batch.id)
+
+
+class Run(Blocking):
+    """AsyncRun, with methods that wait."""
+
+    _asked: AsyncRun
+
+    def __init__(self, asked: AsyncRun, loop: BackgroundLoop, client: Client) -> None:
+        super().__init__(asked, loop)
+        self.client = client
+        self.batch = asked.batch
+        self.summary = asked.summary
+
+    def __repr__(self) -> str:
+        return repr(self._asked).replace(AsyncRun.__name__, Run.__name__)
+
+    @property
+    def id(self) -> str:
+        """The batch's id."""
+        return self.batch.id
+
+    results = iterating(AsyncRun.results)
+    to_table = blocking(AsyncRun.to_table)
+    to_pandas = blocking(AsyncRun.to_pandas)
+    to_polars = blocking(AsyncRun.to_polars)
 
 
 def running(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRun]]) -> Callable[Concatenate[Any, P], Run]:

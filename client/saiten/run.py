@@ -5,16 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
-from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
-
-if TYPE_CHECKING:
-    from saiten.client import Client
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]
@@ -74,31 +70,6 @@ class AsyncRun:
         """The results as a `polars.DataFrame`. Raises ModuleNotFoundError where polars is not installed."""
         # All rows, to find the types: the first hundred may hold nothing in a column.
         return need("polars").DataFrame(await self.to_table(), strict=False, infer_schema_length=None)
-
-
-class Run(Blocking):
-    """AsyncRun, with methods that wait."""
-
-    _asked: AsyncRun
-
-    def __init__(self, asked: AsyncRun, loop: BackgroundLoop, client: Client) -> None:
-        super().__init__(asked, loop)
-        self.client = client
-        self.batch = asked.batch
-        self.summary = asked.summary
-
-    def __repr__(self) -> str:
-        return repr(self._asked).replace(AsyncRun.__name__, Run.__name__)
-
-    @property
-    def id(self) -> str:
-        """The batch's id."""
-        return self.batch.id
-
-    results = iterating(AsyncRun.results)
-    to_table = blocking(AsyncRun.to_table)
-    to_pandas = blocking(AsyncRun.to_pandas)
-    to_polars = blocking(AsyncRun.to_polars)
 
 
 def need(package: str) -> Any:

@@ -11,10 +11,10 @@ from typing import Any, Unpack
 
 import pytest
 
-from saiten.client import Client, Reference
+from saiten.client import Client, Reference, Run
 from saiten.models import Context, Evaluation, EvaluationOptions, GateReport, GateTerms, Rule
 from saiten.pytest_plugin import PROPERTIES
-from saiten.run import HasId, Run, id_of
+from saiten.run import HasId, id_of
 
 
 def assert_no_regression(
