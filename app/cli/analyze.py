@@ -267,8 +267,9 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
     import asyncio
 
     import saiten
-    from app.cli.backend import NO_JUDGE, open_backend
-    from app.cli.items import InvalidItems
+    from app.cli.backend import open_backend
+    from saiten.commands.files import InvalidItems
+    from saiten.commands.service import NO_JUDGE
 
     async def ask() -> Value:
         async with open_backend(url, NO_JUDGE) as backend:
@@ -322,10 +323,10 @@ def draw(report: Any, observations: Observations | None, path: str) -> None:
 
 def make_request(name: str, options: Options, batch: tuple[str, ...]) -> AnalysisRequest:
     """The request that the options make; raises BadParameter, or InvalidItems where one does not fit."""
-    from app.cli.items import InvalidItems
     from app.domain.analysis_request import REQUESTS
     from app.domain.dialogue import DEFAULT_LIMITS
     from app.domain.validation import InvalidDocument, validate
+    from saiten.commands.files import InvalidItems
 
     given = {key: value for key, value in options.items() if value is not None}
     if "aspects" in given:
@@ -345,7 +346,7 @@ def make_request(name: str, options: Options, batch: tuple[str, ...]) -> Analysi
 
 def refusal(error: InvalidRequest) -> click.ClickException:
     """The error as one of usage or input (exit 2), with the option that it concerns."""
-    from app.cli.items import InvalidItems
+    from saiten.commands.files import InvalidItems
 
     named = error.pointer is not None and error.pointer != "/data"
     return InvalidItems(f"{error.detail}; see {option_of(error.pointer or '')}" if named else error.detail)

@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
-from app.cli.output import DASH, LEFT, console, open_progress, print_ndjson
+from app.cli.items import refuse_covered
 from app.domain.dialogue import Limits
 from app.domain.plain_text import escape_controls, printable
 from app.domain.reference_metrics import (
@@ -35,6 +34,8 @@ from app.openers import open_encoder
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
+from saiten.commands.files import InvalidItems, read_bytes, shorten_faults, split
+from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 
 HEADS: dict[Figure, str] = {
     "len": "Len",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import httpx
 
-from app.cli.output import open_progress
-from app.cli.process import REPORTED, describe_defect
 from app.domain.errors import SaitenError
 from app.providers import registry
 from app.runtime.settings import Settings, read_settings
+from saiten.commands.output import open_progress
+from saiten.commands.process import REPORTED, describe_defect
 
 if TYPE_CHECKING:
     from app.cli.attacking import Options, ScoredTrial
@@ -33,7 +33,7 @@ class AttackCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except REPORTED:
+        except (*REPORTED, SaitenError):
             raise
         except Exception as error:  # the edge
             traceback.print_exc()

@@ -15,8 +15,6 @@ from rich.text import Text
 
 import saiten
 from app.cli.backend import Backend, StoredRecord
-from app.cli.items import InvalidItems, read_bytes, shorten_faults, split
-from app.cli.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
@@ -30,6 +28,8 @@ from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
 from app.stats.junit import write_attack_junit
 from app.stats.markdown import write_attack_markdown
+from saiten.commands.files import InvalidItems, read_bytes, shorten_faults, split
+from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -12,13 +12,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import saiten
 from app import __version__
 from app.domain.batch import Batch
-from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
-from app.runtime.settings import is_http_url, read_settings
-from saiten.client import READ_SECONDS
-from saiten.private import Address, private_service
+from saiten.commands.service import open_service
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest, GateRequest
@@ -34,9 +31,6 @@ REPORTS = {
     "win-rates": "WinReport",
 }
 """Analysis → its report in app.domain.reports, which is loaded only where a report is read."""
-
-NO_JUDGE = {"SAITEN_JUDGE": "lexical", "SAITEN_MODEL": None, "OPENAI_BASE_URL": None, "OPENAI_API_KEY": None}
-"""The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -149,21 +143,6 @@ def understand(model: type[Model], answer: object) -> Model:
 async def open_backend(
     url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
 ) -> AsyncIterator[Backend]:
-    """The service at `url`, called with the key of the settings; without `url` a private one.
-
-    A private service runs with `environment` over this process's own; `quiet` hides its log. Raises saiten.SaitenError
-    where there is no service.
-    """
-    async with AsyncExitStack() as stack:
-        if url is None:
-            address, read_seconds = stack.enter_context(private_service(environment, quiet=quiet)), None
-        else:
-            if not is_http_url(url):
-                raise SettingsInvalid(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
-            key, read_seconds = read_settings().api_key, READ_SECONDS
-            address = Address(url, key.get_secret_value() if key else None)
-        client = saiten.AsyncClient(address.url, api_key=address.api_key, read_seconds=read_seconds)
-        await stack.enter_async_context(client)
-        if url is not None:
-            await client.greet()
+    """The service of `open_service`."""
+    async with open_service(url, environment, quiet=quiet) as client:
         yield Backend(client)

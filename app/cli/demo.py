@@ -22,7 +22,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.cli.backend import Backend, open_backend, understand
-from app.cli.output import DASH, LEFT, console, means_of, print_table, rubrics_of
 from app.cli.runs import wait
 from app.cli.score import score_in_order, scorer_of
 from app.domain.batch import Batch, BatchItem, BatchOptions, ItemId
@@ -34,6 +33,7 @@ from app.domain.model import Id, Value, listed
 from app.domain.summary import Summary
 from app.domain.validation import validate
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from saiten.commands.output import DASH, LEFT, console, means_of, print_table, rubrics_of
 
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
@@ -363,8 +363,9 @@ def show_end(runs: list[ScoredRun], database: Path) -> None:
     """The runs, what to set next, and the address at which to look at them."""
     out = console()
     out.print(table_of_runs(runs))
-    # As it was called, so that the line can be pasted: `.venv/bin/saiten` under make.
-    name = sys.argv[0] if sys.argv[0].endswith("saiten") else "saiten"
+    # So that the line can be pasted: make calls the command of the checkout's own environment.
+    here = Path(sys.executable).parent == Path(UNDER_MAKE).absolute().parent
+    name = UNDER_MAKE if here else "saiten"
     out.print(NEXT.format(saiten=name), soft_wrap=True)
     made = name == UNDER_MAKE and database == Path(DATABASE)
     served = f"DATABASE_URL={shlex.quote(f'sqlite+aiosqlite:///{database}')} {name} serve"

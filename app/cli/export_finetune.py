@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import click
 
-from app.cli.analysis_input import guess, read
-from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults, split
+from app.cli.analysis_input import read
+from app.cli.items import refuse_covered
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
@@ -35,6 +35,7 @@ from app.openers import open_rubrics
 from app.runtime.settings import Settings, read_settings
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
+from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults, split
 
 SHARE = 0.1
 ITEM = "item"

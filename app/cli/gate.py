@@ -16,14 +16,14 @@ from rich.progress import TaskID
 
 import saiten
 from app.cli.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
-from app.cli.items import InvalidItems
-from app.cli.output import open_progress
-from app.cli.process import REPORTED, describe_defect
 from app.domain.batch import Batch
 from app.domain.comparison import GateReport
-from app.domain.errors import SignatureMismatch
+from app.domain.errors import SaitenError, SignatureMismatch
 from app.domain.plain_text import escape_controls, printable
 from app.providers.registry import judge_names
+from saiten.commands.files import InvalidItems
+from saiten.commands.output import open_progress
+from saiten.commands.process import REPORTED, describe_defect
 
 if TYPE_CHECKING:
     from app.cli.gating import GateJob
@@ -59,7 +59,7 @@ class GateCommand(click.Command):
             raise GateUsage(error.format_message(), ctx) from None
         except InvalidItems as error:
             raise GateInput(error.message) from None
-        except REPORTED:
+        except (*REPORTED, SaitenError):
             raise
         except Exception as error:  # Python would exit with 1, which a CI takes for a failed gate
             traceback.print_exc()

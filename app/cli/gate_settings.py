@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.cli.items import InvalidItems, shorten_faults
 from app.domain.analysis_request import GateTerms
 from app.domain.batch import BatchName
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
 from app.domain.model import Finite, RubricName
 from app.domain.validation import InvalidDocument, validate
+from saiten.commands.files import InvalidItems, shorten_faults
 
 NAME = "saiten.toml"
 TABLE = "gate"

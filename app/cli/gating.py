@@ -17,8 +17,6 @@ from rich.text import Text
 
 from app.cli.backend import Backend, open_backend
 from app.cli.gate_settings import GateSettings
-from app.cli.items import InvalidItems
-from app.cli.output import DASH, LEFT, console
 from app.cli.reports import figure
 from app.cli.runs import Found, Items, Progress, find, options_of, run_of, save_results, score
 from app.comparison.runs import scales_of
@@ -39,6 +37,8 @@ from app.stats.comparison import cover_aspects
 from app.stats.gate import conclude, judge_coverage, judge_gate, share_verdicts, stands_still, tell_judge, tell_p
 from app.stats.gate_plan import plan
 from app.stats.markdown import VOID, has_moved, name_measure, show_size, uses_lexical
+from saiten.commands.files import InvalidItems
+from saiten.commands.output import DASH, LEFT, console
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

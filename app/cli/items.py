@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import click
 from pydantic import Field
 
 from app.domain.batch import BatchOptions, ItemId
@@ -17,12 +14,10 @@ from app.domain.dialogue import Limits
 from app.domain.errors import RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
 from app.domain.model import pointer
-from app.domain.plain_text import printable
 from app.domain.redaction import is_covered
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
+from saiten.commands.files import InvalidItems, read_bytes, shorten_faults, split
 
-MOST_SHOWN = 5
 TEXTS = ("context", "question", "response", "reference")
 """The fields of an item whose texts a policy may hash or drop."""
 
@@ -36,15 +31,6 @@ class Item(EvaluationRequest):
     """
 
     id: ItemId | None = Field(default=None, exclude=True)
-
-
-class InvalidItems(click.ClickException):
-    """Input that cannot be used; the message names its place."""
-
-    exit_code = 2
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"saiten: {self.message}", file=file, err=file is None)
 
 
 def read_items(
@@ -129,42 +115,3 @@ def refuse_options(name: str, values: Sequence[tuple[str, Any]]) -> None:
         raise InvalidItems(
             f"{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate"
         )
-
-
-def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up: bool = False) -> str:
-    """The first few faults, one per line, and how many more there are.
-
-    `total` counts faults that are not passed too; where reading was `given_up`, there are at least that many.
-    """
-    more = (len(faults) if total is None else total) - MOST_SHOWN
-    rest = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
-    shown = [*faults[:MOST_SHOWN], *([rest] if more > 0 else [])]
-    return "\n".join(map(printable, shown))
-
-
-def read_bytes(path: str) -> bytes:
-    """The bytes of the file, or of standard input; raises InvalidItems where they cannot be read."""
-    if path == "-" and sys.stdin is None:
-        raise InvalidItems("standard input is closed; name a file, or give the items with `<`")
-    try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        name = "standard input" if path == "-" else path
-        raise InvalidItems(f"{name}: {error.strerror}") from None
-
-
-def split(path: str, body: bytes) -> list[tuple[str, Any]]:
-    """(where, value) of each item."""
-    if body.lstrip()[:1] == b"[":
-        items = parse(path, body)
-        return [(f"{path}: item {position}", item) for position, item in enumerate(items, start=1)]
-    lines = enumerate(body.splitlines(), start=1)
-    return [(f"{path}:{number}", parse(f"{path}:{number}", line)) for number, line in lines if line.strip()]
-
-
-def parse(where: str, document: bytes) -> Any:
-    """One JSON document; raises InvalidItems."""
-    try:
-        return parse_strict_json(document)
-    except StrictJSONError as error:
-        raise InvalidItems(f"{where}: {error}") from None

@@ -18,7 +18,6 @@ from rich.text import Text
 import saiten
 from app.cli.backend import open_backend
 from app.cli.items import Item, find_dialogues, read_items
-from app.cli.output import open_progress, print_ndjson, print_table
 from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
 from app.domain.evaluation import CallTrace, EvaluationRequest
 from app.domain.governance import Integrity
@@ -27,6 +26,7 @@ from app.domain.rubric import split_name
 from app.providers import registry
 from app.runtime.settings import read_settings
 from app.runtime.telemetry import configure_logging
+from saiten.commands.output import open_progress, print_ndjson, print_table
 
 Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
 

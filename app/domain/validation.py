@@ -5,7 +5,6 @@ Loads no numpy, since requests that are only checked use it too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -16,11 +15,11 @@ from pydantic_core import ErrorDetails
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest
 from app.domain.model import pointer
+from saiten.plain_text import clip
+from saiten.strict_json import MARK, Unfit, number_of
 
-MARK = b"\xef\xbb\xbf"
-"""A byte order mark in UTF-8."""
+__all__ = ["MARK", "Unfit", "clip", "number_of"]
 
-NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 LARGEST = 1e15
 """Values lie within ±LARGEST: no scale is wider, and the squares of such values can still be summed."""
 
@@ -30,7 +29,6 @@ MOST_VALUES = 10_000
 """Members and elements of a document, all levels together. An item of 200 utterances and 64 responses holds 700."""
 
 MOST_UNKNOWN = 8
-MOST_NAME_CHARACTERS = 24
 
 MESSAGES = {
     "missing": "is missing",
@@ -175,11 +173,6 @@ def step(value: Any, part: str | int) -> tuple[bool, Any]:
     return False, value
 
 
-def clip(name: str) -> str:
-    """The beginning of a name."""
-    return name if len(name) <= MOST_NAME_CHARACTERS else name[: MOST_NAME_CHARACTERS - 1] + "…"
-
-
 MOST_NAME = 128
 """Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
 
@@ -195,20 +188,9 @@ def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
     return f"; did you mean {clip(near[0])!r}?" if near else ""
 
 
-class Unfit(ValueError):
-    """What is wrong with one record, in words that follow its line number."""
-
-
 def check_number(value: Any, name: str) -> None:
     """Raises Unfit for anything but a number within ±LARGEST; true and false are not numbers."""
     if type(value) is not float and type(value) is not int:
         raise Unfit(f"{clip(name)!r} is not a number")
     if not -LARGEST <= value <= LARGEST:
         raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
-
-
-def number_of(cell: str, name: str) -> float:
-    """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
-    if not NUMBER.fullmatch(cell):
-        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
-    return float(cell)

@@ -17,7 +17,7 @@ from app.openers import open_tracing
 from app.runtime.settings import Settings
 from app.web import openapi, problems
 from app.web.admission import Authenticator
-from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics
+from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics, validations
 from app.web.body import BodyMemory
 from app.web.dashboard import (
     aspects,
@@ -61,6 +61,7 @@ ROUTERS = (
     evaluations.router,
     batches.router,
     estimates.router,
+    validations.router,
     analyses.comparisons,
     analyses.router,
     ratings.router,

@@ -126,6 +126,8 @@ def answer_error(request: Request, error: Exception) -> Response:
         if faults
         else {}
     )
+    if isinstance(error, InvalidDocument | InvalidLines) and error.total > len(faults):
+        more["total"] = error.total
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
     return problem(

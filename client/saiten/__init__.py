@@ -12,6 +12,7 @@ from saiten.errors import (
     AnswerInvalid,
     PrivateServiceFailed,
     SaitenError,
+    ServerMissing,
     ServiceRefused,
     ServiceUnreachable,
     SignatureMismatch,
@@ -20,14 +21,18 @@ from saiten.errors import (
 if TYPE_CHECKING:
     from saiten.client import AsyncClient
 
+__version__ = "0.1.0"
+
 __all__ = [
     "AnswerInvalid",
     "AsyncClient",
     "PrivateServiceFailed",
     "SaitenError",
+    "ServerMissing",
     "ServiceRefused",
     "ServiceUnreachable",
     "SignatureMismatch",
+    "__version__",
 ]
 
 

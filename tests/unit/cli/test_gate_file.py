@@ -11,8 +11,8 @@ import pytest
 
 from app.cli.gate import GateCommand, show
 from app.cli.gate_settings import GateSettings, make_settings, read_gate_file, read_rules
-from app.cli.items import InvalidItems
 from app.domain.comparison import GateRule
+from saiten.commands.files import InvalidItems
 from tests.support.gates import FAILED, make_report
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "saiten.toml"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.items import COVERED, InvalidItems, read_items
+from app.cli.items import COVERED, read_items
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.redaction import ERASED, Cover, drop, hash_with
+from saiten.commands.files import InvalidItems
 from tests.support.command import saiten
 from tests.support.records import BODY
 from tests.support.serving import serving

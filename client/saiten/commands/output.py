@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from app.domain.plain_text import escape_controls, printable
+from saiten.plain_text import escape_controls, printable
 
 DASH = "–"
 NARROW = 64
