@@ -52,9 +52,9 @@ class StoredRecord(Value):
 
 
 class Backend:
-    """A service's answers as values. Methods raise the errors of `saiten.AsyncClient`, which is `client`."""
+    """A service's answers as values. Methods raise the errors of `saiten.Connection`, which is `client`."""
 
-    def __init__(self, client: saiten.AsyncClient) -> None:
+    def __init__(self, client: saiten.Connection) -> None:
         self.client = client
 
     async def judge_kind(self) -> str:

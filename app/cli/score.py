@@ -40,7 +40,7 @@ SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "wa
 """What every evaluation has."""
 
 
-def scorer_of(client: saiten.AsyncClient) -> Scorer:
+def scorer_of(client: saiten.Connection) -> Scorer:
     """A scorer that asks the service."""
 
     async def score(request: EvaluationRequest) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def scorer_of(client: saiten.AsyncClient) -> Scorer:
     return score
 
 
-async def fetch_unused(client: saiten.AsyncClient, evaluation_id: object) -> str | None:
+async def fetch_unused(client: saiten.Connection, evaluation_id: object) -> str | None:
     """How the reply began that left an aspect unrated; None where that is not to be had."""
     from app.scoring.evaluate import quote_unused
 

@@ -46,7 +46,7 @@ def check_http_url(written: str | None) -> str | None:
     """The URL without surrounding spaces. Raises ValueError if it is not an HTTP URL."""
     if written is None:
         return None
-    from saiten.client import is_http_url
+    from saiten.connection import is_http_url
 
     if not is_http_url(written.strip()):
         raise ValueError("must be http://HOST… or https://HOST…, such as http://127.0.0.1:8080/v1")

@@ -1,15 +1,17 @@
 """Saiten's client: calls a running service over HTTP, or a private one that it starts.
 
-async with saiten.AsyncClient("https://…", api_key="…") as client:
-    result = await client.evaluate({"context": […], "response": "…"})
+client = saiten.Client("https://…", api_key="…")
+result = client.evaluate(context=["…"], response="…")
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from saiten.errors import (
     AnswerInvalid,
+    BatchStopped,
     PrivateServiceFailed,
     SaitenError,
     ServerMissing,
@@ -19,14 +21,23 @@ from saiten.errors import (
 )
 
 if TYPE_CHECKING:
-    from saiten.client import AsyncClient
+    from saiten.client import AsyncClient, Client
+    from saiten.connection import Connection
+    from saiten.models import Rule
+    from saiten.run import AsyncRun, Run
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AnswerInvalid",
     "AsyncClient",
+    "AsyncRun",
+    "BatchStopped",
+    "Client",
+    "Connection",
     "PrivateServiceFailed",
+    "Rule",
+    "Run",
     "SaitenError",
     "ServerMissing",
     "ServiceRefused",
@@ -35,11 +46,18 @@ __all__ = [
     "__version__",
 ]
 
+LAZY = {
+    "AsyncClient": "saiten.client",
+    "AsyncRun": "saiten.run",
+    "Client": "saiten.client",
+    "Connection": "saiten.connection",
+    "Rule": "saiten.models",
+    "Run": "saiten.run",
+}
+"""Imported when they are used: httpx and pydantic take a while, and `saiten --help` needs only the errors."""
+
 
 def __getattr__(name: str) -> Any:
-    """The client is imported when it is used: httpx takes a while, and `saiten --help` needs only the errors."""
-    if name == "AsyncClient":
-        from saiten.client import AsyncClient
-
-        return AsyncClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(LAZY[name]), name)

@@ -1,298 +1,519 @@
-"""Asks a Saiten service over HTTP."""
+"""The clients: every resource under `/v1`, with answers as models.
+
+`AsyncClient` does the work; `Client` has the same methods, each of which runs the asynchronous one in a background
+thread and waits for it. So there is one implementation, and the types of the one follow from those of the other.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import functools
+import os
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 from urllib.parse import quote
 
-import httpx
+from pydantic import BaseModel
 
-from saiten.errors import AnswerInvalid, ServiceRefused, ServiceUnreachable, SignatureMismatch
-from saiten.waiting import WaitingTransport, is_final, read_object
+from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, Connection, once
+from saiten.errors import BatchStopped, SaitenError, ServiceUnreachable
+from saiten.following import Follower
+from saiten.items import LinesBody, prepare, write_json
+from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
+from saiten.models import (
+    REPORTS,
+    AnalysisOptions,
+    AuditEvent,
+    Batch,
+    BatchOptions,
+    BatchStatus,
+    Comparison,
+    ComparisonOptions,
+    Context,
+    ErasureReport,
+    EstimateReport,
+    Evaluation,
+    EvaluationOptions,
+    Exclusion,
+    GateReport,
+    GateTerms,
+    Info,
+    Item,
+    JudgeCheck,
+    JudgeCheckOptions,
+    ProjectPolicy,
+    Rating,
+    RatingsAdded,
+    Report,
+    ResultRow,
+    Rubric,
+    Rule,
+    Summary,
+)
+from saiten.reading import read, read_all
+from saiten.run import AsyncRun, HasId, Progress, Run, id_of, open_progress, stream_results
+from saiten.waiting import read_object
 
-JSON = "application/json"
-NDJSON = "application/x-ndjson"
-EXCLUSIONS = "/v1/ratings/exclusions"
+M = TypeVar("M", bound=BaseModel)
+P = ParamSpec("P")
 
-CONNECT_SECONDS = 10.0
-READ_SECONDS = 300.0
+Reference = str | Sequence[str]
+Items = Iterable[Item | Mapping[str, Any]]
 
-PASSING_STATUSES = frozenset({429, 502, 503, 504})
-"""Of what may pass by itself: a limit, or a proxy whose service is starting again."""
-
-ATTEMPTS = 6
-PAUSE_SECONDS = 0.5
-"""After the first attempt; every further pause is twice as long, which makes a quarter of a minute in all."""
-
-MOST_PAUSE_SECONDS = 60.0
-POLL_SECONDS = 0.1
-MOST_POLL_SECONDS = 2.0
-
-Object = dict[str, Any]
-Sleep = Callable[[float], Awaitable[None]]
+BATCH_PAGE = 200
+AUDIT_PAGE = 1000
+RATING_PAGE = 1000
 
 
 class AsyncClient:
-    """A client of the service at `url`, as an asynchronous context manager. An answer may take `read_seconds`.
+    """A client of the service at `url`, or at SAITEN_URL, with `api_key` or SAITEN_API_KEY.
 
-    Methods return the service's JSON. They raise ServiceUnreachable, ServiceRefused with the `code` of the problem
-    document, and AnswerInvalid. Where a second attempt does no harm, what may pass by itself is waited for: limits, and
-    a service that is starting again.
+    Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten.errors`:
+    ServiceRefused with the problem's `code`, ServiceUnreachable and AnswerInvalid. A request is sent again only where
+    that does no harm. An answer may take `read_seconds`.
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str | None = None,
-        read_seconds: float | None = READ_SECONDS,
-        transport: httpx.AsyncBaseTransport | None = None,
-        sleep: Sleep = asyncio.sleep,
+        self, url: str | None = None, *, api_key: str | None = None, read_seconds: float | None = READ_SECONDS
     ) -> None:
-        if not is_http_url(url):
-            raise ServiceUnreachable(f"{url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
-            timeout=httpx.Timeout(CONNECT_SECONDS, read=read_seconds),
-            transport=transport or WaitingTransport(httpx.AsyncHTTPTransport(trust_env=False)),
-        )
-        self._sleep = sleep
+        chosen = url or os.environ.get("SAITEN_URL")
+        if not chosen:
+            raise ServiceUnreachable("no service is named; pass its URL, or set SAITEN_URL")
+        key = api_key or os.environ.get("SAITEN_API_KEY")
+        self._connection = Connection(chosen, api_key=key, read_seconds=read_seconds)
 
     @property
     def url(self) -> str:
         """The service's address, without a user's name and password."""
-        return str(self._http.base_url.copy_with(userinfo=b"")).rstrip("/")
+        return self._connection.url
 
     async def __aenter__(self) -> Self:
-        await self._http.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self._http.__aexit__(kind, error, at)
+        await self.aclose()
 
-    # The service
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._connection.__aexit__(None, None, None)
 
-    async def greet(self) -> Object:
-        """The answer of `GET /v1/info`. Raises ServiceUnreachable where no Saiten service takes the key."""
-        try:
-            response = await self._http.get("/v1/info")
-        except httpx.HTTPError as error:
-            raise ServiceUnreachable(
-                f"no service answers at {self.url} ({type(error).__name__}); start it with `saiten serve`"
-            ) from None
-        if response.status_code in {401, 403}:
-            raise ServiceUnreachable(
-                f"{self.url} refused the key; set SAITEN_API_KEY to one that `saiten keys create` made"
-            )
-        if not response.is_success:
-            raise ServiceUnreachable(f"{self.url} is no Saiten service (/v1/info answered {response.status_code})")
-        return read_object(response)
+    # The service and its rubrics
 
-    async def info(self) -> Object:
-        """Version, judge, encoder and limits."""
-        return read_object(await self.request("GET", "/v1/info"))
+    async def info(self) -> Info:
+        """The service's version, judge, rubrics and limits, and the key's own limits."""
+        return await self._get(Info, "/v1/info")
 
-    async def rubrics(self) -> list[Object]:
-        """Every rubric in its newest version."""
-        return read_list(read_object(await self.request("GET", "/v1/rubrics")), "rubrics")
+    async def rubrics(self) -> Sequence[Rubric]:
+        """Every rubric in its newest version, without its texts."""
+        return read_all(Rubric, await self._connection.rubrics())
 
-    async def rubric(self, name: str) -> Object:
-        """The rubric `id` or `id@version`."""
-        return read_object(await self.request("GET", f"/v1/rubrics/{quote(name, safe='')}"))
+    async def rubric(self, name: str) -> Rubric:
+        """The rubric `id` or `id@version`, with its texts."""
+        return read(Rubric, await self._connection.rubric(name))
 
     # Evaluations
 
-    async def evaluate(self, request: Mapping[str, Any]) -> Object:
-        """The evaluation of one response. It is asked for once: the service has tried its judge again itself."""
-        response = await self.send("POST", "/v1/evaluations", json=request)
-        if not response.is_success:
-            raise refusal(response)
-        return read_object(response)
+    async def evaluate(
+        self,
+        *,
+        context: Context,
+        response: str,
+        reference: Reference | None = None,
+        dialogue: str | None = None,
+        **options: Unpack[EvaluationOptions],
+    ) -> Evaluation:
+        """Scores one response. Strings in `context` alternate between two speakers; the last is who is answered."""
+        item = {"context": context, "response": response, "reference": reference, "dialogue": dialogue}
+        asked = {name: value for name, value in item.items() if value is not None}
+        return await self._post(Evaluation, "/v1/evaluations", {**prepare(asked), **options}, creates=True)
 
-    async def evaluation(self, evaluation_id: str, *, trace: bool = False) -> Object:
-        """A stored evaluation; with `trace` it has the judge's raw replies."""
-        params = {"include": "trace"} if trace else {}
-        return read_object(await self.request("GET", f"/v1/evaluations/{quote(evaluation_id)}", params=params))
+    async def evaluation(self, evaluation_id: str, *, trace: bool = False, request: bool = False) -> Evaluation:
+        """A stored evaluation; with `trace` it has the judge's raw replies, with `request` what was asked."""
+        include = [name for name, wanted in (("trace", trace), ("request", request)) if wanted]
+        return await self._get(Evaluation, f"/v1/evaluations/{part(evaluation_id)}", include=include)
 
     # Batches
 
-    async def post_batch(self, body: bytes) -> Object:
-        """Posts a batch as NDJSON. It is taken once, however often the request is sent."""
-        return read_object(await self.request("POST", "/v1/batches", content=body, headers=once(NDJSON)))
+    def run(
+        self, items: Items, *, progress: bool | Progress = False, **options: Unpack[BatchOptions]
+    ) -> Coroutine[Any, Any, AsyncRun]:
+        """Scores the items as a batch, and waits for it. `items` may be a generator: it is read once, into a file.
 
-    async def batch(self, batch_id: str) -> Object:
+        A lost connection is taken up again. Where the caller is interrupted, the batch is paused. `progress` is True
+        for a bar on standard error, or is called with each state. Raises BatchStopped where the batch pauses, as at its
+        budget, or is cancelled.
+        """
+        # Not a coroutine function: the items are read here, in the thread of the caller.
+        return self._run(write_batch(items, options), progress)
+
+    async def wait(self, batch: str | HasId, *, progress: bool | Progress = False) -> AsyncRun:
+        """The run of a batch that was posted before, once it is completed. Raises BatchStopped."""
+        batch_id = id_of(batch)
+        with open_progress(progress) as tell:
+            async with aclosing(self.follow(batch_id)) as states:
+                async for state in states:
+                    tell(state)
+                    refuse_stopped(state)
+                    done = state
+        return AsyncRun(self._connection, done, await self.summary(batch_id))
+
+    def create_batch(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, Batch]:
+        """Posts a batch, and does not wait for it."""
+        return self._send_lines(Batch, "/v1/batches", write_batch(items, options))
+
+    def estimate(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, EstimateReport]:
+        """What such a batch would cost. Nothing is stored, and no judge is called."""
+        return self._send_lines(EstimateReport, "/v1/estimates", write_batch(items, options))
+
+    async def batch(self, batch: str | HasId) -> Batch:
         """The batch as it is now."""
-        return read_object(await self.request("GET", f"/v1/batches/{quote(batch_id)}"))
+        return await self._get(Batch, batch_path(batch))
 
-    async def batches(self, **query: str) -> list[Object]:
-        """The newest batches that have these properties: `name`, `rubric`, `status`, `limit`."""
-        return read_list(read_object(await self.request("GET", "/v1/batches", params=query)), "items")
+    async def batches(
+        self,
+        *,
+        name: str | None = None,
+        rubric: str | None = None,
+        status: BatchStatus | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[Batch, None]:
+        """The batches that have all of these properties, newest first."""
+        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
+        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+        async for page in self._pages("/v1/batches", "cursor", query):
+            for batch in read_all(Batch, page):
+                yield batch
 
-    async def wait(self, batch_id: str, *, progress: Callable[[Object], None] = lambda _: None) -> Object:
-        """The batch once it is completed, paused or cancelled. `progress` is called with each state of it."""
-        pause = POLL_SECONDS
-        while True:
-            batch = await self.batch(batch_id)
-            progress(batch)
-            if batch.get("status") in {"completed", "paused", "cancelled"}:
-                return batch
-            await self._sleep(pause)
-            pause = min(MOST_POLL_SECONDS, 1.25 * pause)
+    async def follow(self, batch: str | HasId) -> AsyncGenerator[Batch, None]:
+        """Each state of the batch, until it is completed or cancelled."""
+        async with aclosing(Follower(self._connection, part(id_of(batch))).states()) as states:
+            async for state in states:
+                yield read(Batch, state)
 
-    async def cancel_batch(self, batch_id: str) -> None:
-        """Cancels what is not scored yet."""
-        await self.request("POST", f"/v1/batches/{quote(batch_id)}/cancel", again=False)
+    async def pause_batch(self, batch: str | HasId) -> Batch:
+        """Starts no more judge calls until the batch is resumed."""
+        return await self._post(Batch, f"{batch_path(batch)}/pause")
 
-    async def results(self, batch_id: str) -> AsyncIterator[str]:
-        """The batch's results in the order of its items, each as a line of JSON."""
-        try:
-            async with self._http.stream("GET", f"/v1/batches/{quote(batch_id)}/results") as response:
-                if not response.is_success:
-                    await response.aread()
-                    raise refusal(response)
-                async for line in response.aiter_lines():
-                    yield line
-        except httpx.HTTPError as error:
-            raise ServiceUnreachable(f"the results of {batch_id} broke off ({type(error).__name__})") from None
+    async def resume_batch(self, batch: str | HasId) -> Batch:
+        """Continues a paused batch."""
+        return await self._post(Batch, f"{batch_path(batch)}/resume")
 
-    async def summary(self, batch_id: str) -> Object:
-        """The batch's statistics per aspect."""
-        return read_object(await self.request("GET", f"/v1/batches/{quote(batch_id)}/summary"))
+    async def cancel_batch(self, batch: str | HasId) -> Batch:
+        """Ends the batch; its results so far are kept."""
+        return await self._post(Batch, f"{batch_path(batch)}/cancel")
 
-    # Comparisons and analyses
+    async def erase_batch(self, batch: str | HasId) -> None:
+        """Removes the batch with its texts and results. This cannot be undone."""
+        await self._connection.request("DELETE", batch_path(batch), again=False)
 
-    async def compare(self, request: Mapping[str, Any]) -> Object:
-        """The comparison of two batches. Raises SignatureMismatch."""
-        return read_object(await self.request("POST", "/v1/comparisons", json=request))
+    async def results(
+        self, batch: str | HasId, *, after: int = -1, limit: int | None = None
+    ) -> AsyncGenerator[ResultRow, None]:
+        """The results so far behind position `after`, in the order of the items."""
+        found = stream_results(self._connection, part(id_of(batch)), after=after, limit=limit)
+        async with aclosing(found) as rows:
+            async for row in rows:
+                yield row
 
-    async def gate(self, request: Mapping[str, Any]) -> Object:
-        """The verdict of a gate on batches. Raises SignatureMismatch."""
-        return read_object(await self.request("POST", "/v1/gates", json=request))
+    async def results_csv(self, batch: str | HasId) -> AsyncGenerator[str, None]:
+        """The results so far as the lines of a CSV file, the header first."""
+        async with aclosing(self._connection.results(part(id_of(batch)), format="csv")) as lines:
+            async for line in lines:
+                yield line
 
-    async def check_judge(self, request: Mapping[str, Any]) -> Object:
+    async def summary(self, batch: str | HasId) -> Summary:
+        """The batch's statistics by aspect, over the results so far."""
+        return await self._get(Summary, f"{batch_path(batch)}/summary")
+
+    # Comparisons, gates and analyses
+
+    async def compare(
+        self, baseline: str | HasId, candidate: str | HasId, **options: Unpack[ComparisonOptions]
+    ) -> Comparison:
+        """The difference of two batches, measure by measure. Raises SignatureMismatch."""
+        return await self._post(
+            Comparison, "/v1/comparisons", {"baseline": id_of(baseline), "candidate": id_of(candidate), **options}
+        )
+
+    async def gate(
+        self,
+        *,
+        candidate: str | HasId,
+        baseline: str | HasId | None = None,
+        rules: Sequence[Rule | Mapping[str, Any]] = (),
+        **terms: Unpack[GateTerms],
+    ) -> GateReport:
+        """Whether the candidate may go out. Without rules no aspect may drop. Raises SignatureMismatch."""
+        before = None if baseline is None else id_of(baseline)
+        asked = {"candidate": id_of(candidate), "baseline": before, "rules": list(rules), **terms}
+        return await self._post(GateReport, "/v1/gates", asked, again=not terms.get("check_judge"))
+
+    async def check_judge(self, **options: Unpack[JudgeCheckOptions]) -> JudgeCheck:
         """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
-        return read_object(await self.request("POST", "/v1/judge-checks", json=request, again=False))
+        return await self._post(JudgeCheck, "/v1/judge-checks", options, again=False)
 
-    async def analyse(self, name: str, request: Mapping[str, Any]) -> Object:
-        """The analysis `name`, such as `agreement`, of data or of batches."""
-        return read_object(await self.request("POST", f"/v1/analyses/{name}", json=request))
+    async def analyse(
+        self,
+        name: str,
+        *,
+        batch: str | HasId | None = None,
+        batches: Sequence[str | HasId] | None = None,
+        **options: Unpack[AnalysisOptions],
+    ) -> Report:
+        """The analysis `name`, such as `agreement`, of one or more batches or of `data`, a list of records. The report
+        is the one of that name in `saiten.models.REPORTS`."""
+        asked: dict[str, Any] = {**options}
+        if batch is not None:
+            asked["batch"] = id_of(batch)
+        if batches is not None:
+            asked["batches"] = [id_of(one) for one in batches]
+        return await self._post(REPORTS.get(name, Report), f"/v1/analyses/{part(name)}", asked)
 
     # Human ratings
 
-    async def post_ratings(self, ratings: Iterable[Mapping[str, Any]]) -> Object:
-        """Keeps all ratings or none; `added` and `replaced` are in the answer."""
-        body = b"".join(map(write_line, ratings))
-        return read_object(await self.request("POST", "/v1/ratings", content=body, headers=once(NDJSON)))
+    def add_ratings(self, ratings: Iterable[Rating | Mapping[str, Any]]) -> Coroutine[Any, Any, RatingsAdded]:
+        """Keeps all ratings or none. A rater has one rating of each response; a later one replaces it."""
+        return self._send_lines(RatingsAdded, "/v1/ratings", LinesBody(ratings))
 
-    async def ratings(self, *, page: int = 1000, **query: str) -> AsyncIterator[list[Object]]:
-        """Pages of ratings in the order in which they came in."""
-        asked = {**query, "limit": str(page)}
-        while True:
-            response = await self.request("GET", "/v1/ratings", params=asked)
-            yield [read_rating(line) for line in response.content.split(b"\n") if line.strip()]
-            cursor = response.headers.get("x-next-cursor")
-            if cursor is None:
-                return
-            asked["cursor"] = cursor
+    async def ratings(
+        self,
+        *,
+        item: str | None = None,
+        evaluation: str | None = None,
+        batch: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> AsyncGenerator[Rating, None]:
+        """The ratings of these, in the order in which they came in."""
+        async with aclosing(
+            self._connection.ratings(page=RATING_PAGE, **rating_filter(item, evaluation, batch, rater))
+        ) as pages:
+            async for page in pages:
+                for rating in read_all(Rating, page):
+                    yield rating
 
-    async def exclude_ratings(self, exclusion: Mapping[str, str]) -> Object:
-        """Leaves a `rater` or a `round` out of analyses; `added` is in the answer."""
-        content = json.dumps(exclusion).encode()
-        return read_object(await self.request("POST", EXCLUSIONS, content=content, headers=once(JSON)))
+    async def remove_ratings(
+        self,
+        *,
+        item: str | None = None,
+        evaluation: str | None = None,
+        batch: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> int:
+        """Removes the ratings of these, of which one must be named, and returns their number."""
+        params = rating_filter(item, evaluation, batch, rater)
+        answer = read_object(await self._connection.request("DELETE", "/v1/ratings", params=params, again=False))
+        return int(answer.get("removed", 0))
 
-    async def include_ratings(self, exclusion: Mapping[str, str]) -> Object:
-        """Takes an exclusion back; `removed` is in the answer."""
-        return read_object(await self.request("DELETE", EXCLUSIONS, params=dict(exclusion)))
+    async def exclude(self, *, rater: str | None = None, round: str | None = None) -> bool:  # noqa: A002 - its name in the API
+        """Leaves a rater's or a round's ratings out of analyses; False where they were left out already."""
+        answer = await self._connection.exclude_ratings(chosen(rater=rater, round=round))
+        return bool(answer.get("added"))
+
+    async def include(self, *, rater: str | None = None, round: str | None = None) -> bool:  # noqa: A002 - its name in the API
+        """Takes an exclusion back; False where there was none."""
+        answer = await self._connection.include_ratings(chosen(rater=rater, round=round))
+        return bool(answer.get("removed"))
+
+    async def exclusions(self) -> Sequence[Exclusion]:
+        """The raters and rounds that are left out, oldest first."""
+        answer = read_object(await self._connection.request("GET", EXCLUSIONS))
+        return read_all(Exclusion, answer.get("items"))
+
+    # Governance
+
+    async def policy(self) -> ProjectPolicy:
+        """How suspected attacks are handled, and how long texts are kept."""
+        return await self._get(ProjectPolicy, "/v1/policy")
+
+    async def set_policy(
+        self,
+        *,
+        integrity: Literal["flag", "refuse", "judge-twice"] = "flag",
+        texts: Literal["keep", "hash", "drop"] = "keep",
+        after_days: float = 30.0,
+    ) -> ProjectPolicy:
+        """Sets the whole policy. Needs the scope `admin`."""
+        content = write_json({"integrity": integrity, "texts": texts, "after_days": after_days})
+        answer = await self._connection.request("PUT", "/v1/policy", content=content, headers=CONTENT)
+        return read(ProjectPolicy, read_object(answer))
+
+    async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:
+        """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
+        return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)})
+
+    async def audit(self) -> AsyncGenerator[AuditEvent, None]:
+        """What administrators did in the project, newest first. Needs the scope `admin`."""
+        async for page in self._pages("/v1/audit", "before", {"limit": AUDIT_PAGE}):
+            for event in read_all(AuditEvent, page):
+                yield event
 
     # Requests
 
-    async def send(self, method: str, path: str, **what: Any) -> httpx.Response:
-        """One request's answer, whatever its status. Raises ServiceUnreachable."""
+    async def _get(self, model: type[M], path: str, **params: Any) -> M:
+        return read(model, read_object(await self._connection.request("GET", path, params=params)))
+
+    async def _post(
+        self, model: type[M], path: str, body: Any = None, *, creates: bool = False, again: bool = True
+    ) -> M:
+        """The answer. `creates`: the request is done once, however often it is sent."""
+        content = b"" if body is None else write_json(body)
+        headers = once(JSON) if creates else CONTENT if content else {}
+        answer = await self._connection.request("POST", path, again=again, content=content, headers=headers)
+        return read(model, read_object(answer))
+
+    async def _send_lines(self, model: type[M], path: str, body: LinesBody) -> M:
+        """The answer to NDJSON, which is taken once, however often it is sent."""
+        headers = {**once(NDJSON), "Content-Length": str(body.length)}
         try:
-            return await self._http.request(method, path, **what)
-        except httpx.HTTPError as error:
-            raise ServiceUnreachable(f"{self.url} gave no answer ({type(error).__name__})") from None
+            answer = await self._connection.request("POST", path, content=body, headers=headers)
+        finally:
+            body.close()
+        return read(model, read_object(answer))
 
-    async def request(self, method: str, path: str, *, again: bool = True, **what: Any) -> httpx.Response:
-        """A successful answer. `again`: a second attempt does no harm, so what may pass by itself is waited for."""
-        pause = PAUSE_SECONDS
-        for left in reversed(range(ATTEMPTS if again else 1)):
-            try:
-                response = await self._http.request(method, path, **what)
-            except httpx.HTTPError as error:
-                if not left:
-                    raise ServiceUnreachable(
-                        f"the service gave no answer ({type(error).__name__}); is it still up?"
-                    ) from None
-            else:
-                if response.is_success:
-                    return response
-                if not left or response.status_code not in PASSING_STATUSES or is_final(response):
-                    raise refusal(response)
-                pause = max(pause, wished_pause(response))
-            await self._sleep(pause)
-            pause *= 2
-        raise ServiceUnreachable("the service gave no answer")
+    async def _run(self, body: LinesBody, progress: bool | Progress) -> AsyncRun:
+        posted = await self._send_lines(Batch, "/v1/batches", body)
+        try:
+            return await self.wait(posted, progress=progress)
+        except asyncio.CancelledError:
+            with suppress(SaitenError):  # it may be completed by now
+                await self.pause_batch(posted)
+            raise
 
-
-def is_http_url(written: str) -> bool:
-    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
-    try:
-        url = httpx.URL(written)
-        url.raw_host.decode("ascii").encode("idna")
-    except (httpx.InvalidURL, UnicodeError):
-        return False
-    port_fits = url.port is None or 1 <= url.port <= 65535
-    return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
+    async def _pages(self, path: str, cursor: str, query: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+        """The `items` of each page; `next` of a page is the value of `cursor` for the one after it."""
+        asked = {name: value for name, value in query.items() if value is not None}
+        while True:
+            page = read_object(await self._connection.request("GET", path, params=asked))
+            yield page.get("items")
+            if page.get("next") is None:
+                return
+            asked[cursor] = page["next"]
 
 
-def once(content_type: str) -> dict[str, str]:
-    """Headers of a request that creates something once, however often it is sent."""
-    return {"Content-Type": content_type, "Idempotency-Key": secrets.token_hex(16)}
+CONTENT = {"Content-Type": JSON}
 
 
-def write_line(value: Mapping[str, Any]) -> bytes:
-    """The value as a line of NDJSON."""
-    return (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+def part(text: str) -> str:
+    """The text as one part of a path."""
+    return quote(text, safe="")
 
 
-def read_list(answer: Object, name: str) -> list[Object]:
-    """The objects in the list `name` of an answer."""
-    found = answer.get(name)
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise AnswerInvalid(f"the service's answer has no {name}; is it of this client's version?")
-    return found
+def batch_path(batch: str | HasId) -> str:
+    """The path of a batch."""
+    return f"/v1/batches/{part(id_of(batch))}"
 
 
-def read_rating(line: bytes) -> Object:
-    """A line of ratings."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("ratings"), dict):
-        raise AnswerInvalid("the service's answer holds no ratings; is it of this client's version?")
-    return found
+def chosen(**values: str | None) -> dict[str, str]:
+    """The values that are given."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def wished_pause(response: httpx.Response) -> float:
-    """Seconds that the service asked for in `Retry-After`, a minute at most; 0 where it named none."""
-    seconds = response.headers.get("retry-after", "")
-    return min(float(seconds), MOST_PAUSE_SECONDS) if seconds.isascii() and seconds.isdigit() else 0.0
+def rating_filter(
+    item: str | None, evaluation: str | None, batch: str | HasId | None, rater: str | None
+) -> dict[str, str]:
+    """The query that names these ratings."""
+    return chosen(item=item, evaluation=evaluation, batch=None if batch is None else id_of(batch), rater=rater)
 
 
-def refusal(response: httpx.Response) -> ServiceRefused:
-    """The error that an answer reports."""
-    answer = read_object(response)
-    detail = answer.get("detail")
-    reason = detail if isinstance(detail, str) else f"the service answered {response.status_code} without a reason"
-    kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
-    return kind(reason, answer, response.status_code)
+def write_batch(items: Items, options: BatchOptions) -> LinesBody:
+    """The body of a batch: the options first, then a line for each item."""
+
+    def list_lines() -> Iterable[Mapping[str, Any]]:
+        yield {**options}
+        yield from map(prepare, items)
+
+    return LinesBody(list_lines())
+
+
+def refuse_stopped(batch: Batch) -> None:
+    """Raises BatchStopped where no more results will come although some are missing."""
+    if batch.status not in {"paused", "cancelled"}:
+        return
+    done = f"{batch.counts.done} of {batch.counts.total} candidates"
+    if batch.status == "cancelled":
+        raise BatchStopped(f"the batch {batch.id} was cancelled after {done}", batch.id)
+    why = batch.pause_detail or batch.pause_reason or "the reason is unknown"
+    raise BatchStopped(f"the batch {batch.id} paused after {done}: {why}", batch.id)
+
+
+def running(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRun]]) -> Callable[Concatenate[Any, P], Run]:
+    """The method of a Client that waits for a run."""
+
+    @functools.wraps(method)
+    def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Run:
+        return Run(self._loop.run(method(self._asked, *args, **kwargs)), self._loop, self)
+
+    return call
+
+
+def close(client: AsyncClient, loop: BackgroundLoop) -> None:
+    """Closes the connections and ends the thread."""
+    loop.run(client.aclose())
+    loop.close()
+
+
+class Client(Blocking):
+    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end."""
+
+    _asked: AsyncClient
+
+    def __init__(
+        self, url: str | None = None, *, api_key: str | None = None, read_seconds: float | None = READ_SECONDS
+    ) -> None:
+        asked = AsyncClient(url, api_key=api_key, read_seconds=read_seconds)
+        super().__init__(asked, BackgroundLoop())
+        self._close = weakref.finalize(self, close, asked, self._loop)
+
+    @property
+    def url(self) -> str:
+        """The service's address, without a user's name and password."""
+        return self._asked.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._close()
+
+    info = blocking(AsyncClient.info)
+    rubrics = blocking(AsyncClient.rubrics)
+    rubric = blocking(AsyncClient.rubric)
+    evaluate = blocking(AsyncClient.evaluate)
+    evaluation = blocking(AsyncClient.evaluation)
+    run = running(AsyncClient.run)
+    wait = running(AsyncClient.wait)
+    create_batch = blocking(AsyncClient.create_batch)
+    estimate = blocking(AsyncClient.estimate)
+    batch = blocking(AsyncClient.batch)
+    batches = iterating(AsyncClient.batches)
+    follow = iterating(AsyncClient.follow, at_once=1)
+    pause_batch = blocking(AsyncClient.pause_batch)
+    resume_batch = blocking(AsyncClient.resume_batch)
+    cancel_batch = blocking(AsyncClient.cancel_batch)
+    erase_batch = blocking(AsyncClient.erase_batch)
+    results = iterating(AsyncClient.results)
+    results_csv = iterating(AsyncClient.results_csv)
+    summary = blocking(AsyncClient.summary)
+    compare = blocking(AsyncClient.compare)
+    gate = blocking(AsyncClient.gate)
+    check_judge = blocking(AsyncClient.check_judge)
+    analyse = blocking(AsyncClient.analyse)
+    add_ratings = blocking(AsyncClient.add_ratings)
+    ratings = iterating(AsyncClient.ratings)
+    remove_ratings = blocking(AsyncClient.remove_ratings)
+    exclude = blocking(AsyncClient.exclude)
+    include = blocking(AsyncClient.include)
+    exclusions = blocking(AsyncClient.exclusions)
+    policy = blocking(AsyncClient.policy)
+    set_policy = blocking(AsyncClient.set_policy)
+    erase = blocking(AsyncClient.erase)
+    audit = iterating(AsyncClient.audit)

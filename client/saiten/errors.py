@@ -5,6 +5,7 @@ SaitenError
 ├── PrivateServiceFailed     a private service did not start
 ├── ServerMissing            what was asked for needs the server, which is not installed
 ├── AnswerInvalid            the answer is not one of this version of Saiten
+├── BatchStopped             a run paused or was cancelled before it was complete
 └── ServiceRefused           a problem document, with its `code`
     └── SignatureMismatch    two runs that were scored differently
 """
@@ -39,6 +40,16 @@ class ServerMissing(SaitenError):
 
 class AnswerInvalid(SaitenError):
     code = "service-reply-invalid"
+
+
+class BatchStopped(SaitenError):
+    """A run that paused or was cancelled; `batch` names it, so that it can be resumed and waited for again."""
+
+    code = "batch-stopped"
+
+    def __init__(self, detail: str, batch: str) -> None:
+        super().__init__(detail)
+        self.batch = batch
 
 
 class ServiceRefused(SaitenError):

@@ -68,6 +68,77 @@ class Rule:
     must_detect: float | None = None
 
 
+class EvaluationOptions(TypedDict, total=False):
+    """How responses are scored; what is left out has the service's default. `relevance` None switches the blend off."""
+
+    rubric: str
+    path: Literal["source", "english", "both"]
+    relevance: Mapping[str, Any] | None
+    judge: Mapping[str, Any]
+    integrity: Literal["flag", "refuse", "judge-twice"]
+    metadata: Mapping[str, str]
+
+
+class BatchOptions(EvaluationOptions, total=False):
+    """What the items of a batch share. It pauses before the judge's bill passes `budget_usd`."""
+
+    name: str
+    budget_usd: float
+    mode: Literal["live", "provider-batch"]
+    provider_batch: Mapping[str, Any]
+    deadline_hours: float
+
+
+class ComparisonOptions(TypedDict, total=False):
+    """How two batches are compared."""
+
+    alpha: float
+    test: Literal["auto", "paired", "unpaired"]
+    allow_signature_mismatch: bool
+    seed: int
+
+
+class GateTerms(ComparisonOptions, total=False):
+    """The terms of a gate beside its rules. `judge_check` is the result of an earlier check."""
+
+    min_coverage: float
+    check_judge: bool
+    judge_check: JudgeCheck
+
+
+class JudgeCheckOptions(TypedDict, total=False):
+    """Which judge is checked. `reference` is the `ratings` of an earlier check; `record` replaces the stored ones."""
+
+    rubric: str
+    path: Literal["source", "english"]
+    judge: Mapping[str, Any]
+    alpha: float
+    record: bool
+    reference: AnchorRatings
+
+
+class AnalysisOptions(TypedDict, total=False):
+    """The options of the analyses, which each take some of them; docs/analyses.md says which."""
+
+    data: Sequence[Mapping[str, Any]]
+    rubric: str
+    aspects: Sequence[str]
+    scores_field: str
+    labels: Mapping[str, float]
+    label_aspect: str
+    match: Mapping[str, str]
+    alpha: float
+    method: Literal["principal-axis", "residual"]
+    values: Literal["ratings", "scores"]
+    composite: str
+    target: str
+    aspect: str
+    statistic: Literal["spearman", "pearson"]
+    folds: int
+    resamples: int
+    seed: int
+
+
 # Evaluations
 
 

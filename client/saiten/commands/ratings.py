@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from saiten.client import NDJSON, AsyncClient, write_line
+from saiten.connection import NDJSON, Connection, write_line
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
@@ -351,7 +351,7 @@ async def keep(read: RatingFile, url: str | None) -> RatingsKept:
         return await post_pieces(read, client)
 
 
-async def post_pieces(read: RatingFile, client: AsyncClient) -> RatingsKept:
+async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
     """Posts all, as much at a time as the service takes. Several pieces are all validated before the first is kept."""
     limits = (await client.info()).get("limits")
     stated = limits.get("body_bytes") if isinstance(limits, dict) else None

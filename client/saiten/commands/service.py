@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import click
 
-from saiten.client import READ_SECONDS, AsyncClient, is_http_url
+from saiten.connection import READ_SECONDS, Connection, is_http_url
 from saiten.errors import ServiceUnreachable
 from saiten.private import Address, check_key, private_service
 
@@ -31,8 +31,8 @@ URL = click.option(
 @asynccontextmanager
 async def open_service(
     url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
-) -> AsyncIterator[AsyncClient]:
-    """A client of the service at `url`, with the key of SAITEN_API_KEY; without `url` of a private one.
+) -> AsyncIterator[Connection]:
+    """A connection to the service at `url`, with the key of SAITEN_API_KEY; without `url` of a private one.
 
     A private service runs with `environment` over this process's own. `quiet` hides its log, and what it says of its
     settings, which is otherwise printed on standard error. Raises SaitenError where there is no service.
@@ -44,7 +44,7 @@ async def open_service(
                 click.echo(f"saiten: {remark}", err=True)
         else:
             address, read_seconds = locate(url), READ_SECONDS
-        client = AsyncClient(address.url, api_key=address.api_key, read_seconds=read_seconds)
+        client = Connection(address.url, api_key=address.api_key, read_seconds=read_seconds)
         await stack.enter_async_context(client)
         if url is not None:
             await client.greet()

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.cli.backend import Backend
-from saiten import AnswerInvalid, AsyncClient, SaitenError, ServiceRefused, ServiceUnreachable
+from saiten import AnswerInvalid, Connection, SaitenError, ServiceRefused, ServiceUnreachable
 from saiten.waiting import WaitingTransport
 from tests.support.records import make_record
 
@@ -27,7 +27,7 @@ def service(*answers: httpx.Response | Exception) -> tuple[Backend, list[httpx.R
         return answer
 
     transport = WaitingTransport(httpx.MockTransport(handle), sleep=at_once)
-    return Backend(AsyncClient("http://saiten.test", transport=transport)), asked
+    return Backend(Connection("http://saiten.test", transport=transport)), asked
 
 
 async def at_once(_: float) -> None:

@@ -236,7 +236,7 @@ async def test_a_piece_that_fails_says_how_many_were_kept_before(
         return httpx.Response(200, json={"added": 1, "replaced": 0})
 
     read = RatingFile(str(tmp_path / write_lines(tmp_path, RATINGS)), {})
-    async with saiten_client.AsyncClient("http://h", transport=httpx.MockTransport(answer)) as client:
+    async with saiten_client.Connection("http://h", transport=httpx.MockTransport(answer)) as client:
         with pytest.raises(saiten_client.ServiceRefused, match="away"):
             await post_pieces(read, client)
     assert "the first 2 of 4 ratings were kept" in capsys.readouterr().err

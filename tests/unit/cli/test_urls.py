@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.errors import SettingsInvalid
 from app.runtime.settings import read_settings
-from saiten.client import is_http_url
+from saiten.connection import is_http_url
 
 
 @pytest.mark.parametrize(

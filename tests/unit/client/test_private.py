@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from saiten import AsyncClient, PrivateServiceFailed
+from saiten import Connection, PrivateServiceFailed
 from saiten.private import private_service
 from tests.support.command import environment
 from tests.support.posted import make_item
@@ -32,10 +32,10 @@ async def test_it_takes_one_key_and_works_on_its_callers_batches_alone(
     with private_service({**settings, "SAITEN_JUDGE": "openai", "SAITEN_JUDGE_ATTEMPTS": "1"}) as address:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             assert httpx.get(f"{address.url}/v1/info", headers=headers, trust_env=False).status_code == 401
-        async with AsyncClient(address.url, api_key=address.api_key) as client:
+        async with Connection(address.url, api_key=address.api_key) as client:
             other = (await client.post_batch(lines({}, make_item())))["id"]
     with private_service({**settings, "SAITEN_JUDGE": "lexical"}) as address:
-        async with AsyncClient(address.url, api_key=address.api_key) as client:
+        async with Connection(address.url, api_key=address.api_key) as client:
             own = (await client.post_batch(lines({}, make_item())))["id"]
             assert (await client.wait(own))["status"] == "completed"
             (found,) = [one for one in await client.batches() if one["id"] == other]

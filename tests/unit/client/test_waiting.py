@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from saiten import AsyncClient, ServiceRefused
+from saiten import Connection, ServiceRefused
 from saiten.waiting import MOST_SECONDS, WaitingTransport
 
 
@@ -28,10 +28,10 @@ class Service:
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
-    def client(self, spread: float = 1.0) -> AsyncClient:
+    def client(self, spread: float = 1.0) -> Connection:
         inner = httpx.MockTransport(self.answer)
         waiting = WaitingTransport(inner, sleep=self.sleep, spread=lambda low, high: min(max(spread, low), high))
-        return AsyncClient("http://h", sleep=self.sleep, transport=waiting)
+        return Connection("http://h", sleep=self.sleep, transport=waiting)
 
 
 def limited(code: str, seconds: str = "7", status: int = 429) -> httpx.Response:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from saiten import AsyncClient, ServiceRefused, ServiceUnreachable, SignatureMismatch
-from saiten.client import ATTEMPTS
+from saiten import Connection, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.connection import ATTEMPTS
 
 
 class Service:
@@ -33,8 +33,8 @@ class Service:
         async with self.client() as client:
             return await client.request("GET", "/", again=again)
 
-    def client(self) -> AsyncClient:
-        return AsyncClient("http://h", transport=httpx.MockTransport(self.answer), sleep=self.sleep)
+    def client(self) -> Connection:
+        return Connection("http://h", transport=httpx.MockTransport(self.answer), sleep=self.sleep)
 
 
 def problem(status: int, **answer: object) -> httpx.Response:
@@ -134,4 +134,4 @@ async def test_what_is_no_service_is_said_at_once(answer: httpx.Response | None,
 
 def test_what_is_no_url_is_not_called() -> None:
     with pytest.raises(ServiceUnreachable, match="is not the URL of a service"):
-        AsyncClient("ftp://h")
+        Connection("ftp://h")

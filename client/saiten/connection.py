@@ -1,0 +1,333 @@
+"""Asks a Saiten service over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from saiten.errors import AnswerInvalid, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.waiting import WaitingTransport, is_final, read_object
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+EXCLUSIONS = "/v1/ratings/exclusions"
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 300.0
+
+PASSING_STATUSES = frozenset({429, 502, 503, 504})
+"""Of what may pass by itself: a limit, or a proxy whose service is starting again."""
+
+KEY_IN_USE = "idempotency-key-in-use"
+"""The same request is still being worked on, as after a connection was lost."""
+
+ATTEMPTS = 6
+PAUSE_SECONDS = 0.5
+"""After the first attempt; every further pause is twice as long, which makes a quarter of a minute in all."""
+
+MOST_PAUSE_SECONDS = 60.0
+POLL_SECONDS = 0.1
+MOST_POLL_SECONDS = 2.0
+
+Object = dict[str, Any]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Connection:
+    """A connection to the service at `url`, as an asynchronous context manager. An answer may take `read_seconds`.
+
+    Methods return the service's JSON. They raise ServiceUnreachable, ServiceRefused with the `code` of the problem
+    document, and AnswerInvalid. Where a second attempt does no harm, what may pass by itself is waited for: limits, and
+    a service that is starting again.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        read_seconds: float | None = READ_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if not is_http_url(url):
+            raise ServiceUnreachable(f"{url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+            timeout=httpx.Timeout(CONNECT_SECONDS, read=read_seconds),
+            transport=transport or WaitingTransport(httpx.AsyncHTTPTransport(trust_env=False)),
+        )
+        self.sleep = sleep
+
+    @property
+    def url(self) -> str:
+        """The service's address, without a user's name and password."""
+        return str(self._http.base_url.copy_with(userinfo=b"")).rstrip("/")
+
+    async def __aenter__(self) -> Self:
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._http.__aexit__(kind, error, at)
+
+    # The service
+
+    async def greet(self) -> Object:
+        """The answer of `GET /v1/info`. Raises ServiceUnreachable where no Saiten service takes the key."""
+        try:
+            response = await self._http.get("/v1/info")
+        except httpx.HTTPError as error:
+            raise ServiceUnreachable(
+                f"no service answers at {self.url} ({type(error).__name__}); start it with `saiten serve`"
+            ) from None
+        if response.status_code in {401, 403}:
+            raise ServiceUnreachable(
+                f"{self.url} refused the key; set SAITEN_API_KEY to one that `saiten keys create` made"
+            )
+        if not response.is_success:
+            raise ServiceUnreachable(f"{self.url} is no Saiten service (/v1/info answered {response.status_code})")
+        return read_object(response)
+
+    async def info(self) -> Object:
+        """Version, judge, encoder and limits."""
+        return read_object(await self.request("GET", "/v1/info"))
+
+    async def rubrics(self) -> list[Object]:
+        """Every rubric in its newest version."""
+        return read_list(read_object(await self.request("GET", "/v1/rubrics")), "rubrics")
+
+    async def rubric(self, name: str) -> Object:
+        """The rubric `id` or `id@version`."""
+        return read_object(await self.request("GET", f"/v1/rubrics/{quote(name, safe='')}"))
+
+    # Evaluations
+
+    async def evaluate(self, request: Mapping[str, Any]) -> Object:
+        """The evaluation of one response. It is asked for once: the service has tried its judge again itself."""
+        response = await self.send("POST", "/v1/evaluations", json=request)
+        if not response.is_success:
+            raise refusal(response)
+        return read_object(response)
+
+    async def evaluation(self, evaluation_id: str, *, trace: bool = False) -> Object:
+        """A stored evaluation; with `trace` it has the judge's raw replies."""
+        params = {"include": "trace"} if trace else {}
+        return read_object(await self.request("GET", f"/v1/evaluations/{quote(evaluation_id)}", params=params))
+
+    # Batches
+
+    async def post_batch(self, body: bytes) -> Object:
+        """Posts a batch as NDJSON. It is taken once, however often the request is sent."""
+        return read_object(await self.request("POST", "/v1/batches", content=body, headers=once(NDJSON)))
+
+    async def batch(self, batch_id: str) -> Object:
+        """The batch as it is now."""
+        return read_object(await self.request("GET", f"/v1/batches/{quote(batch_id)}"))
+
+    async def batches(self, **query: str) -> list[Object]:
+        """The newest batches that have these properties: `name`, `rubric`, `status`, `limit`."""
+        return read_list(read_object(await self.request("GET", "/v1/batches", params=query)), "items")
+
+    async def wait(self, batch_id: str, *, progress: Callable[[Object], None] = lambda _: None) -> Object:
+        """The batch once it is completed, paused or cancelled. `progress` is called with each state of it."""
+        pause = POLL_SECONDS
+        while True:
+            batch = await self.batch(batch_id)
+            progress(batch)
+            if batch.get("status") in {"completed", "paused", "cancelled"}:
+                return batch
+            await self.sleep(pause)
+            pause = min(MOST_POLL_SECONDS, 1.25 * pause)
+
+    async def cancel_batch(self, batch_id: str) -> None:
+        """Cancels what is not scored yet."""
+        await self.request("POST", f"/v1/batches/{quote(batch_id)}/cancel", again=False)
+
+    async def results(self, batch_id: str, **query: str) -> AsyncGenerator[str, None]:
+        """The batch's results in the order of its items, each as a line of JSON, or of CSV with `format`."""
+        async with aclosing(self.lines(f"/v1/batches/{quote(batch_id)}/results", params=query)) as lines:
+            async for line in lines:
+                yield line
+
+    async def summary(self, batch_id: str) -> Object:
+        """The batch's statistics per aspect."""
+        return read_object(await self.request("GET", f"/v1/batches/{quote(batch_id)}/summary"))
+
+    # Comparisons and analyses
+
+    async def compare(self, request: Mapping[str, Any]) -> Object:
+        """The comparison of two batches. Raises SignatureMismatch."""
+        return read_object(await self.request("POST", "/v1/comparisons", json=request))
+
+    async def gate(self, request: Mapping[str, Any]) -> Object:
+        """The verdict of a gate on batches. Raises SignatureMismatch."""
+        return read_object(await self.request("POST", "/v1/gates", json=request))
+
+    async def check_judge(self, request: Mapping[str, Any]) -> Object:
+        """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
+        return read_object(await self.request("POST", "/v1/judge-checks", json=request, again=False))
+
+    async def analyse(self, name: str, request: Mapping[str, Any]) -> Object:
+        """The analysis `name`, such as `agreement`, of data or of batches."""
+        return read_object(await self.request("POST", f"/v1/analyses/{name}", json=request))
+
+    # Human ratings
+
+    async def post_ratings(self, ratings: Iterable[Mapping[str, Any]]) -> Object:
+        """Keeps all ratings or none; `added` and `replaced` are in the answer."""
+        body = b"".join(map(write_line, ratings))
+        return read_object(await self.request("POST", "/v1/ratings", content=body, headers=once(NDJSON)))
+
+    async def ratings(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
+        """Pages of ratings in the order in which they came in."""
+        asked = {**query, "limit": str(page)}
+        while True:
+            response = await self.request("GET", "/v1/ratings", params=asked)
+            yield [read_rating(line) for line in response.content.split(b"\n") if line.strip()]
+            cursor = response.headers.get("x-next-cursor")
+            if cursor is None:
+                return
+            asked["cursor"] = cursor
+
+    async def exclude_ratings(self, exclusion: Mapping[str, str]) -> Object:
+        """Leaves a `rater` or a `round` out of analyses; `added` is in the answer."""
+        content = json.dumps(exclusion).encode()
+        return read_object(await self.request("POST", EXCLUSIONS, content=content, headers=once(JSON)))
+
+    async def include_ratings(self, exclusion: Mapping[str, str]) -> Object:
+        """Takes an exclusion back; `removed` is in the answer."""
+        return read_object(await self.request("DELETE", EXCLUSIONS, params=dict(exclusion)))
+
+    # Requests
+
+    async def lines(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        silent_seconds: float | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The answer to `GET path`, line by line, as it comes in. Raises ServiceUnreachable where it breaks off, or
+        where nothing came for `silent_seconds`."""
+        timeout: Any = httpx.USE_CLIENT_DEFAULT
+        if silent_seconds is not None:
+            timeout = httpx.Timeout(CONNECT_SECONDS, read=silent_seconds)
+        try:
+            asked = self._http.stream("GET", path, params=params, headers=headers, timeout=timeout)
+            async with asked as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise refusal(response)
+                rest = b""
+                # Not `aiter_lines`, which also divides at U+2028 and other characters that JSON may hold as they are.
+                async for piece in response.aiter_bytes():
+                    *found, rest = (rest + piece).split(b"\n")
+                    for line in found:
+                        yield line.decode()
+                if rest:
+                    yield rest.decode()
+        except httpx.HTTPError as error:
+            raise ServiceUnreachable(f"the answer to GET {path} broke off ({type(error).__name__})") from None
+
+    async def send(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """One request's answer, whatever its status. Raises ServiceUnreachable."""
+        try:
+            return await self._http.request(method, path, **what)
+        except httpx.HTTPError as error:
+            raise ServiceUnreachable(f"{self.url} gave no answer ({type(error).__name__})") from None
+
+    async def request(self, method: str, path: str, *, again: bool = True, **what: Any) -> httpx.Response:
+        """A successful answer. `again`: a second attempt does no harm, so what may pass by itself is waited for."""
+        pause = PAUSE_SECONDS
+        for left in reversed(range(ATTEMPTS if again else 1)):
+            try:
+                response = await self._http.request(method, path, **what)
+            except httpx.HTTPError as error:
+                if not left:
+                    raise ServiceUnreachable(
+                        f"the service gave no answer ({type(error).__name__}); is it still up?"
+                    ) from None
+            else:
+                if response.is_success:
+                    return response
+                refused = refusal(response)
+                if not left or not may_pass(refused) or is_final(response):
+                    raise refused
+                pause = max(pause, wished_pause(response))
+            await self.sleep(pause)
+            pause *= 2
+        raise ServiceUnreachable("the service gave no answer")
+
+
+def is_http_url(written: str) -> bool:
+    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
+    try:
+        url = httpx.URL(written)
+        url.raw_host.decode("ascii").encode("idna")
+    except (httpx.InvalidURL, UnicodeError):
+        return False
+    port_fits = url.port is None or 1 <= url.port <= 65535
+    return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
+
+
+def once(content_type: str) -> dict[str, str]:
+    """Headers of a request that creates something once, however often it is sent."""
+    return {"Content-Type": content_type, "Idempotency-Key": secrets.token_hex(16)}
+
+
+def write_line(value: Mapping[str, Any]) -> bytes:
+    """The value as a line of NDJSON."""
+    return (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
+
+def read_list(answer: Object, name: str) -> list[Object]:
+    """The objects in the list `name` of an answer."""
+    found = answer.get(name)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise AnswerInvalid(f"the service's answer has no {name}; is it of this client's version?")
+    return found
+
+
+def read_rating(line: bytes) -> Object:
+    """A line of ratings."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("ratings"), dict):
+        raise AnswerInvalid("the service's answer holds no ratings; is it of this client's version?")
+    return found
+
+
+def may_pass(error: ServiceRefused) -> bool:
+    """Whether the same request may succeed in a moment. The service has tried its judge and translator again itself."""
+    upstream = error.code.startswith(("judge-", "translator-"))
+    return error.code == KEY_IN_USE or (error.status in PASSING_STATUSES and not upstream)
+
+
+def wished_pause(response: httpx.Response) -> float:
+    """Seconds that the service asked for in `Retry-After`, a minute at most; 0 where it named none."""
+    seconds = response.headers.get("retry-after", "")
+    return min(float(seconds), MOST_PAUSE_SECONDS) if seconds.isascii() and seconds.isdigit() else 0.0
+
+
+def refusal(response: httpx.Response) -> ServiceRefused:
+    """The error that an answer reports."""
+    answer = read_object(response)
+    detail = answer.get("detail")
+    reason = detail if isinstance(detail, str) else f"the service answered {response.status_code} without a reason"
+    kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
+    return kind(reason, answer, response.status_code)
