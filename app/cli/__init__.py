@@ -34,7 +34,6 @@ PLACES = {
     "keys": "app.cli.administration:keys",
     "policy": "app.cli.administration:policy",
     "rubric": "app.cli.rubric:command",
-    "score": "app.cli.score:command",
     "serve": "app.cli.serve:command",
     "worker": "app.cli.worker:command",
 }

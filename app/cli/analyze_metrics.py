@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.items import refuse_covered
 from app.domain.dialogue import Limits
 from app.domain.plain_text import escape_controls, printable
+from app.domain.redaction import refuse_covered
 from app.domain.reference_metrics import (
     FIGURES,
     Figure,

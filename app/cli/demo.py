@@ -23,17 +23,16 @@ from rich.table import Table
 
 from app.cli.backend import Backend, open_backend, understand
 from app.cli.runs import wait
-from app.cli.score import score_in_order, scorer_of
 from app.domain.batch import Batch, BatchItem, BatchOptions, ItemId
-from app.domain.dialogue import DEFAULT_LIMITS, Context, Text
+from app.domain.dialogue import Context, Text
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.domain.summary import Summary
-from app.domain.validation import validate
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
 from saiten.commands.output import DASH, LEFT, console, means_of, print_table, rubrics_of
+from saiten.commands.score import score_in_order, scorer_of
 
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
@@ -299,13 +298,13 @@ def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool
         raise click.UsageError("--judge-runs goes with --use-environment")
     check_place(database)
     wanted = Wanted(database, use_environment, judge_runs, quiet)
-    requests = [] if quiet else [validate(EvaluationRequest, body, DEFAULT_LIMITS) for body in load_demo()]
+    requests = [] if quiet else load_demo()
     results = asyncio.run(run_demo(wanted, requests))
     if any(result["status"] != "scored" for result in results):
         raise click.exceptions.Exit(1)
 
 
-async def run_demo(wanted: Wanted, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
+async def run_demo(wanted: Wanted, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each request's answer by a service that lives no longer than this; the runs are then in the database."""
     runs = load_runs()
     with tempfile.TemporaryDirectory(prefix="saiten-demo-") as folder:
@@ -328,7 +327,7 @@ async def run_demo(wanted: Wanted, requests: list[EvaluationRequest]) -> list[di
     return results
 
 
-async def score_privately(backend: Backend, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
+async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each request's answer."""
     url, scorer = backend.client.url, scorer_of(backend.client)
     console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
@@ -344,11 +343,11 @@ async def post_told(backend: Backend, runs: list[DemoRun], wanted: Wanted) -> li
     return await post_runs(backend, runs)
 
 
-def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> None:
+def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     """The tables, and one signature a rubric."""
     out = console()
     pairs = zip(results, requests, strict=True)
-    print_table([{**result, "_response": request.response} for result, request in pairs], on=out)
+    print_table([{**result, "_response": request["response"]} for result, request in pairs], on=out)
     for rubric in rubrics_of(results):
         out.print(means_of(rubric, results))
     scored = [result for result in results if "signature" in result]

@@ -12,11 +12,11 @@ from typing import Any, cast
 import click
 
 from app.cli.analysis_input import read
-from app.cli.items import refuse_covered
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
 from app.domain.plain_text import escape_controls, printable
+from app.domain.redaction import refuse_covered
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM

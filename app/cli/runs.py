@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import saiten
 from app.cli.backend import Backend
 from app.cli.gate_settings import GateSettings
-from app.cli.items import holds_options
 from app.comparison.runs import are_numbered, scales_of
 from app.domain.batch import Batch
 from app.domain.clusters import name_dialogue
@@ -27,7 +26,7 @@ from app.domain.model import Finite
 from app.domain.plain_text import escape_controls, printable
 from app.domain.rubric import Rubric, name_version, split_name
 from app.domain.validation import explain
-from saiten.commands.files import InvalidItems, parse, read_bytes, shorten_faults, split
+from saiten.commands.files import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
 
 Placed = tuple[str, Any]
 """The place of a value (`base.ndjson:3`), and the value."""

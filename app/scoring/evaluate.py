@@ -9,14 +9,12 @@ from datetime import datetime
 
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
 from app.domain.evaluation import (
-    CallTrace,
     EvaluationRequest,
     Path,
     Record,
     Unrated,
     Warned,
 )
-from app.domain.plain_text import printable
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.runtime.ports import RubricSource, Telemetry
@@ -27,8 +25,7 @@ from app.scoring.masked_rejudging import MaskedJudgement, find_masked
 from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
 from app.text.speech_check import SpeechChecks
-
-QUOTED_CHARACTERS = 120
+from saiten.plain_text import quote_reply
 
 
 @dataclass(frozen=True)
@@ -167,14 +164,5 @@ def refuse_unrated(readings: Sequence[PathReading]) -> None:
         refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
         raise JudgeReplyInvalid(
             f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}",
-            said=quote_unused(judgements[0].trace) or "",
+            said=quote_reply(call.reply for call in judgements[0].trace) or "",
         )
-
-
-def quote_unused(trace: Sequence[CallTrace]) -> str | None:
-    """The beginning of the last reply, to explain why ratings are missing; None if there is no reply."""
-    reply = next((call.reply for call in reversed(trace) if call.reply), None)
-    if reply is None:
-        return None
-    more = "…" if len(reply) > QUOTED_CHARACTERS else ""
-    return f"its last reply begins: {printable(reply[:QUOTED_CHARACTERS])}{more}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 MOST_NAME_CHARACTERS = 24
 
@@ -23,3 +24,15 @@ def escape_controls(document: str) -> str:
 def clip(name: str) -> str:
     """The beginning of a name."""
     return name if len(name) <= MOST_NAME_CHARACTERS else name[: MOST_NAME_CHARACTERS - 1] + "…"
+
+
+QUOTED_CHARACTERS = 120
+
+
+def quote_reply(replies: Iterable[str | None]) -> str | None:
+    """The beginning of the last of a judge's replies, to explain why ratings are missing; None if there is none."""
+    reply = next(filter(None, reversed([*replies])), None)
+    if reply is None:
+        return None
+    more = "…" if len(reply) > QUOTED_CHARACTERS else ""
+    return f"its last reply begins: {printable(reply[:QUOTED_CHARACTERS])}{more}"

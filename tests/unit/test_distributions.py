@@ -13,7 +13,9 @@ import pytest
 
 import saiten
 from app.cli import PLACES
+from app.domain.batch import BatchOptions
 from saiten import ServerMissing, commands, private
+from saiten.commands.files import BATCH_OPTIONS
 from tests.support.command import environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,3 +78,7 @@ def test_an_app_of_the_user_does_no_harm(tmp_path: Path, name: str) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+
+
+def test_the_client_knows_the_options_of_a_batch() -> None:
+    assert {*BatchOptions.model_fields} == BATCH_OPTIONS

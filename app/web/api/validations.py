@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
@@ -16,8 +15,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import MOST_REFUSED, InvalidRequest, RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
 from app.domain.human_rating import HumanRating
-from app.domain.model import pointer
-from app.domain.redaction import is_covered
+from app.domain.redaction import refuse_covered
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.web.api.evaluations import EXAMPLE
@@ -26,11 +24,6 @@ from app.web.body import NDJSON, Upload, receive, require_media_type, too_large
 from app.web.openapi import PROBLEMS, lines, reads
 
 router = APIRouter(prefix="/v1/validations", tags=["validations"])
-
-TEXTS = ("context", "response", "reference")
-"""The fields of a request whose texts a policy may hash or drop."""
-
-COVERED = "was dropped, hashed or erased: its project does not keep texts"
 
 
 class EvaluationLine(EvaluationRequest):
@@ -125,8 +118,7 @@ class EvaluationLines:
             value = parse_strict_json(line)
         except StrictJSONError as error:
             raise InvalidDocument([("", str(error))]) from None
-        if faults := [(pointer(where), COVERED) for where, text in list_texts(value) if is_covered(text)]:
-            raise InvalidDocument(faults)
+        refuse_covered(value)
         item = validate(EvaluationLine, value, self._limits)
         require_rubric(item)
         self._dialogues[number] = item.dialogue
@@ -144,18 +136,3 @@ class EvaluationLines:
         found = [None if cluster == ALONE else name_found(owner, cluster) for cluster in clusters]
         named = [None if dialogue is None else name_dialogue(dialogue) for dialogue in self._dialogues]
         return [one or other for one, other in zip(named, found, strict=True)]
-
-
-def list_texts(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Every text of a request that a policy may cover, with its place."""
-    if isinstance(value, dict):
-        yield from walk({name: value[name] for name in TEXTS if name in value})
-
-
-def walk(value: Any, *where: str | int) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Every text in a JSON value, with its place."""
-    if isinstance(value, str):
-        yield where, value
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, part in parts:
-        yield from walk(part, *where, name)

@@ -91,3 +91,27 @@ def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up:
     rest = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
     shown = [*faults[:MOST_SHOWN], *([rest] if more > 0 else [])]
     return "\n".join(map(printable, shown))
+
+
+BATCH_OPTIONS = frozenset(
+    {
+        "name",
+        "rubric",
+        "path",
+        "relevance",
+        "judge",
+        "budget_usd",
+        "mode",
+        "provider_batch",
+        "integrity",
+        "deadline_hours",
+        "metadata",
+    }
+)
+"""What the first line of a batch's file may hold."""
+
+
+def holds_options(values: Sequence[Placed]) -> bool:
+    """Whether the first value holds the options of a batch, as in the body of POST /v1/batches."""
+    first = values[0][1] if len(values) > 1 else None
+    return isinstance(first, dict) and bool(first) and first.keys() <= BATCH_OPTIONS

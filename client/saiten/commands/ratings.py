@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from saiten.connection import NDJSON, Connection, write_line
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
 from saiten.commands.service import NO_JUDGE, URL, open_service
+from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
 from saiten.plain_text import clip, escape_controls
 from saiten.spreadsheet import FORMULA_STARTS, write_rows
