@@ -30,7 +30,6 @@ PLACES = {
     "demo": "app.cli.demo:command",
     "erase": "app.cli.administration:erase",
     "export-finetune": "app.cli.export_finetune:command",
-    "gate": "app.cli.gate:command",
     "keys": "app.cli.administration:keys",
     "policy": "app.cli.administration:policy",
     "rubric": "app.cli.rubric:command",
@@ -39,9 +38,12 @@ PLACES = {
 }
 """Where each command is. pyproject.toml lists the same names as entry points."""
 
+HIDDEN = {"compare-files": "app.cli.compare_files:command"}
+"""What only the client runs."""
+
 
 class ServersGroup(LazyGroup):
-    places = PLACES
+    places = PLACES | HIDDEN
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in SERVING:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import saiten
+from app.cli.attack_reports import write_attack_junit, write_attack_markdown
 from app.cli.backend import Backend, StoredRecord
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
 from app.domain.dialogue import DEFAULT_LIMITS
@@ -26,8 +27,6 @@ from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
-from app.stats.junit import write_attack_junit
-from app.stats.markdown import write_attack_markdown
 from saiten.commands.files import InvalidItems, read_bytes, shorten_faults, split
 from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,16 +11,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import saiten
 from app import __version__
-from app.domain.batch import Batch
 from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
 from saiten.commands.service import open_service
 
 if TYPE_CHECKING:
-    from app.domain.analysis_request import AnalysisRequest, GateRequest
-    from app.domain.comparison import GateReport
-    from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+    from app.domain.analysis_request import AnalysisRequest
 
 REPORTS = {
     "agreement": "AgreementReport",
@@ -88,33 +85,6 @@ class Backend:
         kept = await self.client.evaluation(evaluation.id, trace=True)
         trace = kept.pop("trace", [])
         return understand(StoredRecord, {"evaluation": kept, "trace": trace})
-
-    async def submit(self, body: bytes) -> Batch:
-        """Posts a batch as NDJSON."""
-        return understand(Batch, await self.client.post_batch(body))
-
-    async def batch(self, batch_id: str) -> Batch:
-        return understand(Batch, await self.client.batch(batch_id))
-
-    async def latest(self, name: str) -> Batch | None:
-        """The newest completed batch of that name."""
-        found = await self.client.batches(name=name, status="completed", limit="1")
-        return understand(Batch, found[0]) if found else None
-
-    async def wait(self, batch_id: str, progress: Callable[[Batch], None]) -> Batch:
-        """The batch once nothing more of it will be scored; `progress` is called with each state of it."""
-        done = await self.client.wait(batch_id, progress=lambda state: progress(understand(Batch, state)))
-        return understand(Batch, done)
-
-    async def gate(self, request: GateRequest) -> GateReport:
-        from app.domain.comparison import GateReport
-
-        return understand(GateReport, await self.client.gate(dump(request)))
-
-    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
-        from app.domain.judge_check import JudgeCheck
-
-        return understand(JudgeCheck, await self.client.check_judge(dump(request)))
 
     async def analyse(self, name: str, request: AnalysisRequest) -> Value:
         """The report of the analysis `name`."""

@@ -21,18 +21,19 @@ from pydantic import Field
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from app.cli.backend import Backend, open_backend, understand
-from app.cli.runs import wait
-from app.domain.batch import Batch, BatchItem, BatchOptions, ItemId
+from app.cli.backend import Backend, open_backend
+from app.domain.batch import BatchItem, BatchOptions, ItemId
 from app.domain.dialogue import Context, Text
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
-from app.domain.summary import Summary
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
 from saiten.commands.output import DASH, LEFT, console, means_of, print_table, rubrics_of
+from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
+from saiten.models import Batch, Summary
+from saiten.reading import read
 
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
@@ -199,17 +200,17 @@ class ScoredRun:
 
 async def post_runs(backend: Backend, runs: Sequence[DemoRun]) -> list[ScoredRun]:
     """Posts every run, waits for all and adds their ratings. Raises SaitenError."""
-    posted = [(run, await backend.submit(to_ndjson(run.lines()))) for run in runs]
+    posted = [(run, read(Batch, await backend.client.post_batch(to_ndjson(run.lines())))) for run in runs]
     return [await finish(backend, run, batch) for run, batch in posted]
 
 
 async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
     """Waits for the batch, then keeps its ratings."""
-    done = await wait(backend, batch.id, lambda _: None)
+    done = await wait(backend.client, batch.id, lambda _: None)
     ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
     if ratings:
         await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
-    return describe(done, understand(Summary, await backend.client.summary(batch.id)))
+    return describe(done, read(Summary, await backend.client.summary(batch.id)))
 
 
 def describe(batch: Batch, summary: Summary) -> ScoredRun:

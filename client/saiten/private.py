@@ -78,14 +78,22 @@ def private_service(
         stop(process)
 
 
-def require_server() -> None:
+def require_server(
+    why: str = "no service is named, and a private one needs the server: pip install saiten-server, or give --url",
+) -> None:
     """Raises ServerMissing where the server is not installed. Not by an import: `app` may be the user's own."""
     try:
         distribution("saiten-server")
     except PackageNotFoundError:
-        raise ServerMissing(
-            "no service is named, and a private one needs the server: pip install saiten-server, or give --url"
-        ) from None
+        raise ServerMissing(why) from None
+
+
+def ask_server(command: str, document: bytes) -> tuple[int, bytes]:
+    """The exit code and standard output of a command of the server that reads a document from standard input."""
+    done = subprocess.run(  # noqa: S603 - this interpreter, with fixed arguments
+        [sys.executable, "-I", "-m", "app", command], input=document, stdout=subprocess.PIPE, check=False
+    )
+    return done.returncode, done.stdout
 
 
 def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
+from app.comparison.runs import outline_run
+from app.domain.analysis_request import GatePlan
 from app.domain.batch import ItemId
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import Limits
@@ -20,10 +23,18 @@ from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.web.api.evaluations import EXAMPLE
 from app.web.api.ratings import HUMAN, read_ratings
-from app.web.body import NDJSON, Upload, receive, require_media_type, too_large
-from app.web.openapi import PROBLEMS, lines, reads
+from app.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
+from app.web.dependencies import Serving
+from app.web.openapi import PROBLEMS, form, lines, reads
 
 router = APIRouter(prefix="/v1/validations", tags=["validations"])
+
+
+GATE = {
+    "rules": [{"aspect": "overall", "max_drop": 0.1}],
+    "candidate_rubric": "ja-dialogue",
+    "baseline_rubric": "ja-dialogue",
+}
 
 
 class EvaluationLine(EvaluationRequest):
@@ -44,6 +55,12 @@ class ValidRatings(BaseModel):
     """The ratings are valid."""
 
     ratings: int = Field(description="how many there are")
+
+
+class ValidGate(BaseModel):
+    """The gate can be judged."""
+
+    rules: int = Field(description="how many rules will be judged, the default ones among them")
 
 
 @router.post(
@@ -76,6 +93,28 @@ async def validate_ratings(request: Request) -> ValidRatings:
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
     ratings, _ = await asyncio.to_thread(read_ratings, body, limits)
     return ValidRatings(ratings=len(ratings))
+
+
+@router.post(
+    "/gates",
+    summary="Validate a gate",
+    responses={200: {"model": ValidGate}, **PROBLEMS},
+    openapi_extra=reads({JSON: form(GatePlan, GATE)}),
+)
+async def validate_gate(container: Serving, body: Annotated[GatePlan, Depends(body_of(GatePlan))]) -> ValidGate:
+    """Validates the terms of a gate, and its rules against the rubrics of the runs, before anything is scored."""
+    if body.candidate_rubric is None:
+        return ValidGate(rules=len(body.rules))
+    find = container.scoring.instruments.rubrics.get
+    candidate = outline_run(find(body.candidate_rubric))
+    baseline = None if body.baseline_rubric is None else outline_run(find(body.baseline_rubric))
+
+    def work() -> int:
+        from app.stats.gate_plan import plan
+
+        return len(plan(body.rules, candidate, baseline))
+
+    return ValidGate(rules=await asyncio.to_thread(work))
 
 
 async def read_blocks(upload: Upload, most_bytes: int) -> AsyncIterator[list[bytes]]:

@@ -47,7 +47,11 @@ COMMANDS = {
 }
 """Every command, with what it does."""
 
-OWN = {"ratings": "saiten.commands.ratings:command", "score": "saiten.commands.score:command"}
+OWN = {
+    "gate": "saiten.commands.gate:command",
+    "ratings": "saiten.commands.ratings:command",
+    "score": "saiten.commands.score:command",
+}
 """Where those are that need no server."""
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}

@@ -100,6 +100,11 @@ def number(value: float | None) -> str:
     return DASH if value is None else f"{value:g}"
 
 
+def figure(value: float | None, form: str = ".3f") -> str:
+    """The value, or a dash."""
+    return DASH if value is None else format(value, form)
+
+
 def notes(row: dict[str, Any]) -> str:
     """What a reader should know of this result, in few words."""
     if "error" in row:

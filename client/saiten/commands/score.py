@@ -17,7 +17,7 @@ from rich.text import Text
 
 from saiten.commands.files import InvalidItems, Placed, holds_options, name_file, read_bytes, shorten_faults, split
 from saiten.commands.output import open_progress, print_ndjson, print_table
-from saiten.commands.service import URL, open_service
+from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
 from saiten.plain_text import printable, quote_reply
@@ -39,9 +39,6 @@ UNUSED = "_unused"
 
 SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "warnings": list, "metadata": dict}
 """What every evaluation has."""
-
-
-LEXICAL = "judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge"
 
 
 def scorer_of(client: Connection) -> Scorer:

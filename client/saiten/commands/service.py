@@ -23,6 +23,8 @@ NO_JUDGE = {
 }
 """The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
 
+LEXICAL = "judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge"
+
 URL = click.option(
     "--url", envvar="SAITEN_URL", metavar="URL", help="Use a running service (or SAITEN_URL; key from SAITEN_API_KEY)."
 )

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from app import __version__
-from app.cli.gate import command
+from saiten.commands.gate import command
 
 CI = Path(__file__).resolve().parents[3] / "examples" / "ci"
 SCHEMAS = {"github-actions.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}

@@ -10,8 +10,8 @@ import pytest
 
 from app.domain.comparison import ComparedRun, GateRule
 from app.stats.gate import judge_gate
-from app.stats.markdown import escape, write_markdown
-from tests.support.gates import FAILED, INCONCLUSIVE, make_report
+from saiten.commands.markdown import escape
+from tests.support.gates import FAILED, INCONCLUSIVE, make_report, write_markdown
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run
 

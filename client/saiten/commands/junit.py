@@ -1,4 +1,4 @@
-"""Gates and attacks as JUnit XML for the test reports of CI systems.
+"""Gates as JUnit XML for the test reports of CI systems.
 
 A failed rule is a `failure`; an inconclusive one is an `error`, since CI jobs ignore `skipped`. If the judge moved,
 that is the error and the rules are skipped, since their findings say nothing about the system.
@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
 
-from app.domain.attack import AttackReport
-from app.domain.comparison import GateReason, GateReport
-from app.domain.reliability import remark
-from app.stats.gate import describe_rule
-from app.stats.markdown import LEXICAL_NOTE, has_moved, uses_lexical
-from app.stats.statistics import count
+from saiten.commands.markdown import LEXICAL_NOTE, has_moved, uses_lexical
+from saiten.models import GateReason, GateReport
+from saiten.wording import describe_rule, remark
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -97,7 +94,7 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
         yield "baseline", report.comparison.baseline
         pairing = report.comparison.pairing
         yield "test", pairing.test
-        yield "units", count(pairing.clusters, pairing.unit)
+        yield "units", f"{pairing.clusters:,} {pairing.unit}{'' if pairing.clusters == 1 else 's'}"
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
     for name, state in report.reliability.items():
@@ -116,12 +113,3 @@ def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCa
     if moved and reason.about == "rule":
         return JUnitCase(name, "skipped", f"the judge moved: {detail}", reason.code)
     return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code)
-
-
-def write_attack_junit(report: AttackReport, *, suite: str = "saiten attack") -> str:
-    """The rules in their order."""
-    about = (("corpus", report.corpus), ("judge", report.judge), ("models", ", ".join(report.models)))
-    cases = [
-        JUnitCase(reason.about, OUTCOMES[reason.verdict], reason.detail, code=reason.about) for reason in report.reasons
-    ]
-    return write_suite(suite, about, cases)
