@@ -122,7 +122,7 @@ async def read_blocks(upload: Upload, most_bytes: int) -> AsyncIterator[list[byt
     rest = b""
     async for piece in upload:
         *block, rest = (rest + piece).split(b"\n")
-        if len(rest) > most_bytes:
+        if any(len(line) > most_bytes for line in (*block, rest)):
             raise too_large(most_bytes)
         yield block
     yield [rest]
