@@ -168,7 +168,7 @@ class AsyncClient:
 
     def estimate(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, EstimateReport]:
         """What such a batch would cost. Nothing is stored, and no judge is called."""
-        return self._send_lines(EstimateReport, "/v1/estimates", write_batch(items, options))
+        return self._send_lines(EstimateReport, "/v1/estimates", write_batch(items, options), creates=False)
 
     async def batch(self, batch: str | HasId) -> Batch:
         """The batch as it is now."""
@@ -366,9 +366,9 @@ class AsyncClient:
         answer = await self._connection.request("POST", path, again=again, content=content, headers=headers)
         return read(model, read_object(answer))
 
-    async def _send_lines(self, model: type[M], path: str, body: LinesBody) -> M:
-        """The answer to NDJSON, which is taken once, however often it is sent."""
-        headers = {**once(NDJSON), "Content-Length": str(body.length)}
+    async def _send_lines(self, model: type[M], path: str, body: LinesBody, *, creates: bool = True) -> M:
+        """The answer to NDJSON. `creates`: it is taken once, however often it is sent."""
+        headers = {**(once(NDJSON) if creates else {"Content-Type": NDJSON}), "Content-Length": str(body.length)}
         try:
             answer = await self._connection.request("POST", path, content=body, headers=headers)
         finally:
@@ -453,8 +453,7 @@ def running(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRun]]
 
 def close(client: AsyncClient, loop: BackgroundLoop) -> None:
     """Closes the connections and ends the thread."""
-    loop.run(client.aclose())
-    loop.close()
+    loop.close(client.aclose())
 
 
 class Client(Blocking):

@@ -87,11 +87,12 @@ class Follower:
         try:
             async with aclosing(self._connection.lines(path, headers=headers, silent_seconds=SILENT_SECONDS)) as lines:
                 async for event in read_events(lines):
+                    state = json.loads(event.data)
                     came, self._answered = True, time.monotonic()
                     self._last_id = event.id or self._last_id
                     if event.name == "erased":
                         return
-                    yield json.loads(event.data)
+                    yield state
         except (ServiceUnreachable, ServiceRefused, ValueError):
             return  # asking shows whether the service is there, and why it refuses
         finally:

@@ -60,8 +60,12 @@ class LinesBody:
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._file = SpooledTemporaryFile(MEMORY_BYTES)  # noqa: SIM115 - `close` closes it
-        for value in values:
-            self._file.write(write_json(value) + b"\n")
+        try:
+            for value in values:
+                self._file.write(write_json(value) + b"\n")
+        except BaseException:
+            self.close()
+            raise
         self.length = self._file.tell()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -28,7 +28,8 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, awaited: Awaitable[T]) -> T:
-        """The result. An interruption of the caller, such as Ctrl+C, cancels what it waits for."""
+        """The result. An interruption of the caller, such as Ctrl+C, cancels what it waits for. Raises RuntimeError
+        where the thread has ended."""
         ended = threading.Event()
 
         async def work() -> T:
@@ -37,6 +38,10 @@ class BackgroundLoop:
             finally:
                 ended.set()
 
+        if not self._thread.is_alive():
+            if isinstance(awaited, Coroutine):
+                awaited.close()
+            raise RuntimeError("this client is closed, or was made before the process forked; make another")
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return future.result()
@@ -47,24 +52,34 @@ class BackgroundLoop:
             raise
 
     def iterate(self, values: AsyncGenerator[T, None], at_once: int) -> Iterator[T]:
-        """The values; the generator is closed with the iteration."""
+        """The values, up to an error of the generator's, which is closed with the iteration."""
+        failed: list[Exception] = []
 
         async def take() -> list[T]:
             taken: list[T] = []
-            async for value in values:
-                taken.append(value)
-                if len(taken) == at_once:
-                    break
+            try:
+                async for value in values:
+                    taken.append(value)
+                    if len(taken) == at_once:
+                        break
+            except Exception as error:  # noqa: BLE001 - raised below, behind what came before it
+                failed.append(error)
             return taken
 
         try:
             while taken := self.run(take()):
                 yield from taken
+            if failed:
+                raise failed[0]
         finally:
             self.run(values.aclose())
 
-    def close(self) -> None:
-        """Ends the loop and its thread."""
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Ends the loop and its thread after this call. The garbage collector may call it in that thread itself."""
+        if threading.current_thread() is self._thread:
+            self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
+            return
+        self.run(last)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
+
+if TYPE_CHECKING:
+    from saiten.client import Client
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]
@@ -78,7 +81,7 @@ class Run(Blocking):
 
     _asked: AsyncRun
 
-    def __init__(self, asked: AsyncRun, loop: BackgroundLoop, client: Any) -> None:
+    def __init__(self, asked: AsyncRun, loop: BackgroundLoop, client: Client) -> None:
         super().__init__(asked, loop)
         self.client = client
         self.batch = asked.batch

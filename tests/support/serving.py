@@ -18,11 +18,11 @@ from tests.support.waiting import LIMIT_SECONDS
 
 
 @asynccontextmanager
-async def serving(folder: Path, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a service with its database in `folder`; keyword arguments are fields of `Settings`."""
+async def serving(folder: Path, port: int = 0, /, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service with its database in `folder`, by default on a free port; keyword arguments are fields of `Settings`."""
     chosen = {"database_url": f"sqlite+aiosqlite:///{folder / 'saiten.db'}", "encoder": "off", **settings}
     lay_schema(chosen["database_url"])
-    listener = bind("127.0.0.1", 0)
+    listener = bind("127.0.0.1", port)
     server = make_server(Settings(**chosen))
     task = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:

@@ -135,3 +135,21 @@ async def test_what_is_no_service_is_said_at_once(answer: httpx.Response | None,
 def test_what_is_no_url_is_not_called() -> None:
     with pytest.raises(ServiceUnreachable, match="is not the URL of a service"):
         Connection("ftp://h")
+
+
+async def test_a_line_ends_at_a_line_break_alone() -> None:
+    lines = ['{"reason":"一\u2028二\u0085三"}', '{"reason":""}']
+    service = Service(httpx.Response(200, content="\n".join([*lines, ""]).encode()))
+    async with service.client() as client:
+        assert [line async for line in client.results("ba_1")] == lines
+
+
+async def test_what_the_service_tried_again_itself_is_not_asked_again() -> None:
+    for code in ("judge-unavailable", "translator-quota-exhausted"):
+        service = Service(problem(503, code=code, detail="away"))
+        with pytest.raises(ServiceRefused, match="away"):
+            await service.ask()
+        assert service.asked == 1
+    service = Service(problem(409, code="idempotency-key-in-use", detail="still at it"), problem(200))
+    await service.ask()
+    assert service.asked == 2
