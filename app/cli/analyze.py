@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from app.domain.errors import InvalidRequest
 
@@ -70,7 +71,12 @@ SOURCE = [
     click.Option(
         ["--batch"], metavar="ID", multiple=True, help="A batch and its human ratings, not FILE; may be repeated."
     ),
-    click.Option(["--url"], metavar="URL", help="The service that has the batch; its key comes from SAITEN_API_KEY."),
+    click.Option(
+        ["--url"],
+        envvar="SAITEN_URL",
+        metavar="URL",
+        help="The service that has the batch (or SAITEN_URL; key from SAITEN_API_KEY).",
+    ),
     click.Option(
         ["--format", "form"], type=click.Choice(["ndjson", "json", "csv"]), help="Default: by name or content."
     ),
@@ -232,7 +238,8 @@ def running(name: str) -> Callable[..., None]:
     ) -> None:
         if (file is None) == (not batch):
             raise click.UsageError("name a FILE (or -), or a --batch" if file is None else "give FILE or --batch")
-        if url is not None and not batch:
+        given = click.get_current_context().get_parameter_source("url")
+        if given is ParameterSource.COMMANDLINE and not batch:
             raise click.UsageError("--url goes with --batch; a FILE is analysed here")
         request = make_request(name, options, batch)
         if plot is not None:

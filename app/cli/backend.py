@@ -113,6 +113,6 @@ def understand(model: type[Model], answer: object) -> Model:
 async def open_backend(
     url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
 ) -> AsyncIterator[Backend]:
-    """The service of `open_service`."""
-    async with open_service(url, environment, quiet=quiet) as client:
+    """The service of `open_service`. The group of commands has told already which variables are no settings."""
+    async with open_service(url, environment, quiet=quiet, remarks=False) as client:
         yield Backend(client)

@@ -14,8 +14,7 @@ from app.openers import open_rubrics
 from app.runtime.settings import read_settings
 from app.storage.rubric_files import check_rubric, read_rubric
 from saiten.commands.output import console
-
-URL = click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
+from saiten.commands.service import URL
 
 
 @click.group("rubric")

@@ -32,17 +32,21 @@ URL = click.option(
 
 @asynccontextmanager
 async def open_service(
-    url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
+    url: str | None,
+    environment: Mapping[str, str | None] | None = None,
+    *,
+    quiet: bool = False,
+    remarks: bool = True,
 ) -> AsyncIterator[Connection]:
     """A connection to the service at `url`, with the key of SAITEN_API_KEY; without `url` of a private one.
 
-    A private service runs with `environment` over this process's own. `quiet` hides its log, and what it says of its
-    settings, which is otherwise printed on standard error. Raises SaitenError where there is no service.
+    A private service runs with `environment` over this process's own; `quiet` hides its log. Its `remarks` on its
+    settings are printed on standard error. Raises SaitenError where there is no service.
     """
     async with AsyncExitStack() as stack:
         if url is None:
             address, read_seconds = stack.enter_context(private_service(environment, quiet=quiet)), None
-            for remark in () if quiet else address.remarks:
+            for remark in address.remarks if remarks else ():
                 click.echo(f"saiten: {remark}", err=True)
         else:
             address, read_seconds = locate(url), READ_SECONDS
