@@ -344,7 +344,7 @@ class AsyncClient:
 
     async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:
         """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
-        return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)})
+        return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)}, again=False)
 
     async def audit(self) -> AsyncGenerator[AuditEvent, None]:
         """What administrators did in the project, newest first. Needs the scope `admin`."""
@@ -457,7 +457,10 @@ def close(client: AsyncClient, loop: BackgroundLoop) -> None:
 
 
 class Client(Blocking):
-    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end."""
+    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end.
+
+    Calls are made in a thread of its own, and so is that of a `progress` function.
+    """
 
     _asked: AsyncClient
 

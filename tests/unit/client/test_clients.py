@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any, assert_type
 
 import httpx
 import pytest
@@ -19,11 +19,11 @@ import saiten
 from app.runtime.settings import Settings
 from app.web.application import create_application
 from saiten.items import LinesBody, name_speakers
-from saiten.models import REPORTS, AgreementReport, Batch, Report
+from saiten.models import REPORTS, AgreementReport, Batch, Evaluation, GateVerdict, Report, ResultRow
 from saiten.run import need
 from tests.support.both_clients import Kind, client_of
 from tests.support.keyed import make_keys
-from tests.support.posted import make_item
+from tests.support.posted import make_context, make_item
 from tests.support.serving import serving
 
 CONTEXT = ["週末はどこかに出かけましたか？", "はい、家族で海まで行ってきました。"]
@@ -32,12 +32,6 @@ ITEMS = [
     {"id": "sea-2", "context": [*CONTEXT], "responses": ["泳ぎましたか？", "そうですか。"], "dialogue": "sea"},
 ]
 TERMS = {"test": "unpaired", "alpha": 0.1, "seed": 3}
-
-
-@pytest.fixture(params=get_args(Kind))
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
 
 
 @pytest.fixture
@@ -327,3 +321,23 @@ def test_an_answer_of_a_newer_service_is_kept_whole() -> None:
 def test_the_package_is_quick_to_import() -> None:
     code = "import sys, saiten; sys.exit(bool({'httpx', 'pydantic', 'rich', 'asyncio'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_the_client_is_used_as_the_documentation_says(tmp_path: Path) -> None:
+    def use(url: str) -> None:
+        client = saiten.Client(url, api_key="sk_any")
+        result = client.evaluate(context=["こんにちは"], response="こんにちは。", rubric="ja-dialogue")
+        assert_type(result, Evaluation)
+        items = (make_item(number, context=make_context(number)) for number in range(30))
+        run = client.run(items, rubric="ja-dialogue", name="nightly", metadata={"build": "1a2b"}, progress=True)
+        assert_type(run, saiten.Run)
+        assert run.summary.aspects["coherence"].mean is not None
+        assert len(run.to_pandas()) == 30
+        report = client.gate(candidate=run, baseline=run.id, rules=[saiten.Rule("overall", max_drop=0.1)])
+        assert_type(report.verdict, GateVerdict)
+        assert [one.item for one in client.results(run, limit=2)] == ["i0", "i1"]
+        assert_type(client.results(run), Iterator[ResultRow])
+        client.close()
+
+    async with serving(tmp_path, judge="lexical") as service:
+        await asyncio.to_thread(use, str(service.base_url))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 import pytest
@@ -28,16 +28,9 @@ from tests.support.waiting import LIMIT_SECONDS
 ITEMS = [make_item(number) for number in range(3)]
 
 
-@pytest.fixture(params=get_args(Kind))
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    return found
-
-
 @pytest.fixture
-async def fake(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeOpenAI]:
+async def fake() -> AsyncIterator[FakeOpenAI]:
     async with FakeOpenAI() as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.base_url)
         yield found
 
 

@@ -82,7 +82,8 @@ async def run_pytest(folder: Path, code: str, *arguments: str) -> Ran:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=folder,
-        env=environment(folder, COLUMNS="500"),
+        # Named above, so that it is tested whether or not the client is installed with its entry point.
+        env=environment(folder, COLUMNS="500", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"),
     )
     output, _ = await process.communicate()
     (case,) = ET.parse(folder / "report.xml").iter("testcase")
