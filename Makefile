@@ -61,6 +61,7 @@ lint: install
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows examples/ci/github-actions.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions examples/ci/action/action.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci examples/ci/gitlab-ci.yml
 	$(BIN)/hadolint Dockerfile
 
@@ -70,10 +71,10 @@ types: install
 imports: install
 	$(BIN)/lint-imports
 
-# Each process imports and collects everything, which is CPU; but the tests of faults mostly wait: so two per core of a
-# small machine, and no more.
+# Each process imports and collects everything, which is CPU; but the tests of faults mostly wait: so one more than a
+# small machine has cores, and no more.
 unit: install
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 bench: install  ## measure speeds beside peers and limits; BENCH="peers --quick" for some, see python -m benchmarks --help
 	@mkdir -p build

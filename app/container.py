@@ -16,8 +16,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app import openers
-from app.batches.queue import QueueLimits
-from app.batches.service import BatchService
+from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer, open_process
 from app.comparison.computations import Computations, Examiner
@@ -27,19 +26,20 @@ from app.comparison.service import ComparisonService
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
 from app.governance.retention import Retention
-from app.providers.call_cache import CachedCalls
+from app.providers import registry
+from app.providers.call_cache import CachedCalls, CallCache
 from app.providers.flow_control import FlowControl
 from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
 from app.ratings.rounds import RoundService
 from app.ratings.service import RatingService
 from app.runtime.memory import set_aside
-from app.runtime.ports import CallCache, RequestLimiter, Telemetry
 from app.runtime.settings import Settings
 from app.runtime.tasks import end_tasks
-from app.runtime.telemetry import PrometheusTelemetry, open_no_span
+from app.runtime.telemetry import Telemetry, open_no_span
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.memory import NoCallCache
+from app.storage.request_windows import RequestLimiter
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.evaluations import EvaluationStore
@@ -55,18 +55,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("saiten")
 
-RESTART_SECONDS = 1.0
-"""Between a failure of the embedded worker and its next start."""
-
+RESTART_SECONDS = 1.0  # between a failure of the embedded worker and its next start
 WARM_SECONDS = 0.25
 """Delay before the clients of the judge and the translator are loaded, so that readiness comes first."""
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """What one evaluation needs, and where evaluations are stored."""
+    """What one evaluation needs, and where evaluations are stored. `encoder_settings` are the configured encoders by
+    language; `*` stands for all other languages."""
 
-    instruments: ScoringContext
+    context: ScoringContext
     evaluations: EvaluationStore
     encoder_settings: dict[str, str] | None
 
@@ -105,11 +104,8 @@ class Dashboard:
 
 @dataclass(frozen=True)
 class Container:
-    """Every service of a running Saiten, for the web, the command line and workers.
-
-    `worker` is run by the process and not by handlers: by the service itself if the queue is embedded, otherwise by
-    `saiten worker`.
-    """
+    """Every service of a running Saiten, for the web, the command line and workers. `worker` is run by the process and
+    not by handlers: by the service itself if the queue is embedded, otherwise by `saiten worker`."""
 
     settings: Settings
     scoring: Scoring
@@ -118,7 +114,7 @@ class Container:
     comparison: ComparisonService
     governance: Governance
     dashboard: Dashboard
-    telemetry: PrometheusTelemetry
+    telemetry: Telemetry
     worker: BatchWorker
 
 
@@ -126,12 +122,9 @@ class Container:
 async def open_container(
     settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
 ) -> AsyncIterator[Container]:
-    """Builds everything from `settings` and closes it in reverse order, `tracing` last.
-
-    With `own`, the worker works only on the batches with these ids; batches that are created here are added to it.
-
-    Raises SettingsInvalid, RubricInvalid or StoreUnavailable, each with one sentence for the operator.
-    """
+    """Builds everything from `settings` and closes it in reverse order, `tracing` last. With `own`, the worker works
+    only on the batches with these ids; batches that are created here are added to it. Raises SettingsInvalid,
+    RubricInvalid or StoreUnavailable, each with one sentence for the operator."""
     async with AsyncExitStack() as stack:
         if tracing is not None:
             stack.push_async_callback(tracing.close)
@@ -142,7 +135,7 @@ async def open_container(
         store, spending = EvaluationStore(engine), SpendingStore(engine)
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
-        telemetry = PrometheusTelemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
+        telemetry = Telemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
         cache = openers.open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
         flow = openers.open_flow(settings, redis)
@@ -152,14 +145,24 @@ async def open_container(
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         batches, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
+        audit, encoder = AuditLog(engine), registry.find_encoder(settings)
         ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
         yield Container(
             settings=settings,
-            scoring=Scoring(instruments, store, openers.describe_encoder(settings)),
+            scoring=Scoring(instruments, store, encoder.describe(settings) if encoder else None),
             batches=batches,
             ratings=ratings,
             comparison=comparison,
-            governance=open_governance(engine, cache=cache, limiter=limiter, spending=spending, now=instruments.now),
+            governance=Governance(
+                keys=APIKeyStore(engine),
+                audit=audit,
+                policies=RecentPolicies(PolicyStore(engine)),
+                erasures=ErasureService(
+                    texts=TextStore(engine), batches=BatchStore(engine), cache=cache, audit=audit, now=instruments.now
+                ),
+                limiter=limiter,
+                spending=spending,
+            ),
             dashboard=open_dashboard(engine, stack, comparison=comparison, instruments=instruments),
             telemetry=telemetry,
             worker=worker,
@@ -183,11 +186,14 @@ def open_instruments(
     translator = openers.open_translator(settings, cache, telemetry)
     if translator is not None:
         stack.push_async_callback(translator.close)
-    encoder = openers.open_encoder(settings)
-    # Without the optional packages there is no encoder by choice, so nothing is counted as a failure.
-    encoder_telemetry = telemetry if openers.can_encode(settings) else None
+    provider = registry.find_encoder(settings)
     relevance = Relevance(
-        encoder, store, calls, telemetry=encoder_telemetry, timeout_seconds=settings.encoder_timeout_seconds
+        provider.open(settings) if provider else None,
+        store,
+        calls,
+        # Without the optional packages there is no encoder by choice, so nothing is counted as a failure.
+        telemetry=telemetry if provider and provider.is_installed() else None,
+        timeout_seconds=settings.encoder_timeout_seconds,
     )
     stack.push_async_callback(relevance.close)
     return ScoringContext(
@@ -271,10 +277,7 @@ def open_meta(
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
         anchors=AnchorCheck(
-            replace(instruments, judge=judge, lane="batch"),
-            store,
-            AuditLog(engine),
-            now=instruments.now,
+            replace(instruments, judge=judge, lane="batch"), store, AuditLog(engine), now=instruments.now
         ),
         now=instruments.now,
         telemetry=instruments.telemetry,
@@ -297,26 +300,6 @@ def open_meta(
         limits=settings.limits,
     )
     return RatingServices(service, rounds, reliabilities), comparison
-
-
-def open_governance(
-    engine: AsyncEngine,
-    *,
-    cache: CallCache,
-    limiter: RequestLimiter,
-    spending: SpendingStore,
-    now: Callable[[], datetime],
-) -> Governance:
-    """Opens keys, limits, policies, erasures and the audit log."""
-    audit = AuditLog(engine)
-    return Governance(
-        keys=APIKeyStore(engine),
-        audit=audit,
-        policies=RecentPolicies(PolicyStore(engine)),
-        erasures=ErasureService(texts=TextStore(engine), batches=BatchStore(engine), cache=cache, audit=audit, now=now),
-        limiter=limiter,
-        spending=spending,
-    )
 
 
 def open_dashboard(
@@ -354,7 +337,12 @@ async def working(container: Container, stopping: asyncio.Event) -> AsyncIterato
             await end_tasks([watch])
         return
     work = asyncio.create_task(keep_working(container.worker))
-    watch = asyncio.create_task(stop_on(stopping, work))
+
+    async def cancel_on_stop() -> None:
+        await stopping.wait()
+        work.cancel()  # it then finishes what it has begun
+
+    watch = asyncio.create_task(cancel_on_stop())
     try:
         yield
     finally:
@@ -377,12 +365,6 @@ async def keep_working(worker: BatchWorker, *, sleep: Callable[[float], Awaitabl
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError from None
         await sleep(RESTART_SECONDS)
-
-
-async def stop_on(stopping: asyncio.Event, work: asyncio.Task[None]) -> None:
-    """Cancels the work on `stopping`; it then finishes what it has begun."""
-    await stopping.wait()
-    work.cancel()
 
 
 @asynccontextmanager
@@ -412,7 +394,7 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
 
 def announce(container: Container) -> None:
     """Logs which judge is used, and why."""
-    settings, judge = container.settings, container.scoring.instruments.judge
+    settings, judge = container.settings, container.scoring.context.judge
     if judge.kind == "lexical":
         why = "as SAITEN_JUDGE says" if settings.judge else "because neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
         logger.warning("judge: %s, %s; it is a baseline and a smoke test, not an LLM judge", judge.kind, why)

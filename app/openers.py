@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from app import __version__
 from app.domain.errors import SettingsInvalid
 from app.providers import registry
-from app.providers.call_cache import CachedCalls
+from app.providers.call_cache import CachedCalls, CallCache
 from app.providers.flow_control import FlowControl
 from app.providers.flow_state import FlowLimits, LocalFlowState
 from app.providers.ports import Encoder, Judge, Translator
-from app.runtime.ports import CallCache, RequestLimiter, RubricSource, Telemetry
 from app.runtime.settings import Settings
+from app.runtime.telemetry import Telemetry
 from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
 from app.storage.queue import AsyncioJobQueue, JobQueue
-from app.storage.rubric_files import RubricFiles, default_folder
+from app.storage.request_windows import RequestLimiter
+from app.storage.rubric_files import RubricFiles, RubricSource, default_folder
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -30,15 +31,10 @@ if TYPE_CHECKING:
     from app.scoring.evaluate import ScoringContext
     from app.storage.sql.batches.store import BatchStore
 
-REDIS_SECONDS = 1.0
-"""The service can do without Redis, so it does not wait longer for it."""
-
 
 def open_tracing(settings: Settings) -> Tracing | None:
-    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported.
-
-    Raises SettingsInvalid if OpenTelemetry is not installed or one of its variables is invalid.
-    """
+    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
+    if OpenTelemetry is not installed or one of its variables is invalid."""
     if settings.tracing == "off":
         return None
     try:
@@ -66,8 +62,9 @@ def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
         return None
     from redis.asyncio import Redis
 
+    seconds = settings.redis_timeout_seconds
     client = Redis.from_url(
-        settings.redis_url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, health_check_interval=15
+        settings.redis_url, socket_timeout=seconds, socket_connect_timeout=seconds, health_check_interval=15
     )
     stack.push_async_callback(client.aclose)
     return client
@@ -95,7 +92,12 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
     if settings.cache_kind == "redis" and redis is not None:
         from app.storage.redis.cache import RedisCallCache
 
-        shared = RedisCallCache(redis, seconds=settings.cache_seconds, value_bytes=settings.cache_value_bytes)
+        shared = RedisCallCache(
+            redis,
+            seconds=settings.cache_seconds,
+            value_bytes=settings.cache_value_bytes,
+            timeout_seconds=settings.redis_timeout_seconds,
+        )
         return NearCallCache(shared)
     if settings.cache_kind == "sql":
         from app.storage.sql.cache import SQLCallCache
@@ -149,12 +151,6 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
     return provider.open(settings, cache, telemetry) if provider else None
 
 
-def can_encode(settings: Settings) -> bool:
-    """Whether an encoder is configured and its extra installed."""
-    provider = registry.find_encoder(settings)
-    return provider is not None and provider.is_installed()
-
-
 def open_encoder(settings: Settings) -> Encoder | None:
     """The encoder, unless it is off."""
     provider = registry.find_encoder(settings)
@@ -166,12 +162,6 @@ def find_encoder_faults(settings: Settings) -> list[str]:
     thread."""
     provider = registry.find_encoder(settings)
     return provider.find_faults(settings) if provider else []
-
-
-def describe_encoder(settings: Settings) -> dict[str, str] | None:
-    """The configured encoder by language; `*` stands for all other languages."""
-    provider = registry.find_encoder(settings)
-    return provider.describe(settings) if provider else None
 
 
 def open_provider(

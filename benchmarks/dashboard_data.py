@@ -14,8 +14,7 @@ import numpy as np
 from app.container import Container, open_container
 from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry
 from app.domain.evaluation import EvaluationRequest
-from app.domain.human_rating import HumanRating
-from app.domain.rating_round import RoundOptions
+from app.domain.human_rating import HumanRating, RoundOptions
 from app.domain.rubric import Rubric
 from app.domain.work import CHUNK_SIZE, ChunkJob
 from app.runtime.settings import Settings
@@ -73,7 +72,7 @@ async def seed(file: Path, results: int) -> Seeded:
             runs = await fill(service, BatchStore(engine), results)
         finally:
             await engine.dispose()
-        ratings = list_ratings(service.scoring.instruments.rubrics.get("ja-dialogue"), runs[1])
+        ratings = list_ratings(service.scoring.context.rubrics.get("ja-dialogue"), runs[1])
         await service.ratings.service.keep_ratings(PROJECT, list(ratings))
         await service.ratings.service.settle()
         opened = await service.ratings.rounds.open(PROJECT, runs[1], RoundOptions(name="spot check", items=100))
@@ -94,9 +93,9 @@ async def find(service: Container, file: Path) -> Seeded | None:
 
 async def fill(service: Container, store: BatchStore, results: int) -> tuple[str, str]:
     """Puts all runs in, small ones first; the ids of the big ones."""
-    rubric, posed = service.scoring.instruments.rubrics.get("ja-dialogue"), pose(0, 0)
+    rubric, posed = service.scoring.context.rubrics.get("ja-dialogue"), pose(0, 0)
     asked = EvaluationRequest(rubric=rubric.id, context=posed.context, response=posed.response, relevance=None)
-    made = Maker(rubric, await evaluate(asked, service.scoring.instruments))
+    made = Maker(rubric, await evaluate(asked, service.scoring.context))
     begun = datetime.now(UTC) - timedelta(days=SMALL_RUNS + 2)
     for number in range(SMALL_RUNS):
         name, system = "smoke" if number % 2 else "weekly", f"bot-{'abc'[number % 3]}"

@@ -32,11 +32,11 @@ def make_requests(items: int, name: str) -> list[dict[str, Any]]:
     from app.providers.call_cache import CachedCalls
     from app.providers.openai.judge import OpenAIJudge
     from app.providers.openai.prices import read_prices
-    from app.runtime.telemetry import PrometheusTelemetry
+    from app.runtime.telemetry import Telemetry
     from app.storage.memory import NoCallCache
     from app.storage.rubric_files import RubricFiles, default_folder
 
-    calls = CachedCalls(NoCallCache(), PrometheusTelemetry(CollectorRegistry()))
+    calls = CachedCalls(NoCallCache(), Telemetry(CollectorRegistry()))
     judge = OpenAIJudge(api_key="k", base_url=None, calls=calls, prices=read_prices())
     rubric = RubricFiles([default_folder()]).get(str(EvaluationRequest.model_fields["rubric"].default))
     bodies: list[dict[str, Any]] = []

@@ -21,8 +21,7 @@ from app.cli.demo import load_demo, load_runs
 from app.domain.dialogue import Context, Dialogue
 from app.domain.evaluation import JudgeOptions
 from app.domain.model import Value, digest
-from app.domain.prompt import Prefix, build_prefix, enclose, group_aspects
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose, group_aspects
 from app.domain.rubric import Aspect, Rubric
 from app.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS
 from app.runtime.bundled import bundled_folder, read_objects

@@ -23,8 +23,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from app.providers.bertscore.encoder import BertScoreEncoder
-from app.providers.bertscore.loading import EncoderChoice, load_encoder
+from app.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice, load_encoder
 from app.providers.bertscore.similarity import CPU_TOKENS, LoadedEncoder
 from app.providers.huggingface import quiet_transformers
 from benchmarks.record import Beside, Figure, Report, Target, at_least, at_most, finish, make_parser
@@ -94,12 +93,12 @@ class Bench:
         import torch
 
         encoder = self.loaded[0]
-        distinct = {encoder._tokenizing.read(text).ids for pair in pairs for text in pair}
+        distinct = {encoder.tokenizing.read(text).ids for pair in pairs for text in pair}
         tokens = sum(map(len, distinct))
         length = max(1, round(tokens / len(distinct)))
         ids = torch.full((max(1, CPU_TOKENS // length), length), 5, device=self.device)
         with torch.inference_mode():
-            seconds = min(self._time(partial(self._pass_once, encoder._model, ids)) for _ in range(LIMIT_PASSES))
+            seconds = min(self._time(partial(self._pass_once, encoder.model, ids)) for _ in range(LIMIT_PASSES))
         return float(seconds * tokens / ids.numel())
 
     def _pass_once(self, model: Any, ids: Any) -> None:

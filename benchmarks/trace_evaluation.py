@@ -63,11 +63,9 @@ async def count_calls(*, first: bool = False) -> Counter[tuple[str, str]]:
     with TemporaryDirectory() as folder:
         settings = Settings(judge="lexical", encoder="off", database_url=f"sqlite+aiosqlite:///{folder}/trace.db")
         async with open_container(settings) as container:
-            scoring = container.scoring.instruments
+            scoring = container.scoring.context
             if not first:
-                await evaluate(
-                    make_request("天気はどうでしたか？", "よく晴れていました。"), container.scoring.instruments
-                )
+                await evaluate(make_request("天気はどうでしたか？", "よく晴れていました。"), container.scoring.context)
             request = make_request("泳ぎましたか？", "はい、少しだけ泳ぎました。")
             sys.setprofile(counter.profile)
             counter.active = True

@@ -31,8 +31,7 @@ from sklearn.model_selection import GroupKFold
 from app.domain.dialogue import Dialogue, Utterance
 from app.providers.lexical.features import Features, Profile
 from app.providers.lexical.japanese import JapaneseReader
-from app.providers.lexical.judge import read_dialogue
-from app.providers.lexical.ratings import CoherenceWeights, FittedFeature, cap_coherence
+from app.providers.lexical.judge import CoherenceWeights, FittedFeature, cap_coherence, read_dialogue
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "dbdc3_ja.jsonl"

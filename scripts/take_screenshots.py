@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -115,14 +116,15 @@ def height_of(page: Page) -> int:
 
 
 def main() -> None:
-    """Takes all pictures again."""
+    """Takes all pictures again. The old ones stay until the service and the browser run."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     chromium = os.environ.get("SAITEN_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
     with demo_service() as url, sync_playwright() as playwright:
         runs = find_runs(url)
         rounds = open_round(url, runs["ja-dialogue bot-a a-102"])
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir(parents=True)
         for picture in list_pictures(runs, rounds):
             take(browser, url, picture)
             print(picture.name)

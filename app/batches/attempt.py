@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,11 +16,13 @@ from cachetools import LRUCache
 from app.batches.commits import LeasedChunk
 from app.domain import errors
 from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
+from app.domain.dialogue import Utterance
 from app.domain.errors import SaitenError
 from app.domain.evaluation import EvaluationRequest, Record, Usage
+from app.domain.rubric import Rubric
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
-from app.runtime.log_context import working_on
+from app.runtime.telemetry import working_on
 from app.scoring.evaluate import ScoringContext, evaluate
 
 logger = logging.getLogger("saiten.batches")
@@ -28,7 +30,7 @@ logger = logging.getLogger("saiten.batches")
 Service = Literal["judge", "translator"]
 
 Probe = Callable[[], Awaitable[Usage | None]]
-"""Asks a service about a candidate that it has served before. Returns what that cost; None if the service failed."""
+"""Asks a service about a candidate that it can serve. Returns what that cost; None if the service failed."""
 
 LONGEST_WAIT_SECONDS = 8.0
 """Between two rounds of a candidate. Work has to be under way again within 30 s of an outage's end."""
@@ -41,12 +43,9 @@ MAX_FAILED_ROUNDS = 3
 
 @dataclass(eq=False)
 class Trial:
-    """One candidate's rounds so far.
-
-    `failed_rounds` counts the failures that count against the candidate: those before which the service had served
-    another candidate since the previous round, or since the candidate was begun. `seen` is how many candidates each
-    service had served by then.
-    """
+    """One candidate's rounds so far. `failed_rounds` counts the failures that count against the candidate: those before
+    which the service had served another candidate since the previous round, or since the candidate was begun. `seen` is
+    how many candidates each service had served by then."""
 
     rounds: int = 0
     failed_rounds: int = 0
@@ -58,7 +57,7 @@ class RetryPolicy:
 
     While a service serves no candidate at all, there is an outage, and failures do not count. When only candidates
     with failures are left, an outage cannot be told from candidates that always fail. Then the service is asked about a
-    candidate that was scored before, one at a time; the cost of these probes is billed to the batch.
+    candidate that was scored before, or an example of the rubric, one at a time; the batch pays for these probes.
     """
 
     def __init__(
@@ -131,20 +130,14 @@ class RetryPolicy:
             self._bills[batch_id] = self._bills.get(batch_id, Usage()) + usage
 
 
-MOST_REFUSED = 8
-"""Refused candidates of a batch of which none was ever accepted. Then the candidates are not at fault."""
-
-MOST_BATCHES = 1000
-"""Batches remembered at a time: far more than are ever under way together."""
-
+MOST_REFUSED = 8  # Refused candidates of a batch of which none was ever accepted. Then the candidates are not at fault.
+MOST_BATCHES = 1000  # batches remembered at a time: far more than are ever under way together
 TAKEN = 0
 
 
 class RefusalCounter:
-    """Counts one worker's refused candidates per batch until the judge accepts one.
-
-    A batch that was not seen for a long time is forgotten, and its count starts again.
-    """
+    """Counts one worker's refused candidates per batch until the judge accepts one. A batch that was not seen for a
+    long time is forgotten, and its count starts again."""
 
     def __init__(self) -> None:
         self._counts: LRUCache[str, int] = LRUCache(MOST_BATCHES)
@@ -178,8 +171,7 @@ PAUSING = (
 """Errors that every other candidate would meet too, until a person acts. The last three mean that this worker is
 configured differently from the service that accepted the batch."""
 
-WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)
-"""Temporary errors."""
+WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)  # temporary errors
 
 
 class Pause(Exception):
@@ -188,12 +180,6 @@ class Pause(Exception):
     def __init__(self, error: SaitenError) -> None:
         super().__init__(error.code)
         self.error = error
-
-
-SERVICES: Mapping[type[SaitenError], Service | None] = {
-    errors.JudgeUnavailable: "judge",
-    errors.TranslatorUnavailable: "translator",
-}
 
 
 async def attempt(
@@ -212,7 +198,7 @@ async def attempt(
 
     Waits, inside `resting`, as long as the failure is temporary and not the candidate's own. Raises Pause where every
     candidate would fail. The cache keys that `scope` collects are added to the leased chunk, however this ends. `probe`
-    asks about a scored candidate of the batch.
+    asks about a candidate that can be scored.
     """
     ids = {"batch_id": work.job.batch, "position": entry.position}
     with working_on(**ids), retries.trying() as trial:
@@ -259,11 +245,25 @@ async def try_once(
 
 def service_of(error: SaitenError) -> Service | None:
     """The service that failed; None for the store, whose failures count against no candidate."""
-    return next((service for kind, service in SERVICES.items() if isinstance(error, kind)), None)
+    if isinstance(error, errors.JudgeUnavailable):
+        return "judge"
+    return "translator" if isinstance(error, errors.TranslatorUnavailable) else None
+
+
+def make_example(rubric: Rubric) -> Candidate:
+    """A dialogue to probe with where no candidate was scored: the rubric's first example, else its title."""
+    language = rubric.source_language
+    levels = (level for aspect in rubric.aspects for level in aspect.levels)
+    example = next((level.example[language] for level in levels if level.example), None)
+    if example is None:
+        title = rubric.title[language]
+        return Candidate(context=(Utterance(speaker="A", text=title),), response=title)
+    context = tuple(Utterance(speaker=one.speaker, text=one.text) for one in example.context)
+    return Candidate(context=context, response=example.response)
 
 
 async def probe_with(work: Work, candidate: Candidate, tools: ScoringContext, scope: RequestScope) -> Usage | None:
-    """What it cost to judge a candidate again; None if the judge failed. The result is discarded. `scope` bypasses the
+    """What it cost to judge the candidate; None if the judge failed. The result is discarded. `scope` bypasses the
     call cache."""
     request = request_of(work.options, candidate).model_copy(update={"relevance": None})
     try:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.batches.attempt import Pause, RefusalCounter, RetryPolicy, Trial, attempt, probe_with
+from app.batches.attempt import Pause, RefusalCounter, RetryPolicy, Trial, attempt, make_example, probe_with
 from app.batches.commits import CommitBuffer, LeasedChunk
 from app.batches.provider_run import ProviderRun
 from app.domain.batch import Candidate, Entry, Failure
@@ -19,15 +19,13 @@ from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.evaluation import Usage
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
-from app.runtime.ports import Telemetry
+from app.runtime.telemetry import Telemetry
 from app.scoring.evaluate import ScoringContext
 from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 
-ROUNDING = 1e-9
-"""A reservation that is a whole multiple of the cost must not lose a candidate to binary fractions."""
-
+ROUNDING = 1e-9  # a reservation that is a whole multiple of the cost must not lose a candidate to binary fractions
 MOST_TRIES = 3
 """Workers that may die over a candidate that is already suspected. The death that raises the suspicion accuses all
 candidates in progress, and a worker may be killed for other reasons: an innocent candidate must not lose its rating."""
@@ -43,9 +41,7 @@ the service serves none, and beginning still more does not help."""
 
 class BudgetReservation:
     """Lets candidates begin as long as all in progress stay within what is reserved, each at the highest cost so far.
-
-    `unit_usd` is what was reserved per candidate, for `count` candidates; None without a budget.
-    """
+    `unit_usd` is what was reserved per candidate, for `count` candidates; None without a budget."""
 
     def __init__(self, count: int, unit_usd: float | None) -> None:
         self._bounded = unit_usd is not None
@@ -100,11 +96,9 @@ class WorkerContext:
 
 
 class ChunkRun:
-    """Scores a chunk's candidates and delivers each result as soon as it is known.
-
-    Ends early, after the candidates in progress, if the batch is stopped, paused or lost. `fed` is set when every
-    candidate has begun: then there is room for the next chunk.
-    """
+    """Scores a chunk's candidates and delivers each result as soon as it is known. Ends early, after the candidates in
+    progress, if the batch is stopped, paused or lost. `fed` is set when every candidate has begun: then there is room
+    for the next chunk."""
 
     def __init__(self, work: Work, leased: LeasedChunk, context: WorkerContext, fed: asyncio.Event) -> None:
         self._fed = fed
@@ -219,14 +213,13 @@ class ChunkRun:
             logger.info("a chunk is not set aside: %s", error.loggable, extra={"code": error.code})
 
     async def _probe(self, scope: RequestScope) -> Usage | None:
-        """Asks the judge about a candidate of the batch that it has rated before. `scope` is that of the failing
-        candidate, and collects the calls."""
+        """Asks the judge about a candidate of the batch that it has rated before, or about an example of the rubric.
+        `scope` is that of the failing candidate, and collects the calls."""
         try:
             candidate = await self._context.store.find_scored(self._work.job.batch)
         except StoreError:
             return None
-        if candidate is None:
-            return None
+        candidate = candidate or make_example(self._context.instruments.rubrics.get(self._work.options.rubric))
         # The probe may outlast the candidate that started it, and its chunk, so it announces no call for them.
         own = replace(scope, announce=None, bypass_cache=True)
         # Uses the worker's own judge: a provider's batch has its reply already.
@@ -273,12 +266,10 @@ class ChunkRun:
             return
         # Stops the batch's other chunks here too: their candidates would call in vain until a commit reports the pause.
         self._chunk.stop()
-        self._context.buffer.stop_batch(self._work.job.batch)
+        self._context.buffer.stop(self._work.job.batch)
         await self._context.store.pause(self._work.job.batch, reason, detail)
 
     def _count(self, finished: FinishedCandidate) -> None:
         status = finished.record.evaluation.status if finished.record else "failed"
-        code = finished.failure.code if finished.failure else ""
-        if status == "failed" and finished.record:
-            code = JudgeReplyInvalid.code  # nothing of it was rated
-        self._context.telemetry.batch_item(status, code)
+        code = JudgeReplyInvalid.code if status == "failed" else ""  # nothing of it was rated
+        self._context.telemetry.batch_item(status, finished.failure.code if finished.failure else code)

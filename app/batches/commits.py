@@ -6,69 +6,48 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 
-from app.batches.erasure import forget_calls
-from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError
 from app.domain.work import CHUNK_SIZE, ChunkJob, Committed, FinishedCandidate
-from app.runtime.ports import CallCache
-from app.storage.queue import JobQueue
+from app.providers.call_cache import CallCache
+from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 
-LONGEST_WAIT_SECONDS = 3.0
-"""Between two tries to reach a store that is down: recovery is promised within 30 s."""
-
+LONGEST_WAIT_SECONDS = 3.0  # between two tries to reach a store that is down: recovery is promised within 30 s
 GATHER_SECONDS = 0.05
 """How long a transaction waits for more results: it costs milliseconds of CPU, however many it has. It does not wait
 when no other candidate is in progress, as at the end of a batch."""
 
-FEEDING = 3
-"""Chunks whose candidates are begun in turn, from several batches if several have work."""
-
+FEEDING = 3  # chunks whose candidates are begun in turn, from several batches if several have work
 FEWEST_AHEAD = 2
 """The fewest candidates of a chunk that may begin between two transactions, however many chunks there are."""
 
-MOST_AT_ONCE = 200
-"""Results of one transaction."""
+MOST_AT_ONCE = 200  # results of one transaction
 
 
 @dataclass(eq=False)
 class LeasedChunk:
-    """A chunk that this worker has leased.
-
-    Attributes:
-        permitted: Candidates that may begin, as far as the store knows.
-        begun: Candidates for which a call was ever made.
-        reported: Candidates that the store would count as spent if this worker died.
-        waiting: Candidates that wait until more are permitted.
-        called: Positions of candidates for which a call was made and whose results are not stored.
-        stopped: No more candidates are to begin.
-        lost: The chunk has another owner, or is erased.
-        fed: Every candidate has begun.
-        closed: The lease is being released, with the last results or after them.
-        erased: Some of the candidates are erased.
-        touched: The call cache's keys of every outside call that its candidates needed.
-        tasks: The candidates in progress.
-    """
+    """A chunk that this worker has leased."""
 
     job: ChunkJob
-    permitted: int = CHUNK_SIZE
-    begun: int = 0
-    reported: int = 0
-    waiting: int = 0
+    permitted: int = CHUNK_SIZE  # candidates that may begin, as far as the store knows
+    begun: int = 0  # candidates for which a call was ever made
+    reported: int = 0  # candidates that the store would count as spent if this worker died
+    waiting: int = 0  # candidates that wait until more are permitted
+    # Positions of candidates for which a call was made and whose results are not stored.
     called: set[int] = field(default_factory=set)
-    stopped: bool = False
-    lost: bool = False
-    fed: bool = False
-    closed: bool = False
-    erased: bool = False
-    touched: set[str] = field(default_factory=set)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    stopped: bool = False  # no more candidates are to begin
+    lost: bool = False  # the chunk has another owner, or is erased
+    fed: bool = False  # every candidate has begun
+    closed: bool = False  # the lease is being released, with the last results or after them
+    erased: bool = False  # some of the candidates are erased
+    touched: set[str] = field(default_factory=set)  # the call cache's keys of every call that its candidates needed
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # the candidates in progress
 
     def stop(self) -> None:
         self.stopped = True
@@ -94,11 +73,12 @@ class Delivery:
     """One result, the closing of one chunk, or neither (then the commit only reports what is about to begin). The
     future `committed` resolves once the transaction is committed."""
 
-    finished: FinishedCandidate | None
-    closed: ChunkJob | None
     committed: asyncio.Future[None]
+    finished: FinishedCandidate | None = None
+    closed: ChunkJob | None = None
 
 
+@dataclass(eq=False)
 class CommitBuffer:
     """Commits results in groups: whatever arrives during one transaction goes together into the next.
 
@@ -108,28 +88,18 @@ class CommitBuffer:
     Each transaction also reports how many candidates may begin until the next one: `ahead` in all.
     """
 
-    def __init__(
-        self,
-        store: BatchStore,
-        queue: JobQueue,
-        cache: CallCache,
-        *,
-        owner: str,
-        lease_seconds: float,
-        ahead: int = FEEDING * CHUNK_SIZE,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._cache = cache
-        self._owner = owner
-        self._lease_seconds = lease_seconds
-        self._ahead = ahead
-        self._sleep = sleep
-        self._chunks: dict[ChunkJob, LeasedChunk] = {}
-        self._waiting: list[Delivery] = []
-        self._arrived = asyncio.Event()
-        self._complete = asyncio.Event()
+    store: BatchStore
+    queue: JobQueue
+    cache: CallCache
+    _: KW_ONLY
+    owner: str
+    lease_seconds: float
+    ahead: int = FEEDING * CHUNK_SIZE
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _chunks: dict[ChunkJob, LeasedChunk] = field(default_factory=dict, init=False)
+    _waiting: list[Delivery] = field(default_factory=list, init=False)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _complete: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def held(self) -> int:
@@ -139,7 +109,7 @@ class CommitBuffer:
     @property
     def first(self) -> int:
         """Candidates of a chunk that may begin before the first commit: the claim reports these."""
-        return max(FEWEST_AHEAD, self._ahead // FEEDING)
+        return max(FEWEST_AHEAD, self.ahead // FEEDING)
 
     def add(self, job: ChunkJob) -> LeasedChunk:
         """Registers a chunk that was just leased, with `first` candidates that may begin."""
@@ -158,7 +128,7 @@ class CommitBuffer:
         ):
             leased.waiting += 1
             try:
-                await self._deliver(Delivery(None, None, asyncio.get_running_loop().create_future()))
+                await self._deliver()
             finally:
                 leased.waiting -= 1
         if position not in leased.called:
@@ -167,9 +137,8 @@ class CommitBuffer:
 
     async def watch(self) -> None:
         """Finds batches that were stopped or erased meanwhile, and ends what runs for them."""
-        if self._chunks:
-            asked = dict(self._chunks)
-            halted = await self._store.find_halted(list(asked))
+        if asked := dict(self._chunks):
+            halted = await self.store.find_halted(list(asked))
             self._apply(halted, [leased for leased in asked.values() if not leased.closed])
 
     def works_on(self, job: ChunkJob) -> bool:
@@ -177,15 +146,10 @@ class CommitBuffer:
         leased = self._chunks.get(job)
         return leased is not None and not leased.closed
 
-    def stop_all(self) -> None:
-        """Lets no more candidates begin in any chunk."""
+    def stop(self, batch_id: str | None = None) -> None:
+        """Lets no more candidates begin in the batch's chunks; by default in any chunk."""
         for leased in self._chunks.values():
-            leased.stop()
-
-    def stop_batch(self, batch_id: str) -> None:
-        """Lets no more candidates begin in the batch's chunks."""
-        for leased in self._chunks.values():
-            if leased.job.batch == batch_id:
+            if batch_id in {None, leased.job.batch}:
                 leased.stop()
 
     def cut_off_all(self) -> None:
@@ -195,7 +159,7 @@ class CommitBuffer:
 
     async def keep(self, finished: FinishedCandidate) -> None:
         """Returns once the result is committed, or refused because the chunk has another owner."""
-        await self._deliver(Delivery(finished, None, asyncio.get_running_loop().create_future()))
+        await self._deliver(finished)
 
     async def close(self, leased: LeasedChunk) -> None:
         """Releases the lease, after all results that were delivered before. Candidates without a result are queued
@@ -203,7 +167,7 @@ class CommitBuffer:
         try:
             if not leased.lost and not leased.closed:
                 leased.closed = True
-                await self._deliver(Delivery(None, leased.job, asyncio.get_running_loop().create_future()))
+                await self._deliver(closed=leased.job)
             if leased.lost or leased.erased:
                 await self._forget(leased)
         finally:
@@ -211,7 +175,8 @@ class CommitBuffer:
             if self._chunks.get(leased.job) is leased:
                 del self._chunks[leased.job]
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, finished: FinishedCandidate | None = None, closed: ChunkJob | None = None) -> None:
+        delivery = Delivery(asyncio.get_running_loop().create_future(), finished, closed)
         self._waiting.append(delivery)
         self._arrived.set()
         if len(self._waiting) >= sum(len(leased.tasks) for leased in self._chunks.values()):
@@ -230,7 +195,7 @@ class CommitBuffer:
 
     async def _gather(self) -> None:
         """Waits for more results, as long as any may come."""
-        ends = [asyncio.ensure_future(self._sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
+        ends = [asyncio.ensure_future(self.sleep(GATHER_SECONDS)), asyncio.ensure_future(self._complete.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -240,9 +205,8 @@ class CommitBuffer:
 
     async def renew(self) -> None:
         """Extends all leases; learns which were lost and which batches were stopped."""
-        asked = dict(self._chunks)
-        if asked:
-            renewed = await self._store.renew(self._owner, list(asked), self._lease_seconds)
+        if asked := dict(self._chunks):
+            renewed = await self.store.renew(self.owner, list(asked), self.lease_seconds)
             # A lease that was released meanwhile was not lost.
             self._apply(renewed, [leased for leased in asked.values() if not leased.closed])
 
@@ -262,7 +226,7 @@ class CommitBuffer:
         for delivery in group:
             if not delivery.committed.done():
                 delivery.committed.set_result(None)
-        await enqueue(self._queue, committed.ready)
+        await enqueue(self.queue, committed.ready)
 
     def _plan(
         self, finished: Sequence[FinishedCandidate], closed: Sequence[ChunkJob]
@@ -271,7 +235,7 @@ class CommitBuffer:
         delivered = {(one.job, one.entry.position) for one in finished}
         begun, permitted = dict[ChunkJob, int](), dict[ChunkJob, int]()
         calling = sum(leased.count_uncalled() > 0 for job, leased in self._chunks.items() if job.chunk >= 0)
-        share = max(FEWEST_AHEAD, self._ahead // max(1, calling))
+        share = max(FEWEST_AHEAD, self.ahead // max(1, calling))
         for job, leased in self._chunks.items():
             called = sum((job, position) not in delivered for position in leased.called)
             if job in closed:
@@ -326,10 +290,10 @@ class CommitBuffer:
         wait_seconds = 0.1
         while True:
             try:
-                return await self._store.commit(self._owner, finished, closed, begun)
+                return await self.store.commit(self.owner, finished, closed, begun)
             except StoreError as error:
                 logger.warning("results wait for the store: %s", error.loggable, extra={"code": error.code})
-            await self._sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
+            await self.sleep(wait_seconds * random.uniform(0.5, 1))  # noqa: S311 - spreads load
             wait_seconds = min(LONGEST_WAIT_SECONDS, 2 * wait_seconds)
 
     async def _forget(self, leased: LeasedChunk) -> None:
@@ -338,8 +302,8 @@ class CommitBuffer:
         if not leased.touched:
             return
         try:
-            if leased.erased or await self._store.project_of(leased.job.batch) is None:
-                await forget_calls(self._store, self._cache, leased.touched)
+            if leased.erased or await self.store.project_of(leased.job.batch) is None:
+                await forget_calls(self.store, self.cache, leased.touched)
         except StoreError as error:
             logger.warning("replies of an erased batch stay in the cache: %s", error.loggable)
 
@@ -359,10 +323,37 @@ class CommitBuffer:
 def merge(commits: Iterable[Committed]) -> Committed:
     """The joint outcome of several commits."""
     each = list(commits)
-    return Committed(
-        lost=frozenset().union(*(one.lost for one in each)),
-        stopped=frozenset().union(*(one.stopped for one in each)),
-        ready=[job for one in each for job in one.ready],
-        erased=frozenset().union(*(one.erased for one in each)),
-        cancelled=frozenset().union(*(one.cancelled for one in each)),
-    )
+    names = ("lost", "stopped", "erased", "cancelled")
+    sets = {name: frozenset[ChunkJob]().union(*(getattr(one, name) for one in each)) for name in names}
+    return Committed(**sets, ready=[job for one in each for job in one.ready])
+
+
+async def enqueue(queue: JobQueue, jobs: Sequence[ChunkJob]) -> None:
+    """Puts jobs on the queue. Where it is away they are left for a sweep, which finds every job that was lost."""
+    if not jobs:
+        return
+    try:
+        await queue.put(jobs)
+    except QueueUnavailable as error:
+        logger.warning("jobs wait for the queue: %s", error, extra={"code": error.code})
+
+
+FORGOTTEN_AT_ONCE = 1000
+
+
+async def forget_calls(store: BatchStore, cache: CallCache, keys: Collection[str]) -> None:
+    """Removes the replies of calls that are recorded nowhere else. If the cache is down, the store notes them. Raises
+    StoreError if the store is down as well."""
+    ordered = sorted(keys)
+    try:
+        await cache.forget(ordered)
+    except StoreError:
+        await store.note_erased_calls(ordered)
+
+
+async def settle_erasures(store: BatchStore, cache: CallCache) -> None:
+    """Removes all replies that the store has noted. If this process dies, the next sweep of any process continues.
+    Raises StoreError, also if the cache is down."""
+    while keys := await store.list_erased_calls(FORGOTTEN_AT_ONCE):
+        await cache.forget(keys)
+        await store.remove_erased_calls(keys)

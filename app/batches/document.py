@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from app.domain.batch import BatchItem, BatchOptions
 from app.domain.dialogue import Limits
@@ -28,20 +27,6 @@ ITEMS = "items"
 BLANK = b" \t\r"
 
 
-@dataclass(frozen=True)
-class Numbered:
-    """An item with its number from 0 as the caller sent it."""
-
-    number: int
-    item: BatchItem
-
-
-class Syntax(Protocol):
-    """How a batch is written. Raises StrictJSONError, and InvalidDocument through the draft."""
-
-    def feed(self, data: bytes, *, last: bool = False) -> None: ...
-
-
 class BatchReader:
     """Reads a batch piece by piece: `feed` returns the items that are complete, `close` those left at the end.
 
@@ -52,7 +37,7 @@ class BatchReader:
 
     def __init__(self, limits: Limits, *, ndjson: bool) -> None:
         self._draft = Draft(limits)
-        self._syntax: Syntax = Lines(self._draft, limits) if ndjson else Document(self._draft, limits)
+        self._syntax = Lines(self._draft, limits) if ndjson else Document(self._draft, limits)
         self._maximum = limits.batch_bytes
         self._bytes = 0
 
@@ -63,14 +48,14 @@ class BatchReader:
             raise LookupError("the options are not read yet")
         return self._draft.options
 
-    def feed(self, data: bytes) -> list[Numbered]:
+    def feed(self, data: bytes) -> list[BatchItem]:
         self._bytes += len(data)
         if self._bytes > self._maximum:
             self._draft.stop("", f"a batch may have at most {self._maximum} bytes")
         self._syntax.feed(data)
         return self._draft.collect()
 
-    def close(self) -> list[Numbered]:
+    def close(self) -> list[BatchItem]:
         self._syntax.feed(b"", last=True)
         self._draft.finish()
         return self._draft.collect()
@@ -84,7 +69,7 @@ class Draft:
         self.items = 0
         self._limits = limits
         self._candidates = 0
-        self._ready: list[Numbered] = []
+        self._ready: list[BatchItem] = []
         self._korean: list[int] = []
         self._faults: list[tuple[str, str]] = []
 
@@ -107,21 +92,13 @@ class Draft:
         self._candidates += len(item.responses or ("",))
         if self._candidates > self._limits.batch_items:
             self.stop(f"/{ITEMS}", f"a batch may have at most {self._limits.batch_items} candidates")
-        self._note_language(number, item)
-        if not self._faults:
-            self._ready.append(Numbered(number, item))
-
-    def _note_language(self, number: int, item: BatchItem) -> None:
-        """Whether the item needs a rubric to be named shows once the options are read, which may come last."""
+        # Whether an item needs a rubric to be named shows once the options are read, which may come last.
         named = self.options is not None and "rubric" in self.options.model_fields_set
-        if named or len(self._korean) >= MOST_FAULTS:
-            return
-        if is_korean(texts_of(item.context, item.responses or (item.response or "",))):
+        texts = texts_of(item.context, item.responses or (item.response or "",))
+        if not named and len(self._korean) < MOST_FAULTS and is_korean(texts):
             self._korean.append(number)
-
-    def stop_large(self, where: str, note: str = "") -> NoReturn:
-        """Raises InvalidDocument for a value that is larger than any may be."""
-        self.stop(where, f"{note}may have at most {self._limits.body_bytes} bytes")
+        if not self._faults:
+            self._ready.append(item)
 
     def stop(self, where: str, what: str) -> NoReturn:
         """Raises InvalidDocument with this fault and those until now."""
@@ -141,7 +118,7 @@ class Draft:
         if self._korean and self.options is not None and "rubric" not in self.options.model_fields_set:
             raise RubricRequired([f"/{ITEMS}/{number}" for number in self._korean])
 
-    def collect(self) -> list[Numbered]:
+    def collect(self) -> list[BatchItem]:
         """The items that came in since the last call."""
         ready, self._ready = self._ready, []
         return ready
@@ -152,7 +129,8 @@ class Document:
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft = draft
-        self._window = Window(limits.body_bytes)
+        self._maximum = limits.body_bytes
+        self._window = Window(self._maximum)
         self._events: Iterator[Member | Element | None] = read_object(self._window, ITEMS)
         self._options: dict[str, Any] = {}
         self._items: Any = None
@@ -163,7 +141,7 @@ class Document:
         try:
             self._read()
         except TooLarge as error:
-            self._draft.stop_large(pointer(error.where))
+            self._draft.stop(pointer(error.where), f"may have at most {self._maximum} bytes")
         except IsAList:
             self._draft.stop("", f"must be an object that holds `{ITEMS}`, not a list")
         if last:
@@ -217,7 +195,7 @@ class Lines:
         self._cut += piece
         if len(self._cut) > self._maximum:
             where = f"/{ITEMS}/{self._draft.items}" if self._begun else ""
-            self._draft.stop_large(where, f"line {self._number + 1}: ")
+            self._draft.stop(where, f"line {self._number + 1}: may have at most {self._maximum} bytes")
 
     def _end_line(self) -> None:
         line = bytes(self._cut)

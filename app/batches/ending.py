@@ -11,9 +11,9 @@ from app.batches.summaries import score_pages, tally_pages
 from app.domain.batch import ItemResult
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from app.domain.signature import describe_relevance, merge_paths, sign
-from app.runtime.ports import RubricSource
 from app.scoring.case import blended_aspects
 from app.scoring.record import blend_aspect
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 
 PAGE = 500
@@ -37,11 +37,9 @@ class Means:
 
 
 async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> None:
-    """Puts b̄ and the blended values into every result, completes the batch, and stores its figures.
-
-    Every value is computed from c, b and b̄, so doing it twice, or resuming after a crash, gives the same result.
-    Figures that were not stored are computed by the first caller who asks for them.
-    """
+    """Puts b̄ and the blended values into every result, completes the batch, and stores its figures. Every value is
+    computed from c, b and b̄, so doing it twice, or resuming after a crash, gives the same result. Figures that were
+    not stored are computed by the first caller who asks for them."""
     project = await store.project_of(batch_id)
     options = await store.options(project, batch_id) if project is not None else None
     if project is None or options is None:
@@ -80,63 +78,37 @@ def paths_of(result: ItemResult) -> list[tuple[Path, PathResult | Evaluation]]:
 
 
 def blend_evaluation(evaluation: Evaluation, means: Means, names: tuple[str, ...]) -> Evaluation:
-    """The evaluation with the batch's b̄ in every path's relevance, blended values and signature.
-
-    `names` are the aspects to blend.
-    """
-    if evaluation.paths is None:
+    """The evaluation with the batch's b̄ in every path's relevance, blended values and signature. `names` are the
+    aspects to blend."""
+    paths, pieces = evaluation.paths, evaluation.signature_pieces
+    if paths is None:
         path: Path = "english" if evaluation.path == "english" else "source"
-        found = blend_path(view(evaluation), means.mean(path), names, evaluation.signature_pieces)
-        return replace_path(evaluation, found, found.pieces)
-    own, theirs = split_pieces(evaluation.signature_pieces)
-    source = blend_path(evaluation.paths.source, means.mean("source"), names, own)
-    english = blend_path(evaluation.paths.english, means.mean("english"), names, theirs)
-    paths = evaluation.paths.model_copy(update={"source": source.result, "english": english.result})
-    pieces = merge_paths(source.pieces, english.pieces)
-    return replace_path(evaluation, source, pieces).model_copy(update={"paths": paths})
+        fields = ("aspects", "composites", "relevance", "signature")
+        result = PathResult.model_construct(**{name: getattr(evaluation, name) for name in fields})
+        top, pieces = blend_path(result, means.mean(path), names, pieces)
+    else:
+        own, theirs = split_pieces(pieces)
+        top, own = blend_path(paths.source, means.mean("source"), names, own)
+        english, theirs = blend_path(paths.english, means.mean("english"), names, theirs)
+        paths, pieces = paths.model_copy(update={"source": top, "english": english}), merge_paths(own, theirs)
+    update = {"aspects": top.aspects, "relevance": top.relevance, "paths": paths}
+    return evaluation.model_copy(update={**update, "signature_pieces": pieces, "signature": sign(pieces)})
 
 
-@dataclass(frozen=True)
-class Blended:
-    """One path's result with the pieces of its signature."""
-
-    result: PathResult
-    pieces: dict[str, str]
-
-
-def blend_path(result: PathResult, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]) -> Blended:
-    """One path's result with b̄; unchanged if it has no similarity."""
+def blend_path(
+    result: PathResult, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]
+) -> tuple[PathResult, dict[str, str]]:
+    """One path's result with b̄ and the pieces of its signature; both unchanged if it has no similarity."""
     relevance = result.relevance
     if relevance is None or relevance.score is None or baseline is None:
-        return Blended(result, pieces)
+        return result, pieces
     relevance = relevance.model_copy(update={"baseline": baseline})
     aspects = {
         name: blend_aspect(aspect, relevance) if name in names else aspect for name, aspect in result.aspects.items()
     }
     signed = pieces | describe_relevance(relevance, names)
     update = {"aspects": aspects, "relevance": relevance, "signature": sign(signed)}
-    return Blended(result.model_copy(update=update), signed)
-
-
-def view(evaluation: Evaluation) -> PathResult:
-    """The evaluation's top level as one path's result."""
-    return PathResult.model_construct(
-        aspects=evaluation.aspects,
-        composites=evaluation.composites,
-        relevance=evaluation.relevance,
-        signature=evaluation.signature,
-    )
-
-
-def replace_path(evaluation: Evaluation, found: Blended, pieces: dict[str, str]) -> Evaluation:
-    """The evaluation with this path's result at its top, signed with `pieces`."""
-    update = {
-        "aspects": found.result.aspects,
-        "relevance": found.result.relevance,
-        "signature_pieces": pieces,
-        "signature": sign(pieces),
-    }
-    return evaluation.model_copy(update=update)
+    return result.model_copy(update=update), signed
 
 
 def split_pieces(pieces: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from app.batches.intake import Intake
 from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, request_of
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import InvalidRequest, TranslatorNotConfigured
-from app.domain.rubric import Rubric
 from app.domain.work import BOUGHT_SHARE
 from app.providers.ports import PROVIDER_BATCH_SHARE, Judge, JudgingEstimate, JudgingTask
 from app.scoring.case import ENGLISH, check
 from app.scoring.evaluate import ScoringContext
 
 DIGEST_BYTES = 16
-BLOCK_UTTERANCES = 10
-"""Utterances that the DeepL translator sends with one and the same context."""
+BLOCK_UTTERANCES = 10  # utterances that the DeepL translator sends with one and the same context
 
 
 class BatchEstimate:
-    """Adds up a batch, candidate by candidate; `report` may be asked at any time.
-
-    Memory: some 100 bytes a distinct candidate, twice that where texts are translated. Raises UnknownRubric,
-    TranslatorNotConfigured and InvalidRequest.
-    """
+    """Adds up a batch, candidate by candidate; `report` may be asked at any time. Memory: some 100 bytes a distinct
+    candidate, twice that where texts are translated. Raises UnknownRubric, TranslatorNotConfigured and
+    InvalidRequest."""
 
     def __init__(self, options: BatchOptions, instruments: ScoringContext) -> None:
         if options.path != "source" and instruments.translator is None:
@@ -35,7 +31,10 @@ class BatchEstimate:
         self._options = options
         self._rubric = instruments.rubrics.get(options.rubric)
         self._bill = Bill(instruments.judge)
-        self._contexts = Contexts()
+        own = self._rubric.source_language
+        self._languages = {"source": [own], "english": [ENGLISH], "both": [own, ENGLISH]}[options.path]
+        self._context: tuple[Utterance, ...] = ()
+        self._context_digest = b""
         self._candidates = 0
         self._judged: set[bytes] = set()
         self._translations = Translations()
@@ -46,25 +45,24 @@ class BatchEstimate:
         check(request, self._rubric, batch=True)
         self._candidates += 1
         references = request.references if self._rubric.references else ()
-        context = self._contexts.digest(candidate.context)
-        judged = digest_texts([context, *(text.encode() for text in (candidate.response, *references))])
+        if candidate.context is not self._context:  # the candidates of one item follow each other and share theirs
+            self._context = candidate.context
+            parts = (part.encode() for one in candidate.context for part in (one.speaker, one.text))
+            self._context_digest = digest_texts(parts)
+        judged = digest_texts([self._context_digest, *(text.encode() for text in (candidate.response, *references))])
         if judged in self._judged:
             return
         self._judged.add(judged)
-        languages = languages_of(self._options, self._rubric)
+        options = self._options.judge
         self._bill.add(
-            [
-                JudgingTask(self._rubric, language, request.turn, self._options.judge, references, "batch")
-                for language in languages
-            ]
+            [JudgingTask(self._rubric, each, request.turn, options, references, "batch") for each in self._languages]
         )
         if self._options.path != "source":
             self._translations.add(request.turn)
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
-        bill = self._bill
-        cost = bill.cost_usd
+        bill, cost = self._bill, self._bill.cost_usd
         twice = self._options.integrity == "judge-twice"
         return EstimateReport(
             candidates=self._candidates,
@@ -85,11 +83,9 @@ class BatchEstimate:
 
 
 class Bill:
-    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known.
-
-    `second_calls` and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the
-    dearest here, and shows the judge no more than the first look did.
-    """
+    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known. `second_calls`
+    and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the dearest here, and
+    shows the judge no more than the first look did."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -104,13 +100,11 @@ class Bill:
         self.second_calls = 0
         self.second_cost_usd: float | None = 0.0
 
-    def add(self, tasks: Iterable[JudgingTask]) -> None:
+    def add(self, tasks: Sequence[JudgingTask]) -> None:
         """Adds one candidate's tasks, one a language."""
         unit: float | None = 0.0
-        estimates = []
-        for task in tasks:
-            estimate = self._judge.estimate(task)
-            estimates.append(estimate)
+        estimates = [self._judge.estimate(task) for task in tasks]
+        for task, estimate in zip(tasks, estimates, strict=True):
             self.calls += estimate.calls
             self.prompt_tokens += estimate.prompt_tokens
             self.prefix_tokens += estimate.prefix_tokens
@@ -118,17 +112,13 @@ class Bill:
             cached = self._price_cached(task, estimate)
             self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
             unit = add_costs(unit, estimate.cost_usd)
-        self._add_masked_rejudging(estimates)
+        self.second_calls += max((look.calls for look in estimates), default=0)
+        costs = [look.cost_usd for look in estimates if look.cost_usd is not None]
+        known = len(costs) == len(estimates)
+        self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
         self.cost_usd = add_costs(self.cost_usd, unit)
         known = self.unit_cost_usd is not None and unit is not None
         self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
-
-    def _add_masked_rejudging(self, estimates: Iterable[JudgingEstimate]) -> None:
-        looks = list(estimates)
-        self.second_calls += max((look.calls for look in looks), default=0)
-        costs = [look.cost_usd for look in looks if look.cost_usd is not None]
-        known = len(costs) == len(looks)
-        self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
 
     def _price_cached(self, task: JudgingTask, estimate: JudgingEstimate) -> float | None:
         """The cost with the prefix in the provider's prompt cache, into which a language's first sample puts it."""
@@ -166,39 +156,6 @@ class Translations:
             self.characters += sum(map(len, texts))
 
 
-class Contexts:
-    """Digests of dialogue contexts. Candidates of one item follow each other and share theirs, so the last is kept."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Utterance, ...] = ()
-        self._digest = b""
-
-    def digest(self, context: tuple[Utterance, ...]) -> bytes:
-        """The context's digest, of `DIGEST_BYTES` bytes."""
-        if context is not self._last:
-            self._last = context
-            self._digest = digest_texts(
-                part.encode() for utterance in context for part in (utterance.speaker, utterance.text)
-            )
-        return self._digest
-
-
-def estimate_batch(
-    options: BatchOptions, candidates: Iterable[Candidate], instruments: ScoringContext
-) -> EstimateReport:
-    """What these candidates would take. Raises UnknownRubric, TranslatorNotConfigured and InvalidRequest."""
-    estimate = BatchEstimate(options, instruments)
-    for candidate in candidates:
-        estimate.add(candidate)
-    return estimate.report()
-
-
-def languages_of(options: BatchOptions, rubric: Rubric) -> tuple[str, ...]:
-    """The languages in which the judge is asked."""
-    by_path = {"source": (rubric.source_language,), "english": (ENGLISH,), "both": (rubric.source_language, ENGLISH)}
-    return by_path[options.path]
-
-
 def digest_texts(parts: Iterable[bytes]) -> bytes:
     """One digest of several parts, in order; each is preceded by its length, so that none runs into the next."""
     found = hashlib.blake2b(digest_size=DIGEST_BYTES)
@@ -229,48 +186,34 @@ def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
         yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."
 
 
-OF_AN_ITEM = "/reference"
-"""What of a request lies in the item; whatever else can be wrong by now lies in the options."""
-
-
-class Admission:
-    """Goes through a batch's candidates, in order, against its rubric and judge."""
-
-    def __init__(self, options: BatchOptions, instruments: ScoringContext) -> None:
-        self._estimate = BatchEstimate(options, instruments)
-        self._item = -1
-
-    def check(self, candidates: Iterable[tuple[Entry, Candidate]]) -> None:
-        """Takes the next candidates in. Raises InvalidRequest with a pointer into the batch."""
-        for entry, candidate in candidates:
-            if not entry.candidate:
-                self._item += 1
-            try:
-                self._estimate.add(candidate)
-            except InvalidRequest as error:
-                if error.pointer == OF_AN_ITEM:
-                    error.pointer = f"/items/{self._item}{OF_AN_ITEM}"
-                raise
-
-    def report(self) -> EstimateReport:
-        """What those that were checked would take."""
-        return self._estimate.report()
+OF_AN_ITEM = "/reference"  # what of a request lies in the item; whatever else can be wrong by now lies in the options
 
 
 async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateReport:
-    """What the batch would take. Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured."""
-    admission = Admission(intake.options, instruments)
+    """What the batch would take. Raises InvalidRequest with a pointer into the batch, UnknownRubric and
+    TranslatorNotConfigured."""
+    found, items = BatchEstimate(intake.options, instruments), -1
+
+    def add(block: list[tuple[Entry, Candidate]]) -> None:
+        nonlocal items
+        for entry, candidate in block:
+            items += not entry.candidate
+            try:
+                found.add(candidate)
+            except InvalidRequest as error:
+                if error.pointer == OF_AN_ITEM:
+                    error.pointer = f"/items/{items}{OF_AN_ITEM}"
+                raise
+
     async for block in intake.blocks():
         # Milliseconds a candidate where prompts are long: in a thread, so that others are answered meanwhile.
-        await asyncio.to_thread(admission.check, block)
-    return admission.report()
+        await asyncio.to_thread(add, block)
+    return found.report()
 
 
 async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
-    """What one candidate may cost under the batch's budget (USD); None without a budget.
-
-    Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured where the batch cannot be scored.
-    """
+    """What one candidate may cost under the batch's budget (USD); None without a budget. Raises InvalidRequest,
+    UnknownRubric and TranslatorNotConfigured where the batch cannot be scored."""
     options = intake.options
     if options.budget_usd is not None:
         report = await estimate(intake, instruments)
@@ -284,16 +227,12 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
         bought = options.mode == "provider-batch"
         tries = BOUGHT_SHARE * PROVIDER_BATCH_SHARE if bought else instruments.tries
         return looks * tries * report.unit_cost_usd
-    if items_matter(options, instruments.rubrics.get(options.rubric)):
+    if options.path != "source" and instruments.rubrics.get(options.rubric).references:
+        # A single item may ask for what the rubric has not: that its references are translated.
         await estimate(intake, instruments)
         return None
     async for block in intake.blocks():
         # What can be wrong now is wrong with the options, and shows at any candidate.
-        Admission(options, instruments).check(block[:1])
+        BatchEstimate(options, instruments).add(block[0][1])
         break
     return None
-
-
-def items_matter(options: BatchOptions, rubric: Rubric) -> bool:
-    """Whether a single item may ask for what the rubric has not: only references can be, and only in translation."""
-    return options.path != "source" and rubric.references

@@ -6,7 +6,9 @@ Both take pages of results and give one piece of the file a page, so no more tha
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter
 
 from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
@@ -36,100 +38,79 @@ async def stream_csv(
     pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions
 ) -> AsyncIterator[bytes]:
     """The header, then one row a result, in UTF-8 as RFC 4180 has it. Text is quoted, and defused by `defuse`."""
-    table = Table(rubric, options)
-    yield write_rows([table.header])
+    columns = list_columns(rubric, options)
+    yield write_rows([[name for name, _ in columns]])
     async for page in pages:
-        yield write_rows([table.row(result) for result in page])
+        yield write_rows([[read(result) for _, read in columns] for result in page])
 
 
-class Table:
-    """The columns that a batch's results have as a table: the same for each, whatever became of it."""
+USAGE = ("judge_calls", "prompt_tokens", "completion_tokens", "cost_usd")
+Column = tuple[str, Callable[[ItemResult], Cell]]
+Reader = Callable[[Evaluation], Cell]
 
-    def __init__(self, rubric: Rubric, options: BatchOptions) -> None:
-        self._aspects = tuple(aspect.id for aspect in rubric.aspects)
-        self._composites = tuple(composite.id for composite in rubric.composites)
-        self._sampled = options.judge.samples > 1
-        self._blended = frozenset(blended_aspects(rubric, options.relevance))
-        self._both = options.path == "both"
 
-    @property
-    def header(self) -> list[str]:
-        """The columns' names. `NAME` is an aspect's rating; with both paths it is the source path's, and
-        `NAME.english` the other's."""
-        return [
-            *("item", "position", "candidate", "status"),
-            *(f"{name}{part}" for name in self._aspects for part in self._parts(name)),
-            *self._composites,
-            *("relevance.score", *(["translation_sensitive"] if self._both else []), "warnings", "cached"),
-            *("judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
-            *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
-            *("dialogue", "cluster"),
-        ]
+def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
+    """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
+    `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
+    readers: list[tuple[str, Reader]] = [
+        *(column for aspect in rubric.aspects for column in read_aspect(aspect.id, rubric, options)),
+        *((one.id, partial(read_composite, one.id)) for one in rubric.composites),
+        ("relevance.score", lambda one: one.relevance.score if one.relevance else None),
+        *([("translation_sensitive", read_sensitivity)] if options.path == "both" else []),
+        ("warnings", lambda one: " ".join(dict.fromkeys(warned.code for warned in one.warnings)) or None),
+        ("cached", lambda one: tell(one.cached)),
+        *((name, attrgetter(f"usage.{name}")) for name in USAGE),
+        ("evaluation", lambda one: one.id),
+        ("signature", lambda one: one.signature),
+    ]
+    return [
+        ("item", lambda result: result.entry.item),
+        ("position", lambda result: result.entry.position),
+        ("candidate", lambda result: result.entry.candidate),
+        ("status", lambda result: result.evaluation.status if result.evaluation else "failed"),
+        *((name, of_evaluation(read)) for name, read in readers),
+        ("failure.code", lambda result: result.failure.code if result.failure else None),
+        ("failure.detail", lambda result: result.failure.detail if result.failure else None),
+        ("metadata", of_evaluation(lambda one: COMPACT.encode(one.metadata) if one.metadata else None)),
+        ("reliability", of_evaluation(lambda one: one.reliability.detail if one.reliability else None)),
+        ("dialogue", lambda result: result.entry.dialogue),
+        ("cluster", lambda result: result.entry.cluster),
+    ]
 
-    def row(self, result: ItemResult) -> list[Cell]:
-        """One result's cells."""
-        entry, evaluation, failure = result.entry, result.evaluation, result.failure
-        status = evaluation.status if evaluation else "failed"
-        cells: list[Cell] = [entry.item, entry.position, entry.candidate, status]
-        cells += self._scores(evaluation)
-        cells += self._circumstances(evaluation)
-        cells += (failure.code, failure.detail) if failure else (None, None)
-        cells.append(COMPACT.encode(evaluation.metadata) if evaluation and evaluation.metadata else None)
-        cells.append(evaluation.reliability.detail if evaluation and evaluation.reliability else None)
-        cells += (entry.dialogue, entry.cluster)
-        return cells
 
-    def _parts(self, name: str) -> list[str]:
-        """What there is of an aspect, as the ends of its columns' names."""
-        wanted = {
-            "": True,
-            ".mean": self._sampled,
-            ".blended": name in self._blended,
-            ".english": self._both,
-            ".unrated": True,
-        }
-        return [part for part, shown in wanted.items() if shown]
+def of_evaluation(read: Reader) -> Callable[[ItemResult], Cell]:
+    """The cell of a result's evaluation; empty for a failure."""
+    return lambda result: read(result.evaluation) if result.evaluation else None
 
-    def _scores(self, evaluation: Evaluation | None) -> list[Cell]:
-        """The cells of aspects, composites and similarity."""
-        cells: list[Cell] = []
-        english = evaluation.paths.english.aspects if evaluation and evaluation.paths else {}
-        for name in self._aspects:
-            found = evaluation.aspects.get(name) if evaluation else None
-            cells += self._verdict(name, found, english.get(name))
-        composites = evaluation.composites if evaluation else {}
-        cells += [composites.get(name) for name in self._composites]
-        cells.append(evaluation.relevance.score if evaluation and evaluation.relevance else None)
-        return cells
 
-    def _verdict(self, name: str, result: AspectResult | None, english: AspectResult | None) -> list[Cell]:
-        cells: list[Cell] = [result.rating if result else None]
-        if self._sampled:
-            cells.append(result.mean if result else None)
-        if name in self._blended:
-            cells.append(result.blended if result else None)
-        if self._both:
-            cells.append(english.rating if english else None)
-        cells.append(result.unrated.reason if result and result.unrated else None)
-        return cells
+def read_sensitivity(evaluation: Evaluation) -> Cell:
+    """Whether the two paths disagree."""
+    return tell(evaluation.paths.translation_sensitive) if evaluation.paths else None
 
-    def _circumstances(self, evaluation: Evaluation | None) -> list[Cell]:
-        """The cells of warnings, usage and origin."""
-        if evaluation is None:
-            return [None] * (9 if self._both else 8)
-        usage, paths = evaluation.usage, evaluation.paths
-        sensitive: list[Cell] = [tell(paths.translation_sensitive) if paths else None] if self._both else []
-        return [
-            *sensitive,
-            " ".join(dict.fromkeys(warned.code for warned in evaluation.warnings)) or None,
-            tell(evaluation.cached),
-            usage.judge_calls,
-            usage.prompt_tokens,
-            usage.completion_tokens,
-            usage.cost_usd,
-            evaluation.id,
-            evaluation.signature,
-        ]
+
+def read_composite(name: str, evaluation: Evaluation) -> Cell:
+    """The composite's value."""
+    return evaluation.composites.get(name)
+
+
+def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tuple[str, Reader]]:
+    """The columns of one aspect."""
+
+    def of_aspect(read: Callable[[AspectResult], Cell]) -> Reader:
+        return lambda one: read(one.aspects[name]) if name in one.aspects else None
+
+    def read_english(evaluation: Evaluation) -> Cell:
+        found = evaluation.paths.english.aspects.get(name) if evaluation.paths else None
+        return found.rating if found else None
+
+    yield name, of_aspect(lambda found: found.rating)
+    if options.judge.samples > 1:
+        yield f"{name}.mean", of_aspect(lambda found: found.mean)
+    if name in blended_aspects(rubric, options.relevance):
+        yield f"{name}.blended", of_aspect(lambda found: found.blended)
+    if options.path == "both":
+        yield f"{name}.english", read_english
+    yield f"{name}.unrated", of_aspect(lambda found: found.unrated.reason if found.unrated else None)
 
 
 def tell(value: bool) -> str:

@@ -7,33 +7,28 @@ import errno
 import hashlib
 import tempfile
 from array import array
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import IO, Self
 
-from app.batches.document import BatchReader, Numbered
+from app.batches.document import BatchReader
 from app.domain.batch import Batch, BatchItem, BatchOptions, Candidate, Entry, KeyedAnswer, list_candidates
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import StoreError, StoreFull
 from app.storage.sql.batches.store import BatchStore
 
-BLOCK_BYTES = 256 * 1024
-"""Read and written at once, in a thread: a slow disk must not hold up the event loop."""
-
+BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Spool:
-    """A file without a name that vanishes with its process: one line per item, in order.
-
-    A line has the number of candidates, hashes of the context's beginnings, a tab, and the item as JSON.
-
-    To be used with `async with`. Raises StoreFull where the disk is, StoreError where the file fails otherwise.
-    """
+    """A file without a name that vanishes with its process: one line per item, in order. A line has the number of
+    candidates, hashes of the context's beginnings, a tab, and the item as JSON. To be used with `async with`. Raises
+    StoreFull where the disk is, StoreError where the file fails otherwise."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -44,20 +39,17 @@ class Spool:
             self._file = await asyncio.to_thread(tempfile.TemporaryFile, prefix="saiten-")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._file is not None:
-            try:
+            # What could not be flushed is thrown away anyhow; its writer got the error.
+            with suppress(OSError):
                 self._file.close()
-            except OSError:
-                # What could not be flushed is thrown away anyhow; its writer got the error.
-                self._file = None
 
     async def append(self, items: Sequence[BatchItem]) -> None:
         """Keeps items, none of which is to be read before `flush`."""
         for item in items:
-            self._waiting += self._trace(item).encode()
+            beginnings = hash_beginnings(item.context) if item.dialogue is None else []
+            self._waiting += f"{len(item.responses or ('',))} {array('q', beginnings).tobytes().hex()}\t".encode()
             self._waiting += item.model_dump_json(exclude_defaults=True).encode() + b"\n"
         if len(self._waiting) >= BLOCK_BYTES:
             await self.flush()
@@ -85,12 +77,6 @@ class Spool:
         """The cluster of each item that names no dialogue, as `find_clusters` gives it."""
         with translate_errors():
             return await asyncio.to_thread(find_clusters, self._read_traces)
-
-    @staticmethod
-    def _trace(item: BatchItem) -> str:
-        """What stands before the item's JSON."""
-        beginnings = hash_beginnings(item.context) if item.dialogue is None else []
-        return f"{len(item.responses or ('',))} {array('q', beginnings).tobytes().hex()}\t"
 
     def _read_traces(self) -> Iterator[Trace]:
         position = 0
@@ -128,20 +114,31 @@ def translate_errors() -> Iterator[None]:
         raise StoreError(f"a temporary file failed ({reason}); check that TMPDIR can be written") from None
 
 
-PIECE_BYTES = 32 * 1024
-"""Read before others have a turn: some 10 ms of short items."""
-
+PIECE_BYTES = 32 * 1024  # read before others have a turn: some 10 ms of short items
 BLOCK_CANDIDATES = 1000
 BLOCK_CHARACTERS = 4_000_000
 """What a block holds at most, so that long dialogues with many candidates do not fill the memory."""
 
 
 @dataclass(frozen=True)
-class Intake:
-    """A whole, valid batch, whose items lie in an open spool.
+class Clusters:
+    """The clusters of a batch's items: those that the items name, and those that were found."""
 
-    `characters` are those of every candidate's utterances and response; `digest` is the SHA-256 of the body.
-    """
+    batch_id: str
+    found: array[int]
+
+    def of(self, item: BatchItem, number: int) -> str | None:
+        """The digest of the item's cluster; None where it stands alone."""
+        if item.dialogue is not None:
+            return name_dialogue(item.dialogue)
+        found = self.found[number]
+        return None if found == ALONE else name_found(self.batch_id, found)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """A whole, valid batch, whose items lie in an open spool. `characters` are those of every candidate's utterances
+    and response; `digest` is the SHA-256 of the body."""
 
     options: BatchOptions
     items: int
@@ -157,10 +154,10 @@ class Intake:
         async for items in self.spool.items():
             for item in items:
                 cluster = clusters.of(item, number) if clusters else None
-                for placed in list_candidates(item, number, position, cluster):
-                    block.append(placed)
+                for entry, candidate in list_candidates(item, number, position, cluster):
+                    block.append((entry, candidate))
                     position += 1
-                    held += length_of(placed[1])
+                    held += sum(len(utterance.text) for utterance in candidate.context) + len(candidate.response)
                     if len(block) == BLOCK_CANDIDATES or held >= BLOCK_CHARACTERS:
                         yield block
                         block, held = [], 0
@@ -169,57 +166,30 @@ class Intake:
             yield block
 
 
-class Clusters:
-    """The clusters of a batch's items: those that the items name, and those that were found."""
-
-    def __init__(self, batch_id: str, found: array[int]) -> None:
-        self._batch_id = batch_id
-        self._found = found
-
-    def of(self, item: BatchItem, number: int) -> str | None:
-        """The digest of the item's cluster; None where it stands alone."""
-        if item.dialogue is not None:
-            return name_dialogue(item.dialogue)
-        found = self._found[number]
-        return None if found == ALONE else name_found(self._batch_id, found)
-
-
-class IntakeCounts:
-    """Counts what is taken in."""
-
-    def __init__(self) -> None:
-        self.items = 0
-        self.candidates = 0
-        self.characters = 0
-
-    def add(self, item: BatchItem) -> None:
-        """Counts one item."""
-        responses = item.responses or (item.response or "",)
-        context = sum(len(utterance.text) for utterance in item.context)
-        self.items += 1
-        self.candidates += len(responses)
-        self.characters += len(responses) * context + sum(map(len, responses))
-
-
 async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spool) -> Intake:
     """Reads a body to its end. Raises StrictJSONError, InvalidDocument, StoreFull, StoreError, and whatever the chunks
     raise. The event loop is shared: others have a turn after each piece."""
-    tally, digest = IntakeCounts(), hashlib.sha256()
+    counts, digest = Counter[str](), hashlib.sha256()
 
-    async def keep(numbered: list[Numbered]) -> None:
-        items = [each.item for each in numbered]
+    async def keep(items: list[BatchItem]) -> None:
         for item in items:
-            tally.add(item)
+            responses = item.responses or (item.response or "",)
+            context = sum(len(utterance.text) for utterance in item.context)
+            counts["items"] += 1
+            counts["candidates"] += len(responses)
+            counts["characters"] += len(responses) * context + sum(map(len, responses))
         await spool.append(items)
 
     async for chunk in chunks:
-        for piece in pieces(chunk):
+        for start in range(0, len(chunk), PIECE_BYTES):
+            piece = chunk[start : start + PIECE_BYTES]
             digest.update(piece)
             # In a thread: a single item may be as large as a whole body elsewhere.
             await keep(await asyncio.to_thread(reader.feed, piece))
     await keep(await asyncio.to_thread(reader.close))
     await spool.flush()
-    return Intake(reader.options, tally.items, tally.candidates, tally.characters, digest.hexdigest(), spool)
+    totals = counts["items"], counts["candidates"], counts["characters"]
+    return Intake(reader.options, *totals, digest.hexdigest(), spool)
 
 
 async def store_batch(
@@ -245,14 +215,3 @@ async def store_batch(
         with suppress(StoreError):
             await store.discard(batch_id)
         raise
-
-
-def pieces(chunk: bytes) -> Iterator[bytes]:
-    """The chunk, cut where it is large."""
-    for start in range(0, len(chunk), PIECE_BYTES):
-        yield chunk[start : start + PIECE_BYTES]
-
-
-def length_of(candidate: Candidate) -> int:
-    """Characters of a candidate's dialogue."""
-    return sum(len(utterance.text) for utterance in candidate.context) + len(candidate.response)

@@ -1,7 +1,7 @@
 """Runs batches in the provider's own batch mode: calls are sent as files, and replies come back within a day.
 
-Each step continues from what the store holds, so a process that dies anywhere loses nothing. `ProviderRun` steps a
-whole batch, `PartRun` one part of it (one file), and `LeftoverRemoval` removes what remains at the provider.
+Each step continues from what the store holds, so a process that dies anywhere loses nothing. `Planner` cuts a batch's
+questions into parts, one file each, `PartRun` takes one part to its answers, and `ProviderRun` a whole batch.
 """
 
 from __future__ import annotations
@@ -10,124 +10,337 @@ import asyncio
 import json
 import logging
 import secrets
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import fsum
+from typing import IO
 
 from app.batches.attempt import PAUSING
-from app.batches.provider_plan import LeaseLost, PartLimits, Planner, PlanStep
-from app.batches.queue import enqueue
-from app.domain.batch import BatchOptions
+from app.batches.commits import enqueue, forget_calls
+from app.domain.batch import BatchOptions, Candidate, Entry, request_of
 from app.domain.dialogue import Dialogue
-from app.domain.errors import JudgeRefusedRequest, JudgeUnavailable, StoreError, TranslatorUnavailable, UpstreamError
+from app.domain.errors import (
+    InvalidRequest,
+    JudgeRefusedRequest,
+    JudgeUnavailable,
+    StoreError,
+    TranslatorRefusedRequest,
+    TranslatorUnavailable,
+    UpstreamError,
+)
 from app.domain.provider_batch import KeptReply, Leftover, ProviderPart
+from app.domain.redaction import ERASED
+from app.providers.call_cache import CallCache
 from app.providers.ports import (
+    PROVIDER_BATCH_SHARE,
     BatchProvider,
+    DeferredCall,
     DeferringJudge,
+    JudgingTask,
     ProviderAnswer,
     ProviderBatch,
     RequestScope,
     Translated,
     Translator,
 )
-from app.runtime.ports import CallCache
-from app.runtime.tasks import cancel_for_good
+from app.runtime.tasks import cancel_for_good, run_together
+from app.scoring.case import Case, open_case
 from app.scoring.evaluate import ScoringContext
+from app.scoring.masked_rejudging import find_masked
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.provider_batches import ProviderBatchStore
 
 logger = logging.getLogger("saiten.batches")
 
+PAGE = 40
+"""Candidates taken together: they are translated side by side, and what is found of them is kept in one transaction."""
+
+
+@dataclass(frozen=True)
+class PlannedCandidate:
+    """A candidate's calls. `noted` are the call cache's keys of its translation, with the characters billed for it."""
+
+    position: int
+    calls: list[DeferredCall]
+    noted: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartLimits:
+    """What one file may hold. OpenAI takes 50,000 requests and 200 MB; a file that is sent again, without a parameter
+    that was refused, may be larger than the first."""
+
+    requests: int = 50_000
+    bytes: int = 150_000_000
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One step at work on a batch, and who makes it: `owner` is unique to it."""
+
+    batch: str
+    owner: str
+    options: BatchOptions
+    begun_at: datetime
+
+
+class LeaseLost(Exception):
+    """The batch is another step's now, or is gone: what this one was about to write was refused."""
+
+
+@dataclass
+class PartDraft:
+    """A part as it grows: what is not yet kept of it. `keys` are those that it asks, `kept` replies out of the call
+    cache, `calls` the cache's keys of translations with the characters billed for them."""
+
+    part: ProviderPart
+    keys: list[str] = field(default_factory=list)
+    kept: dict[str, bytes] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def note(self, calls: Mapping[str, int]) -> None:
+        """Takes in the keys of a candidate's translation."""
+        for key, characters in calls.items():
+            self.calls[key] = self.calls.get(key, 0) + characters
+
+    def add(self, asked: PlannedCandidate, size: int) -> None:
+        """Takes in a candidate's calls, of `size` bytes together."""
+        calls = asked.calls
+        costs = [call.cost_usd for call in calls]
+        known = self.part.cost_usd is not None and None not in costs
+        cost_usd = PROVIDER_BATCH_SHARE * sum(cost for cost in costs if cost is not None)
+        self.keys += (call.key for call in calls)
+        self.part = replace(
+            self.part,
+            last=asked.position,
+            requests=self.part.requests + len(calls),
+            bytes=self.part.bytes + size,
+            cost_usd=(self.part.cost_usd or 0.0) + cost_usd if known else None,
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class Planner:
+    """Lists a batch's questions, part by part, and writes a part's file when it is to be sent."""
+
+    store: BatchStore
+    provider_batches: ProviderBatchStore
+    provider: BatchProvider
+    judge: DeferringJudge
+    cache: CallCache
+    instruments: ScoringContext
+    limits: PartLimits
+
+    async def plan(self, step: PlanStep) -> list[ProviderPart]:
+        """All parts, with every question of the batch in one of them. Goes on where it was interrupted. Raises
+        LeaseLost, and the errors of the translator and the rubric source."""
+        parts = await self.provider_batches.parts(step.batch)
+        open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
+        draft = PartDraft(open_part)
+        while page := await self.store.candidates(step.batch, after=draft.part.last, limit=PAGE):
+            draft = await self._plan_page(step, draft, page)
+        if draft.part.last == draft.part.after:
+            return parts
+        await self._keep(step, draft, closed=True)
+        return await self.provider_batches.parts(step.batch)
+
+    @asynccontextmanager
+    async def write_file(self, step: PlanStep, part: ProviderPart) -> AsyncIterator[tuple[IO[bytes], ProviderPart]]:
+        """The part's file, for as long as the context lasts, and the part with the parameters that it sends."""
+        # It has no name, so that nothing of it is left behind where this process is killed.
+        with tempfile.TemporaryFile() as file:
+            part = await self._write_calls(step, part, file)
+            file.seek(0)
+            yield file, part
+
+    async def _write_calls(self, step: PlanStep, part: ProviderPart, file: IO[bytes]) -> ProviderPart:
+        written: set[str] = set()
+        after = part.after
+        while page := await self.store.candidates(step.batch, after=after, limit=PAGE):
+            page = [one for one in page if one[0].position <= part.last]
+            if not page:
+                break
+            after = page[-1][0].position
+            calls = [call for one in await self._list_calls(step, page, part.conceded) for call in one.calls]
+            known = await self.provider_batches.planned(step.batch, [call.key for call in calls])
+            for call in calls:
+                if known.get(call.key) == part.number and call.key not in written:
+                    written.add(call.key)
+                    part = replace(part, parameters=call.parameters)
+                    file.write(self.provider.line(call))
+        return part
+
+    async def _plan_page(self, step: PlanStep, draft: PartDraft, page: Sequence[tuple[Entry, Candidate]]) -> PartDraft:
+        for one in await self._sift(step, draft, await self._translate(step, draft, page)):
+            size = sum(len(self.provider.line(call)) for call in one.calls)
+            part = draft.part
+            over = part.requests + len(one.calls) > self.limits.requests or part.bytes + size > self.limits.bytes
+            if over and part.requests > 0:
+                await self._keep(step, draft, closed=True)
+                draft = PartDraft(begin_part(step.batch, [draft.part]))
+            draft.add(one, size)
+        await self._keep(step, draft, closed=False)
+        return PartDraft(draft.part)
+
+    async def _translate(
+        self, step: PlanStep, draft: PartDraft, page: Sequence[tuple[Entry, Candidate]]
+    ) -> list[PlannedCandidate]:
+        """The page's calls. What was translated for them is noted, also where it then fails."""
+        scope = RequestScope()
+        try:
+            asked = await self._list_calls(step, page, draft.part.conceded, scope)
+        except UpstreamError:
+            draft.note(dict.fromkeys(scope.keys, 0))
+            await self._keep(step, draft, closed=False)
+            raise
+        for one in asked:
+            draft.note(one.noted)
+        return asked
+
+    async def _sift(
+        self, step: PlanStep, draft: PartDraft, asked: Sequence[PlannedCandidate]
+    ) -> list[PlannedCandidate]:
+        """The same with those calls alone that are to be made. Replies out of the call cache go into the draft."""
+        known = set(await self.provider_batches.planned(step.batch, [call.key for one in asked for call in one.calls]))
+        sifted: list[PlannedCandidate] = []
+        for one in asked:
+            fresh = []
+            for call in one.calls:
+                if call.key in known:
+                    continue
+                known.add(call.key)
+                cached = await self.cache.get(call.key)
+                if cached is not None and call.accept(cached):
+                    draft.kept[call.key] = cached
+                else:
+                    fresh.append(call)
+            sifted.append(replace(one, calls=fresh))
+        return sifted
+
+    async def _keep(self, step: PlanStep, draft: PartDraft, *, closed: bool) -> None:
+        part = draft.part
+        if closed:
+            part = replace(part, state="planned" if part.requests else "done")
+        if not await self.provider_batches.plan(step.owner, part, draft.keys, draft.kept, draft.calls):
+            # The batch may be erased, and then these are recorded nowhere else.
+            await forget_calls(self.store, self.cache, draft.calls)
+            raise LeaseLost
+
+    async def _list_calls(
+        self,
+        step: PlanStep,
+        page: Sequence[tuple[Entry, Candidate]],
+        conceded: tuple[str, ...],
+        scope: RequestScope | None = None,
+    ) -> list[PlannedCandidate]:
+        options, whole = step.options, scope or RequestScope()
+
+        async def ask(entry: Entry, candidate: Candidate) -> PlannedCandidate:
+            """The candidate's calls; none where it cannot be judged at all, which its own run is to tell."""
+            if candidate.response == ERASED:
+                return PlannedCandidate(entry.position, [])
+            rubric, request = self.instruments.rubrics.get(options.rubric), request_of(options, candidate)
+            # Building prompts takes no outside time of its own: others get their turn here.
+            await asyncio.sleep(0)
+            with whole.part() as part:
+                try:
+                    case = await open_case(request, rubric, self.instruments.translator, part, batch=True)
+                    calls = [call for task in await tasks_of(case) for call in self.judge.defer(task, conceded)]
+                except (InvalidRequest, TranslatorRefusedRequest):
+                    # One that is refused for its translation was translated all the same.
+                    return PlannedCandidate(entry.position, [], dict.fromkeys(part.keys, 0))
+                noted = dict.fromkeys(part.keys, 0)
+            if noted and case.translated is not None:
+                noted[next(iter(noted))] = case.translated.billed_characters
+            return PlannedCandidate(entry.position, calls, noted)
+
+        return await run_together(*(ask(*one) for one in page))
+
+
+async def tasks_of(case: Case) -> list[JudgingTask]:
+    """Everything that the judge is to be asked: on each path, and without suspicious spans where that is wanted."""
+    tasks = [case.task(path, "batch") for path in case.dialogues]
+    if case.request.integrity == "judge-twice":
+        look = await find_masked(case)
+        tasks += [look.task(case, "batch")] if look else []
+    return tasks
+
+
+def begin_part(batch_id: str, parts: Sequence[ProviderPart]) -> ProviderPart:
+    """The part after the last of these."""
+    if not parts:
+        return ProviderPart(batch_id, 0, "planning", after=-1, last=-1)
+    return ProviderPart(batch_id, parts[-1].number + 1, "planning", after=parts[-1].last, last=parts[-1].last)
+
+
 UNAVAILABLE = "provider-batch-unavailable"
 FAILED = "provider-batch-failed"
 BUDGET = "budget-exhausted"
 ACTIVE = frozenset({"queued", "running"})
 
-RENEWALS = 3
-"""Renewals of a lease within its duration."""
-
+RENEWALS = 3  # renewals of a lease within its duration
 LEFTOVERS_AT_ONCE = 20
 
 FOUND_FOR = timedelta(days=3)
 """How far back a provider's batch that may exist is searched for. A batch ends within a day."""
 
-ANSWERS_AT_ONCE = 100
-"""Answers stored in one transaction."""
-
-CLOCK_SKEW = timedelta(hours=1)
-"""The largest assumed difference between the provider's clock and ours."""
+ANSWERS_AT_ONCE = 100  # answers stored in one transaction
+CLOCK_SKEW = timedelta(hours=1)  # the largest assumed difference between the provider's clock and ours
 
 
+@dataclass(kw_only=True, eq=False)
 class ProviderRun:
-    """Takes batches through the provider's batch mode, step by step. Any number of processes may do so.
+    """Takes batches through the provider's batch mode, step by step. Any number of processes may do so. `poll_seconds`
+    is the time between two status checks of a batch. A batch whose step died is resumed by another process after
+    `lease_seconds`."""
 
-    `poll_seconds` is the time between two status checks of a batch. A batch whose step died is resumed by another
-    process after `lease_seconds`.
-    """
+    store: BatchStore
+    queue: JobQueue
+    provider_batches: ProviderBatchStore
+    provider: BatchProvider
+    judge: DeferringJudge
+    cache: CallCache
+    instruments: ScoringContext
+    owner: str
+    limits: PartLimits = field(default_factory=PartLimits)
+    poll_seconds: float = 60.0
+    lease_seconds: float = 60.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def __init__(
-        self,
-        *,
-        store: BatchStore,
-        queue: JobQueue,
-        provider_batches: ProviderBatchStore,
-        provider: BatchProvider,
-        judge: DeferringJudge,
-        cache: CallCache,
-        instruments: ScoringContext,
-        owner: str,
-        limits: PartLimits | None = None,
-        poll_seconds: float = 60.0,
-        lease_seconds: float = 60.0,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._provider_batches = provider_batches
-        self._judge = judge
-        self._cache = cache
-        self._owner = owner
-        self._poll_seconds = poll_seconds
-        self._lease_seconds = lease_seconds
-        self._sleep = sleep
+    def __post_init__(self) -> None:
         self._planner = Planner(
-            store=store,
-            provider_batches=provider_batches,
-            provider=provider,
-            judge=judge,
-            cache=cache,
-            instruments=instruments,
-            limits=limits or PartLimits(),
+            store=self.store,
+            provider_batches=self.provider_batches,
+            provider=self.provider,
+            judge=self.judge,
+            cache=self.cache,
+            instruments=self.instruments,
+            limits=self.limits,
         )
-        self._parts = PartRun(provider_batches, provider, self._planner)
-        self._leftovers = LeftoverRemoval(provider_batches, provider, rest_seconds=poll_seconds)
+        self._parts = PartRun(self.provider_batches, self.provider, self._planner)
 
     def instruments_for(self, batch_id: str, options: BatchOptions, instruments: ScoringContext) -> ScoringContext:
         """The instruments that score the batch once its replies are stored."""
-        judge = self._judge.answered_by(
-            BatchReplies(self._provider_batches, batch_id), options.provider_batch.unanswered
-        )
+        judge = self.judge.answered_by(BatchReplies(self.provider_batches, batch_id), options.provider_batch.unanswered)
         translator = instruments.translator and PlannedTranslator(
-            instruments.translator, self._provider_batches, batch_id
+            instruments.translator, self.provider_batches, batch_id
         )
         return replace(instruments, judge=judge, translator=translator)
 
     async def step(self, batch_id: str) -> None:
         """Does whatever can be done for the batch now. Does nothing while another step works on it or its time has not
-        come.
-
-        Pauses the batch where a person has to act; a temporary failure waits for a later step. Raises the `Store…`
-        errors.
-        """
+        come. Pauses the batch where a person has to act; a temporary failure waits for a later step. Raises the
+        `Store…` errors."""
         options = await self._find_active(batch_id)
         if options is None:
             return
-        owner = f"{self._owner}/{secrets.token_hex(8)}"
-        begun_at = await self._provider_batches.lease(batch_id, owner, self._lease_seconds)
+        owner = f"{self.owner}/{secrets.token_hex(8)}"
+        begun_at = await self.provider_batches.lease(batch_id, owner, self.lease_seconds)
         if begun_at is None:
             return
         step, wait_seconds = PlanStep(batch_id, owner, options, begun_at), 0.0
@@ -135,32 +348,68 @@ class ProviderRun:
             async with self._renewing(step):
                 wait_seconds = await self._try(step)
         finally:
-            await self._provider_batches.release(batch_id, owner, wait_seconds)
+            await self.provider_batches.release(batch_id, owner, wait_seconds)
 
     async def forget(self, batch_id: str) -> None:
         """To be called before the batch is erased. Makes no call to the provider: a later `tidy`, in any process,
         removes what remains there. Raises the `Store…` errors; then it has to be called again."""
-        await self._cache.forget(await self._provider_batches.calls(batch_id))
-        await self._provider_batches.forget(batch_id)
+        await self.cache.forget(await self.provider_batches.calls(batch_id))
+        await self.provider_batches.forget(batch_id)
 
     async def cancel(self, batch_id: str) -> None:
         """To be called once the batch is cancelled, when its replies are not needed any more."""
-        await self._provider_batches.forget(batch_id)
+        await self.provider_batches.forget(batch_id)
 
     async def tidy(self) -> None:
-        """Removes from the provider what remains of batches that are completed, cancelled or erased.
+        """Removes from the provider some of what remains of batches that are completed, cancelled or erased. Stops
+        where the provider fails. What cannot be removed is not tried again for `poll_seconds`. Raises the `Store…`
+        errors."""
+        for batch_id in await self.provider_batches.over(LEFTOVERS_AT_ONCE):
+            await self.provider_batches.forget(batch_id)
+        for leftover in await self.provider_batches.leftovers(LEFTOVERS_AT_ONCE, self.poll_seconds):
+            try:
+                removed = await self._remove(leftover)
+            except UpstreamError as error:
+                about = {"code": error.code, "kind": leftover.kind}
+                logger.warning("a leftover stays at the provider: %s", error.loggable, extra=about)
+                await self.provider_batches.settle(leftover, removed=False)
+                return
+            await self.provider_batches.settle(leftover, removed=removed)
 
-        What cannot be removed now is tried again later. Raises the `Store…` errors.
-        """
-        await self._leftovers.remove()
+    async def _remove(self, leftover: Leftover) -> bool:
+        """Whether nothing of it remains."""
+        match leftover.kind:
+            case "file":
+                await self.provider.delete_file(leftover.target)
+            case "name":
+                for file_id in await self.provider.find_uploads(leftover.target):
+                    await self.provider.delete_file(file_id)
+            case "tags":
+                made = await self.provider.find(json.loads(leftover.target), datetime.now(UTC) - FOUND_FOR)
+                await self.provider_batches.leave([Leftover("batch", made.id)] if made else [])
+            case "batch":
+                return await self._remove_batch(leftover.target)
+        return True
+
+    async def _remove_batch(self, provider_batch_id: str) -> bool:
+        """Cancels the batch, and removes its files once it has ended: until then it may create more."""
+        found = await self.provider.retrieve(provider_batch_id)
+        if found is None:
+            return True
+        if not found.ended and found.failure is None:
+            await self.provider.cancel(provider_batch_id)
+            return False
+        for file_id in filter(None, (found.file_id, found.output_file_id, found.error_file_id)):
+            await self.provider.delete_file(file_id)
+        return True
 
     async def _find_active(self, batch_id: str) -> BatchOptions | None:
         """The options of the batch; None where it is not to be worked on."""
-        project = await self._store.project_of(batch_id)
-        batch = await self._store.find(project, batch_id) if project is not None else None
+        project = await self.store.project_of(batch_id)
+        batch = await self.store.find(project, batch_id) if project is not None else None
         if project is None or batch is None or batch.status not in ACTIVE:
             return None
-        return await self._store.options(project, batch_id)
+        return await self.store.options(project, batch_id)
 
     async def _try(self, step: PlanStep) -> float:
         """Makes the step; returns in how many seconds the next one may be made."""
@@ -170,9 +419,9 @@ class ProviderRun:
         except LeaseLost:
             logger.info("another step has the batch, or it is erased", extra=about)
         except (PartRefused, JudgeRefusedRequest) as refusal:
-            await self._store.pause(step.batch, FAILED, refusal.detail)
+            await self.store.pause(step.batch, FAILED, refusal.detail)
         except PAUSING as error:
-            await self._store.pause(step.batch, error.code, error.detail)
+            await self.store.pause(step.batch, error.code, error.detail)
         except (JudgeUnavailable, TranslatorUnavailable) as error:
             logger.info("a batch waits: %s", error.loggable, extra=about | {"code": error.code})
             return error.retry_after_seconds or 0.0
@@ -191,8 +440,8 @@ class ProviderRun:
         await self.tidy()
         if any(part.state != "done" for part in parts):
             waits = any(part.state == "submitted" for part in parts)
-            return self._poll_seconds if waits else 0.0
-        await enqueue(self._queue, await self._store.release_held_chunks(step.batch))
+            return self.poll_seconds if waits else 0.0
+        await enqueue(self.queue, await self.store.release_held_chunks(step.batch))
         return 0.0
 
     async def _can_afford(self, step: PlanStep, parts: Sequence[ProviderPart]) -> bool:
@@ -205,26 +454,27 @@ class ProviderRun:
         if cost_usd <= budget_usd:
             return True
         detail = f"the provider's batch is expected to cost {cost_usd:.4f} USD, more than the budget of {budget_usd:g}"
-        await self._store.pause(step.batch, BUDGET, detail)
+        await self.store.pause(step.batch, BUDGET, detail)
         return False
 
     @asynccontextmanager
     async def _renewing(self, step: PlanStep) -> AsyncIterator[None]:
         """Renews the lease while the step lasts. A step that loses its lease all the same learns of it at its next
         write."""
-        renewal = asyncio.create_task(self._renew(step))
+
+        async def renew() -> None:
+            while True:
+                await self.sleep(self.lease_seconds / RENEWALS)
+                try:
+                    await self.provider_batches.renew(step.batch, step.owner, self.lease_seconds)
+                except StoreError as error:
+                    logger.warning("a lease waits for the store: %s", error.loggable, extra={"code": error.code})
+
+        renewal = asyncio.create_task(renew())
         try:
             yield
         finally:
             await cancel_for_good([renewal])
-
-    async def _renew(self, step: PlanStep) -> None:
-        while True:
-            await self._sleep(self._lease_seconds / RENEWALS)
-            try:
-                await self._provider_batches.renew(step.batch, step.owner, self._lease_seconds)
-            except StoreError as error:
-                logger.warning("a lease waits for the store: %s", error.loggable, extra={"code": error.code})
 
 
 @dataclass(frozen=True)
@@ -265,56 +515,6 @@ class PlannedTranslator:
         return
 
 
-class LeftoverRemoval:
-    """Removes leftovers from the provider. One that cannot be removed is not tried again for `rest_seconds`."""
-
-    def __init__(self, provider_batches: ProviderBatchStore, provider: BatchProvider, *, rest_seconds: float) -> None:
-        self._provider_batches = provider_batches
-        self._provider = provider
-        self._rest_seconds = rest_seconds
-
-    async def remove(self) -> None:
-        """Removes some leftovers; stops where the provider fails. Raises the `Store…` errors."""
-        for batch_id in await self._provider_batches.over(LEFTOVERS_AT_ONCE):
-            await self._provider_batches.forget(batch_id)
-        for leftover in await self._provider_batches.leftovers(LEFTOVERS_AT_ONCE, self._rest_seconds):
-            try:
-                removed = await self._remove(leftover)
-            except UpstreamError as error:
-                about = {"code": error.code, "kind": leftover.kind}
-                logger.warning("a leftover stays at the provider: %s", error.loggable, extra=about)
-                await self._provider_batches.settle(leftover, removed=False)
-                return
-            await self._provider_batches.settle(leftover, removed=removed)
-
-    async def _remove(self, leftover: Leftover) -> bool:
-        """Whether nothing of it remains."""
-        match leftover.kind:
-            case "file":
-                await self._provider.delete_file(leftover.target)
-            case "name":
-                for file_id in await self._provider.find_uploads(leftover.target):
-                    await self._provider.delete_file(file_id)
-            case "tags":
-                made = await self._provider.find(json.loads(leftover.target), datetime.now(UTC) - FOUND_FOR)
-                await self._provider_batches.leave([Leftover("batch", made.id)] if made else [])
-            case "batch":
-                return await self._remove_batch(leftover.target)
-        return True
-
-    async def _remove_batch(self, provider_batch_id: str) -> bool:
-        """Cancels the batch, and removes its files once it has ended: until then it may create more."""
-        found = await self._provider.retrieve(provider_batch_id)
-        if found is None:
-            return True
-        if not found.ended and found.failure is None:
-            await self._provider.cancel(provider_batch_id)
-            return False
-        for file_id in filter(None, (found.file_id, found.output_file_id, found.error_file_id)):
-            await self._provider.delete_file(file_id)
-        return True
-
-
 @dataclass(frozen=True)
 class PartRefused(Exception):
     """The provider refuses the part, and a person has to act. `detail` is one sentence."""
@@ -325,9 +525,7 @@ class PartRefused(Exception):
 @dataclass
 class Harvest:
     """What a part's files contain: the number of replies, and the failed calls by the parameter they were refused for.
-
-    `group` are replies that are not stored yet.
-    """
+    `group` are replies that are not stored yet."""
 
     replies: int = 0
     refused: Counter[str | None] = field(default_factory=Counter)
@@ -389,20 +587,17 @@ class PartRun:
         if found is None:
             # Checks the lease immediately before: what is created now is paid for.
             await self._save(step, part)
-            provider_batch_id = await self._create(step, part)
+            try:
+                provider_batch_id = await self._provider.create(str(part.file_id), part.tags)
+            except JudgeRefusedRequest as error:
+                # The file may be at fault, or may have expired: the next try uploads its own.
+                await self._restart(step, part)
+                raise PartRefused(error.detail) from error
         else:
             provider_batch_id = found.id
         logger.info("a part is with the provider", extra=trace(part))
         submitted = replace(part, state="submitted", provider_batch_id=provider_batch_id)
         return await self._save(step, submitted, on_loss=Leftover("batch", provider_batch_id))
-
-    async def _create(self, step: PlanStep, part: ProviderPart) -> str:
-        try:
-            return await self._provider.create(str(part.file_id), part.tags)
-        except JudgeRefusedRequest as error:
-            # The file may be at fault, or may have expired: the next try uploads its own.
-            await self._restart(step, part)
-            raise PartRefused(error.detail) from error
 
     async def _check_status(self, step: PlanStep, part: ProviderPart, others: Sequence[ProviderPart]) -> ProviderPart:
         found = await self._provider.retrieve(str(part.provider_batch_id))
@@ -452,16 +647,8 @@ class PartRun:
 
     async def _restart(self, step: PlanStep, part: ProviderPart) -> ProviderPart:
         """The part as it was before it was sent, to be sent in another round. Its files become leftovers."""
-        planned = replace(
-            part,
-            state="planned",
-            round=part.round + 1,
-            file_id=None,
-            provider_batch_id=None,
-            output_file_id=None,
-            error_file_id=None,
-        )
-        return await self._save(step, planned, list_files(part))
+        unsent = replace(part, file_id=None, provider_batch_id=None, output_file_id=None, error_file_id=None)
+        return await self._save(step, replace(unsent, state="planned", round=part.round + 1), list_files(part))
 
     async def _save(
         self, step: PlanStep, part: ProviderPart, leftovers: Sequence[Leftover] = (), *, on_loss: Leftover | None = None

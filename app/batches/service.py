@@ -5,15 +5,14 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from app.batches.commits import enqueue, settle_erasures
 from app.batches.document import BatchReader
-from app.batches.erasure import settle_erasures
 from app.batches.estimates import admit, estimate
 from app.batches.intake import Intake, Spool, store_batch, take_in
 from app.batches.provider_run import ProviderRun
-from app.batches.queue import QueueLimits, enqueue
 from app.batches.summaries import Summaries
 from app.domain.batch import (
     Batch,
@@ -26,86 +25,112 @@ from app.domain.batch import (
     KeyedAnswer,
 )
 from app.domain.dialogue import Limits
-from app.domain.errors import BatchFinished, InvalidRequest, LimitReached, NotFound, StoreError
+from app.domain.errors import (
+    BatchFinished,
+    InvalidRequest,
+    LimitReached,
+    NotFound,
+    Overloaded,
+    QueueLimitReached,
+    StoreError,
+)
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
-from app.runtime.ports import CallCache
+from app.providers.call_cache import CallCache
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.batches")
 
-RESULTS_PAGE = 200
-"""Results read at once: small enough that other requests on the event loop are not delayed."""
+RESULTS_PAGE = 200  # results read at once: small enough that other requests on the event loop are not delayed
 
 
+RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """The most candidates without a result in batches that are queued or running: of all projects together, and of each
+    project. None is no limit. They are counted before a batch is accepted or resumed; batches that arrive together do
+    not see each other."""
+
+    all_projects: int | None = None
+    project: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is any limit."""
+        return self.all_projects is not None or self.project is not None
+
+    def require_room(self, waiting: tuple[int, int], candidates: int, *, resumed: bool = False) -> None:
+        """Raises QueueLimitReached or Overloaded if there is no room for the new candidates, or, with `resumed`, for
+        those that a paused batch has left. `waiting` are the candidates of all projects, and of the caller's."""
+        everyone, own = waiting
+        if (most := self.project) is not None and own + candidates > most:
+            detail = f"{own} candidates of the project wait already, these are {candidates}, and {most} may wait"
+            advice = advise(candidates, most, resumed=resumed)
+            raise QueueLimitReached(f"{detail}; {advice}", retry_after_seconds=RETRY_SECONDS)
+        if (most := self.all_projects) is not None and everyone + candidates > most:
+            # The caller must not learn how many candidates other projects have waiting.
+            detail = f"with these {candidates} candidates more than {most} would wait for the service"
+            advice = advise(candidates, most, resumed=resumed)
+            raise Overloaded(f"{detail}; {advice}", retry_after_seconds=RETRY_SECONDS)
+
+
+def advise(candidates: int, most: int, *, resumed: bool) -> str:
+    """What the caller can do: a batch larger than the limit is never accepted, however long the caller waits."""
+    if resumed:
+        return "have the limit raised" if candidates > most else "resume the batch when some are done"
+    return "send smaller batches" if candidates > most else "send the batch again when some are done"
+
+
+@dataclass(kw_only=True, eq=False)
 class BatchService:
-    """Everything that a caller can do with batches within the caller's project.
+    """Everything that a caller can do with batches within the caller's project. Methods raise NotFound for a batch that
+    is not in the project, InvalidRequest for one that cannot be scored as requested, and StoreError. `window` is how
+    many chunks of a batch are queued at once, and `queue_limits` bound how many candidates may wait."""
 
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest for one that cannot be scored as
-    requested, and StoreError. `window` is how many chunks of a batch are queued at once, and `queue_limits` bound how
-    many candidates may wait.
-    """
+    store: BatchStore
+    queue: JobQueue
+    instruments: ScoringContext
+    cache: CallCache
+    limits: Limits
+    new_id: Callable[[], str]
+    window: int
+    provider: ProviderRun | None = None
+    queue_limits: QueueLimits = field(default_factory=QueueLimits)
 
-    def __init__(
-        self,
-        *,
-        store: BatchStore,
-        queue: JobQueue,
-        instruments: ScoringContext,
-        cache: CallCache,
-        limits: Limits,
-        new_id: Callable[[], str],
-        window: int,
-        provider: ProviderRun | None = None,
-        queue_limits: QueueLimits | None = None,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._instruments = instruments
-        self._limits = limits
-        self._new_id = new_id
-        self._window = window
-        self._provider = provider
-        self._queue_limits = queue_limits or QueueLimits()
-        self._cache = cache
-        self._summaries = Summaries(store, instruments.rubrics)
+    def __post_init__(self) -> None:
+        self._summaries = Summaries(self.store, self.instruments.rubrics)
 
     async def take_in(self, body: AsyncIterable[bytes], spool: Spool, *, ndjson: bool) -> Intake:
         """Reads a whole, valid batch. Raises StrictJSONError, InvalidDocument, and whatever `body` raises."""
-        return await take_in(body, BatchReader(self._limits, ndjson=ndjson), spool)
+        return await take_in(body, BatchReader(self.limits, ndjson=ndjson), spool)
 
     async def estimate(self, intake: Intake) -> EstimateReport:
         """The expected cost of the batch. Stores nothing, and calls no service."""
-        return await estimate(intake, self._instruments)
+        return await estimate(intake, self.instruments)
 
     async def accept(
-        self,
-        project: str,
-        intake: Intake,
-        answer: Callable[[Batch], KeyedAnswer] | None,
-        *,
-        api_key: str | None = None,
+        self, project: str, intake: Intake, answer: Callable[[Batch], KeyedAnswer] | None, *, api_key: str | None = None
     ) -> Batch:
-        """Stores the batch; from then on it will run, whichever process stops.
-
-        `answer` makes the answer to keep under the caller's Idempotency-Key, in the same transaction. `api_key` is the
-        id of the key that pays. Raises QueueLimitReached and Overloaded if too many candidates are waiting.
-        """
-        if intake.options.mode == "provider-batch" and self._provider is None:
-            detail = f"the judge {self._instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
+        """Stores the batch; from then on it will run, whichever process stops. `answer` makes the answer to keep under
+        the caller's Idempotency-Key, in the same transaction. `api_key` is the id of the key that pays. Raises
+        QueueLimitReached and Overloaded if too many candidates are waiting."""
+        if intake.options.mode == "provider-batch" and self.provider is None:
+            detail = f"the judge {self.instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")
         # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
-        rubric = self._instruments.rubrics.get(intake.options.rubric)
+        rubric = self.instruments.rubrics.get(intake.options.rubric)
         intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
-        unit_cost_usd = await admit(intake, self._instruments)
+        unit_cost_usd = await admit(intake, self.instruments)
         await self._require_room(project, intake.candidates)
         # Built here rather than read back: a worker may have started on the batch already, and a replay has to return
         # the same as the first answer.
-        batch = describe(self._new_id(), intake, self._instruments.now())
+        batch = describe(self.new_id(), intake, self.instruments.now())
         await store_batch(
-            self._store,
+            self.store,
             project,
             batch.id,
             intake,
@@ -119,66 +144,66 @@ class BatchService:
         return batch
 
     async def _require_room(self, project: str, candidates: int, *, resumed: bool = False) -> None:
-        if not self._queue_limits.is_limited:
+        if not self.queue_limits.is_limited:
             return
         try:
-            self._queue_limits.require_room(await self._store.waiting(project), candidates, resumed=resumed)
+            self.queue_limits.require_room(await self.store.waiting(project), candidates, resumed=resumed)
         except LimitReached:
-            self._instruments.telemetry.limited("queue")
+            self.instruments.telemetry.limited("queue")
             raise
 
     async def look(self, project: str, batch_id: str) -> Batch | None:
         """The batch as it is now; None if there is none, or it is erased."""
-        return await self._store.find(project, batch_id)
+        return await self.store.find(project, batch_id)
 
     async def find(self, project: str, batch_id: str) -> Batch:
         """The batch as it is now."""
-        return present(await self._store.find(project, batch_id))
+        return present(await self.store.find(project, batch_id))
 
     async def list(
         self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
     ) -> builtins.list[Batch]:
         """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
-        return await self._store.list(project, wanted, after=after, limit=limit)
+        return await self.store.list(project, wanted, after=after, limit=limit)
 
     async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
         """For each name, system and rubric, the newest completed batch and the one before it; newest first."""
-        return await self._store.newest_pairs(project, wanted, limit=limit)
+        return await self.store.newest_pairs(project, wanted, limit=limit)
 
     async def pause(self, project: str, batch_id: str) -> Batch:
         """Pauses the batch. Raises BatchFinished."""
         detail = "paused by a caller; resume it to go on"
-        found = present(await self._store.pause(batch_id, "requested", detail, project=project))
+        found = present(await self.store.pause(batch_id, "requested", detail, project=project))
         return unfinished(found)
 
     async def resume(self, project: str, batch_id: str) -> Batch:
         """Resumes the batch, whatever the reason for its pause. Raises BatchFinished; QueueLimitReached and Overloaded
         if there is no room for its remaining candidates."""
-        if self._queue_limits.is_limited:
+        if self.queue_limits.is_limited:
             before = unfinished(await self.find(project, batch_id))
             # A batch that is not paused is counted already.
             if before.status == "paused" and before.counts.queued:
                 await self._require_room(project, before.counts.queued, resumed=True)
-        found = unfinished(present(await self._store.resume(project, batch_id)))
+        found = unfinished(present(await self.store.resume(project, batch_id)))
         await self._enqueue(batch_id)
         return found
 
     async def cancel(self, project: str, batch_id: str) -> Batch:
         """Cancels the batch. Raises BatchFinished if it was completed before."""
-        found = present(await self._store.cancel(project, batch_id))
-        if self._provider is not None and found.mode == "provider-batch":
-            await self._provider.cancel(batch_id)
+        found = present(await self.store.cancel(project, batch_id))
+        if self.provider is not None and found.mode == "provider-batch":
+            await self.provider.cancel(batch_id)
         return found if found.status == "cancelled" else unfinished(found)
 
     async def erase(self, project: str, batch_id: str) -> None:
         """Removes the batch, its texts and results, and its replies in the call cache; if the cache is down, as soon as
         a sweep reaches it."""
-        if self._provider is not None and await self._store.options(project, batch_id) is not None:
-            await self._provider.forget(batch_id)
-        if not await self._store.erase(project, batch_id):
+        if self.provider is not None and await self.store.options(project, batch_id) is not None:
+            await self.provider.forget(batch_id)
+        if not await self.store.erase(project, batch_id):
             raise missing()
         try:
-            await settle_erasures(self._store, self._cache)
+            await settle_erasures(self.store, self.cache)
         except StoreError as error:
             logger.warning("an erasure goes on later: %s", error.loggable, extra={"batch_id": batch_id})
         logger.info("batch erased", extra={"batch_id": batch_id})
@@ -190,7 +215,7 @@ class BatchService:
         left = limit
         while left is None or left > 0:
             wanted = RESULTS_PAGE if left is None else min(left, RESULTS_PAGE)
-            page = await self._store.results(project, batch_id, after=after, limit=wanted)
+            page = await self.store.results(project, batch_id, after=after, limit=wanted)
             if not page:
                 break
             yield page
@@ -201,7 +226,7 @@ class BatchService:
 
     async def options(self, project: str, batch_id: str) -> BatchOptions:
         """What all items of the batch have in common."""
-        found = await self._store.options(project, batch_id)
+        found = await self.store.options(project, batch_id)
         if found is None:
             raise missing()
         return found
@@ -219,7 +244,7 @@ class BatchService:
         """Queues jobs for workers. A failure only causes a delay: a sweep finds every batch that has work and no
         jobs."""
         try:
-            await enqueue(self._queue, await self._store.next_jobs(batch_id, self._window))
+            await enqueue(self.queue, await self.store.next_jobs(batch_id, self.window))
         except StoreError as error:
             logger.warning("the batch waits for a sweep: %s", error.loggable, extra={"batch_id": batch_id})
 
@@ -227,17 +252,14 @@ class BatchService:
 def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
     """A batch that has not started."""
     options, total = intake.options, intake.candidates
+    rubric, version = split_name(options.rubric)
+    same = ("name", "mode", "path", "relevance", "judge", "budget_usd", "metadata")
     return Batch(
+        **{name: getattr(options, name) for name in same},
         id=batch_id,
-        name=options.name,
         status="queued",
-        mode=options.mode,
-        rubric=split_name(options.rubric)[0],
-        rubric_version=split_name(options.rubric)[1],
-        path=options.path,
-        relevance=options.relevance,
-        judge=options.judge,
-        budget_usd=options.budget_usd,
+        rubric=rubric,
+        rubric_version=version,
         deadline_hours=options.running_hours,
         counts=Counts(total=total, queued=total, scored=0, partial=0, failed=0),
         progress=0.0,
@@ -245,7 +267,6 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         estimated_end=None,
         usage=BatchUsage(),
         signature=None,
-        metadata=options.metadata,
         created_at=now,
     )
 

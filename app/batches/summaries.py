@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from math import sqrt
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from app.domain.summary import (
     ValuesPage,
     add_scores,
 )
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,14 +44,14 @@ NOT_KEPT = "so many measures are not kept by result"
 
 
 def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
-    """The results in figures; the bill, the total and the signatures are the batch's own.
-
-    Everything that the rubric has is there, then what only older results have.
-    """
+    """The results in figures; the bill, the total and the signatures are the batch's own. Everything that the rubric
+    has is there, then what only older results have."""
     known = intervals.measures
     aspects = {aspect.id: aspect for aspect in rubric.aspects}
     names = dict.fromkeys([*aspects, *tally.aspects])
     composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
+    rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
+    expected = batch.counts.total * len(rubric.aspects)
     return Summary(
         batch=batch.id,
         name=batch.name,
@@ -59,7 +59,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         rubric=batch.rubric,
         rubric_version=batch.rubric_version,
         counts=count_statuses(tally, batch.counts.total),
-        coverage=cover(rubric, tally, batch.counts.total),
+        coverage=Coverage(rated=rated, expected=expected, share=rated / expected if expected else None),
         aspects={
             name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, UNSEEN), known) for name in names
         },
@@ -104,21 +104,11 @@ def spread(moments: Moments, estimate: MeanEstimate | None) -> Spread:
 
 def count_statuses(tally: Tally, total: int) -> Counts:
     """Counted here rather than taken from the batch, which may have gone on since its results were read."""
+    done, expired = tally.statuses, tally.failures[EXPIRED.code]
+    queued, failed = max(0, total - tally.results), done["failed"] - expired
     return Counts(
-        total=total,
-        queued=max(0, total - tally.results),
-        scored=tally.statuses["scored"],
-        partial=tally.statuses["partial"],
-        failed=tally.statuses["failed"] - tally.failures[EXPIRED.code],
-        expired=tally.failures[EXPIRED.code],
+        total=total, queued=queued, scored=done["scored"], partial=done["partial"], failed=failed, expired=expired
     )
-
-
-def cover(rubric: Rubric, tally: Tally, total: int) -> Coverage:
-    """How many of the verdicts that were asked for there are."""
-    rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
-    expected = total * len(rubric.aspects)
-    return Coverage(rated=rated, expected=expected, share=rated / expected if expected else None)
 
 
 async def tally_pages(pages: AsyncIterable[Sequence[Scored]]) -> Tally:
@@ -145,23 +135,8 @@ Bounds = Mapping[str, tuple[float, float]]
 """Lowest and highest value by measure; blended ones have no scale and are not in it."""
 
 
-async def find_intervals(store: BatchStore, project: str, batch: Batch, rubric: Rubric) -> Intervals:
-    """The intervals of the results that there are now. Memory: 8 bytes per value. Another thread does the work."""
-    values, after = Values(), -1
-    while (page := await store.values(project, batch.id, after=after, limit=PAGE)).rows:
-        await asyncio.to_thread(values.add, page)
-        after = page.rows[-1][0]
-    return await asyncio.to_thread(values.estimate, bounds_of(rubric))
-
-
-def postpone_intervals(names: Iterable[str], results: int) -> Intervals:
-    """What stands in their place while a batch with many results is running."""
-    waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
-    return Intervals(results=results, clusters=None, measures=dict.fromkeys(names, waiting))
-
-
-def bounds_of(rubric: Rubric) -> Bounds:
-    """The scales of everything that a rubric measures."""
+def bounds_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """Lowest and highest value of everything that a rubric measures: its aspects and composites."""
     aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
     return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
 
@@ -262,9 +237,15 @@ class Summaries:
     async def _find_intervals(self, project: str, batch: Batch, rubric: Rubric, tally: Tally) -> Intervals:
         """The intervals, out of every value; those of a batch that has ended are kept likewise."""
         if batch.status not in ENDED and tally.results > MOST_UNFINISHED:
-            blended = (name + BLENDED for name in tally.aspects)
-            return postpone_intervals([*tally.aspects, *tally.composites, *blended], tally.results)
-        found = await find_intervals(self._store, project, batch, rubric)
+            names = [*tally.aspects, *tally.composites, *(name + BLENDED for name in tally.aspects)]
+            waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
+            return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
+        # Memory: 8 bytes per value. Another thread does the work.
+        values, after = Values(), -1
+        while (page := await self._store.values(project, batch.id, after=after, limit=PAGE)).rows:
+            await asyncio.to_thread(values.add, page)
+            after = page.rows[-1][0]
+        found = await asyncio.to_thread(values.estimate, bounds_of(rubric))
         if batch.status in ENDED:
             with suppress(StoreError):
                 await self._store.keep_intervals(project, batch.id, found)

@@ -11,21 +11,20 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from app.batches.attempt import RefusalCounter, RetryPolicy
 from app.batches.chunk import ChunkRun, WorkerContext
-from app.batches.commits import FEEDING, CommitBuffer
+from app.batches.commits import FEEDING, CommitBuffer, enqueue, settle_erasures
 from app.batches.ending import end_batch
-from app.batches.erasure import settle_erasures
 from app.batches.provider_run import UNAVAILABLE, ProviderRun
-from app.batches.queue import enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreError, UnknownRubric
 from app.domain.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
-from app.runtime.log_context import working_on
-from app.runtime.ports import CallCache, Telemetry
+from app.providers.call_cache import CallCache
 from app.runtime.tasks import cancel_for_good, end_once, end_tasks
+from app.runtime.telemetry import Telemetry, working_on
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore
@@ -36,9 +35,7 @@ SWEEP_SECONDS = 2.0
 REQUEUE_SECONDS = 10.0
 """A queued job that no worker has claimed for this long is put on the queue again: the queue has lost it."""
 
-RENEWALS = 4
-"""Renewals of a lease within its duration, so that a late or failed one does no harm."""
-
+RENEWALS = 4  # renewals of a lease within its duration, so that a late or failed one does no harm
 WATCH_SECONDS = 0.5
 """Between two checks whether a batch was cancelled or erased. Its calls have to end within a second."""
 
@@ -51,8 +48,9 @@ HAND_BACK_SECONDS = 4.0
 TIDY_SECONDS = 2.0
 """Between two removals of what erased and finished batches have left in the cache and at the provider."""
 
-SPARE = 1.5
-"""Candidates in progress per judge call in flight. The others are being prepared or committed."""
+END_FAILED = "every candidate has a result, but the end of the batch failed; the worker's log has a record with its id"
+
+SPARE = 1.5  # Candidates in progress per judge call in flight. The others are being prepared or committed.
 
 
 def places_of(concurrency: int) -> int:
@@ -66,80 +64,60 @@ def window_of(concurrency: int) -> int:
     return math.ceil(SPARE * places_of(concurrency) / CHUNK_SIZE) + 2
 
 
+@dataclass(kw_only=True, eq=False)
 class BatchWorker:
-    """Works for the queue `queue` on the batches of `store`, as `owner`.
+    """Works for the queue `queue` on the batches of `store`, as `owner`. `concurrency` is how many judge calls may be
+    in flight; `instruments` are those of the batch lane. `own` are the ids of the only batches to work on; None for
+    all. `chores` run beside the work until it ends; a chore that fails ends the worker."""
 
-    `concurrency` is how many judge calls may be in flight; `instruments` are those of the batch lane. `own` are the ids
-    of the only batches to work on; None for all. `chores` run beside the work until it ends; a chore that fails ends
-    the worker.
-    """
+    store: BatchStore
+    queue: JobQueue
+    cache: CallCache
+    instruments: ScoringContext
+    telemetry: Telemetry
+    owner: str
+    concurrency: int
+    lease_seconds: float
+    own: Collection[str] | None = None
+    provider: ProviderRun | None = None
+    chores: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    stop_seconds: float = STOP_SECONDS
+    hand_back_seconds: float = HAND_BACK_SECONDS
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def __init__(
-        self,
-        *,
-        store: BatchStore,
-        queue: JobQueue,
-        cache: CallCache,
-        instruments: ScoringContext,
-        telemetry: Telemetry,
-        owner: str,
-        concurrency: int,
-        lease_seconds: float,
-        own: Collection[str] | None = None,
-        provider: ProviderRun | None = None,
-        chores: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
-        stop_seconds: float = STOP_SECONDS,
-        hand_back_seconds: float = HAND_BACK_SECONDS,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._telemetry = telemetry
-        self._own = own
-        self._provider = provider
-        self._chores = chores
-        self._cache = cache
-        self._lease_seconds = lease_seconds
-        self._stop_seconds = stop_seconds
-        self._hand_back_seconds = hand_back_seconds
-        self._sleep = sleep
-        self._window = window_of(concurrency)
+    def __post_init__(self) -> None:
         self._buffer = CommitBuffer(
-            store, queue, cache, owner=owner, lease_seconds=lease_seconds, ahead=concurrency, sleep=sleep
+            self.store,
+            self.queue,
+            self.cache,
+            owner=self.owner,
+            lease_seconds=self.lease_seconds,
+            ahead=self.concurrency,
+            sleep=self.sleep,
         )
-        places = places_of(concurrency)
         self._context = WorkerContext(
-            owner=owner,
-            store=store,
+            owner=self.owner,
+            store=self.store,
             buffer=self._buffer,
-            instruments=instruments,
-            telemetry=telemetry,
-            retries=RetryPolicy(sleep=sleep),
-            places=asyncio.Semaphore(places),
-            outbox=asyncio.Semaphore(places),
+            instruments=self.instruments,
+            telemetry=self.telemetry,
+            retries=RetryPolicy(sleep=self.sleep),
+            places=asyncio.Semaphore(places_of(self.concurrency)),
+            outbox=asyncio.Semaphore(places_of(self.concurrency)),
             alone=asyncio.Lock(),
             refusals=RefusalCounter(),
-            provider=provider,
+            provider=self.provider,
         )
         self._runs: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     async def run(self) -> None:
-        """Works until cancelled. Then lets candidates in progress finish, for a while, and releases its leases.
-
-        Raises an error that a part could not handle; its leases are released then too, and it may be run again.
-        """
+        """Works until cancelled. Then lets candidates in progress finish, for a while, and releases its leases. Raises
+        an error that a part could not handle; its leases are released then too, and it may be run again."""
         self._stopping = False
-        work = asyncio.create_task(self._queue.work(self._take, FEEDING))
-        parts = (
-            self._buffer.run(),
-            self._renew(),
-            self._watch(),
-            self._sweep(),
-            self._tidy(),
-            *(chore() for chore in self._chores),
-        )
-        loops = [asyncio.create_task(part) for part in parts]
+        work = asyncio.create_task(self.queue.work(self._take, FEEDING))
+        parts = (self._buffer.run, self._renew, self._watch, self._sweep, self._tidy, *self.chores)
+        loops = [asyncio.create_task(part()) for part in parts]
         async with AsyncExitStack() as ending:
             # These run from the last to the first, each even if one before it has failed.
             ending.push_async_callback(end_tasks, loops)
@@ -151,18 +129,18 @@ class BatchWorker:
 
     def _begin_nothing(self) -> None:
         self._stopping = True
-        self._buffer.stop_all()
+        self._buffer.stop()
 
     async def _wind_up(self) -> None:
         """Lets candidates in progress finish, then releases leases. What is not done by then is given up: leases run
         out by themselves, and another worker finds the replies in the cache."""
         try:
-            await self._wait_for_runs(self._stop_seconds)
+            await self._wait_for_runs(self.stop_seconds)
         finally:
             self._buffer.cut_off_all()
             for run in self._runs:
                 run.cancel()
-            await self._wait_for_runs(self._hand_back_seconds)
+            await self._wait_for_runs(self.hand_back_seconds)
             await cancel_for_good(self._runs)
             await self._context.retries.close()
 
@@ -172,7 +150,7 @@ class BatchWorker:
 
     async def _take(self, job: ChunkJob) -> None:
         """Starts a task for the job. Returns when there is room for another job, not when this one is done."""
-        if self._stopping or (self._own is not None and job.batch not in self._own):
+        if self._stopping or (self.own is not None and job.batch not in self.own):
             return
         fed = asyncio.Event()
         run = asyncio.create_task(self._run(job, fed))
@@ -195,11 +173,11 @@ class BatchWorker:
         if self._buffer.works_on(job):
             # Its lease ran out and it was queued again. This worker continues with it, and renews.
             return
-        work = await self._store.claim(job, self._context.owner, self._lease_seconds, self._buffer.first)
+        work = await self.store.claim(job, self.owner, self.lease_seconds, self._buffer.first)
         if work is None:
             return
         leased = self._buffer.add(job)
-        self._telemetry.holding(self._buffer.held)
+        self.telemetry.holding(self._buffer.held)
         if self._stopping:
             leased.stop()
         try:
@@ -208,30 +186,36 @@ class BatchWorker:
             elif job.chunk == COLLECT:
                 await self._collect(job.batch)
             else:
-                with self._telemetry.span("chunk", batch_id=job.batch, chunk=job.chunk, candidates=len(work.todo)):
+                with self.telemetry.span("chunk", batch_id=job.batch, chunk=job.chunk, candidates=len(work.todo)):
                     await ChunkRun(work, leased, self._context, fed).run()
         finally:
             await self._buffer.close(leased)
-            self._telemetry.holding(self._buffer.held)
+            self.telemetry.holding(self._buffer.held)
 
     async def _finish(self, batch_id: str) -> None:
-        """Computes what needs all results of a batch."""
+        """Computes what needs all results of a batch. Pauses the batch where that cannot be done: the job would
+        be tried for ever, since no deadline holds for it."""
         try:
-            await end_batch(self._store, self._context.instruments.rubrics, batch_id)
+            await end_batch(self.store, self.instruments.rubrics, batch_id)
         except UnknownRubric as error:
-            await self._store.pause(batch_id, error.code, error.detail)
+            await self.store.pause(batch_id, error.code, error.detail)
+        except StoreError:
+            raise
+        except Exception:
+            logger.exception("unexpected error", extra={"code": INTERNAL.code})
+            await self.store.pause(batch_id, INTERNAL.code, END_FAILED)
 
     async def _collect(self, batch_id: str) -> None:
         """Makes the next step of a batch in the provider's own batch mode."""
-        if self._provider is None:
+        if self.provider is None:
             detail = "this worker's judge has no batch mode; run workers with the service's SAITEN_JUDGE"
-            await self._store.pause(batch_id, UNAVAILABLE, detail)
+            await self.store.pause(batch_id, UNAVAILABLE, detail)
         else:
-            await self._provider.step(batch_id)
+            await self.provider.step(batch_id)
 
     async def _renew(self) -> None:
         while True:
-            await self._sleep(self._lease_seconds / RENEWALS)
+            await self.sleep(self.lease_seconds / RENEWALS)
             try:
                 await self._buffer.renew()
             except StoreError as error:
@@ -239,7 +223,7 @@ class BatchWorker:
 
     async def _watch(self) -> None:
         while True:
-            await self._sleep(WATCH_SECONDS)
+            await self.sleep(WATCH_SECONDS)
             try:
                 await self._buffer.watch()
             except StoreError as error:
@@ -248,26 +232,26 @@ class BatchWorker:
     async def _sweep(self) -> None:
         while True:
             try:
-                await enqueue(self._queue, await self._store.expire())
-                await enqueue(self._queue, await self._store.sweep(self._window, REQUEUE_SECONDS))
+                await enqueue(self.queue, await self.store.expire())
+                await enqueue(self.queue, await self.store.sweep(window_of(self.concurrency), REQUEUE_SECONDS))
                 await self._report()
             except StoreError as error:
                 logger.warning("the sweep waits for the store: %s", error.loggable, extra={"code": error.code})
-            await self._sleep(SWEEP_SECONDS)
+            await self.sleep(SWEEP_SECONDS)
 
     async def _tidy(self) -> None:
         """Runs apart from the sweep, so that a cache or provider that hangs does not delay lost jobs."""
         while True:
             try:
-                await settle_erasures(self._store, self._cache)
-                if self._provider is not None:
-                    await self._provider.tidy()
+                await settle_erasures(self.store, self.cache)
+                if self.provider is not None:
+                    await self.provider.tidy()
             except StoreError as error:
                 logger.warning("what was erased waits for the store: %s", error.loggable, extra={"code": error.code})
             except Exception:
                 # For example an unexpected answer of a provider, which would end the worker in every round.
                 logger.exception("unexpected error", extra={"code": INTERNAL.code})
-            await self._sleep(TIDY_SECONDS)
+            await self.sleep(TIDY_SECONDS)
 
     async def watch(self) -> None:
         """Only reports the backlog to the telemetry, until cancelled. For a process that accepts batches and leaves the
@@ -277,12 +261,12 @@ class BatchWorker:
                 await self._report()
             except StoreError as error:
                 logger.debug("the backlog is not known: %s", error.loggable)
-            await self._sleep(SWEEP_SECONDS)
+            await self.sleep(SWEEP_SECONDS)
 
     async def _report(self) -> None:
-        candidates, oldest_seconds = await self._store.backlog()
+        candidates, oldest_seconds = await self.store.backlog()
         jobs = None
         with suppress(QueueUnavailable):
-            jobs = await self._queue.depth()
-        self._telemetry.backlog(candidates, oldest_seconds, jobs)
-        self._telemetry.paused(await self._store.paused())
+            jobs = await self.queue.depth()
+        self.telemetry.backlog(candidates, oldest_seconds, jobs)
+        self.telemetry.paused(await self.store.paused())

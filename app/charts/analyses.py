@@ -8,36 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from app.charts.canvas import DASH, INK, LINE, NEUTRAL, SERIES, Ruler, Spec, choose_form, choose_ticks, write_number
+from app.charts import canvas, panels
+from app.charts.canvas import DASH, LINE, SERIES, ChartLabels, Ruler, Spec, write_number
 from app.charts.dependencies import DependencyLabels, build_dependencies, reduce
+from app.charts.histogram import HistogramLabels
 from app.charts.intervals import IntervalLabels, IntervalRow, build_correlation, build_intervals, rule_correlations
-from app.charts.panels import (
-    PanelLabels,
-    SharePart,
-    build_matrix,
-    build_scatter,
-    build_shares,
-    build_spreads,
-    build_value_histogram,
-    describe_dots,
-    widen,
-)
+from app.charts.panels import SharePart
 from app.charts.sheet import ChartSection, ChartSheet, label_names, require_drawing, write_sheet
+from app.domain import reports
 from app.domain.errors import InvalidRequest
 from app.domain.model import Value
-from app.domain.reports import (
-    AgreementReport,
-    AspectAgreement,
-    AspectCorrelation,
-    AspectWins,
-    BlendFit,
-    CompositeFit,
-    CorrelationReport,
-    Correlations,
-    Dependency,
-    HierarchyReport,
-    WinReport,
-)
+from app.domain.reports import AgreementReport, BlendFit, CompositeFit, CorrelationReport, HierarchyReport, WinReport
 from app.stats.agreement import correlate_aspects
 from app.stats.observations import Floats, Observations
 
@@ -59,10 +40,6 @@ def plot(report: Value, observations: Observations | None, path: Path | str) -> 
     InvalidRequest where the file type is another, the file cannot be written, or the report is of another kind.
     """
     require_drawing(path)
-    if not isinstance(
-        report, AgreementReport | CorrelationReport | HierarchyReport | WinReport | CompositeFit | BlendFit
-    ):
-        raise InvalidRequest("this report has no drawing")
     labels, lost = label_names(names_of(report, observations), path)
     sheet, notes = build_sheet(report, observations, labels)
     write_sheet(sheet, path)
@@ -110,10 +87,10 @@ def draw_agreement(report: AgreementReport, observations: Observations | None, l
     sections = [ChartSection("", [draw_matrix(list(report.aspects), report.correlations, labels)])]
     if observations is not None and report.aspects:
         histograms = [
-            build_value_histogram(
+            panels.build_value_histogram(
                 known(unit_means(observations, name)),
                 reach_of(observations, name),
-                PanelLabels(labels[name], describe_agreement(found), "no item has a rating"),
+                HistogramLabels(labels[name], describe_agreement(found), "no item has a rating"),
                 width=HISTOGRAM_WIDTH,
             )
             for name, found in report.aspects.items()
@@ -124,23 +101,20 @@ def draw_agreement(report: AgreementReport, observations: Observations | None, l
     return ChartSheet(f"Agreement: {size_of(report)}", sections)
 
 
-def describe_agreement(found: AspectAgreement) -> str:
+def describe_agreement(found: reports.AspectAgreement) -> str:
     """Mean, deviation and agreement, in two lines."""
     agreement = f"ρ {number(found.spearman)}  α {number(found.krippendorff_alpha)}  n {found.n:,}"
     return f"mean {number(found.mean)}  sd {number(found.sd)}\n{agreement}"
 
 
-def draw_matrix(names: Sequence[str], found: Correlations, labels: Labels) -> Spec:
+def draw_matrix(names: Sequence[str], found: reports.Correlations, labels: Labels) -> Spec:
     """The correlations of aspects, with the items that they are of."""
     counts = {n for one, row in found.n.items() for other, n in row.items() if one != other}
     size = f", n {min(counts):,}" + (f" to {max(counts):,}" if len(counts) > 1 else "") if counts else ""
+    sides = "below the diagonal Spearman's ρ, above it Pearson's r" if len(names) > 1 else ""
     nothing = "no correlations: there is one aspect" if names else "no aspect has a rating"
-    labelled = PanelLabels(
-        title=f"Correlation of aspects{size}",
-        description="below the diagonal Spearman's ρ, above it Pearson's r" if len(names) > 1 else "",
-        nothing=nothing,
-    )
-    return build_matrix(names, found.spearman, found.pearson, labels, labelled)
+    labelled = ChartLabels(f"Correlation of aspects{size}", sides, nothing)
+    return panels.build_matrix(names, found.spearman, found.pearson, labels, labelled)
 
 
 def draw_correlation(
@@ -149,20 +123,15 @@ def draw_correlation(
     """Spearman's ρ by aspect with interval and ceiling, and scores against rater means."""
     found = report.aspects.values()
     ceiling = any(one.ceiling is not None and one.ceiling.spearman is not None for one in found)
-    forest = build_correlation(
-        report,
-        IntervalLabels(
-            title=f"Spearman's ρ with {INTERVAL}",
-            description="",
-            value="scores",
-            reference="ceiling: each rater against the mean of the others" if ceiling else "",
-            axis="Spearman's ρ of scores with the mean of the raters",
-            nothing="ratings and scores have no aspect in common",
-        ),
-        describe=describe_correlation,
-        names=labels,
-        width=ROWS_WIDTH,
+    labelled = IntervalLabels(
+        f"Spearman's ρ with {INTERVAL}",
+        "",
+        "ratings and scores have no aspect in common",
+        value="scores",
+        reference="ceiling: each rater against the mean of the others" if ceiling else "",
+        axis="Spearman's ρ of scores with the mean of the raters",
     )
+    forest = build_correlation(report, labelled, describe=describe_correlation, names=labels, width=ROWS_WIDTH)
     bias = ["bias: mean score less mean rating"] if any(one.bias is not None for one in found) else []
     sections = [ChartSection("", [forest], [*bias, *list_reasons(found, of={"spearman"})])]
     if observations is not None and report.aspects:
@@ -172,7 +141,7 @@ def draw_correlation(
     return ChartSheet(f"Scores against people: {size_of(report)}", sections), notes
 
 
-def describe_correlation(found: AspectCorrelation) -> str:
+def describe_correlation(found: reports.AspectCorrelation) -> str:
     """What stands behind ρ: its interval, or why it is undefined, n and the bias."""
     if found.spearman is None:
         return f" {found.undefined.get('spearman', 'undefined')} · n {found.n:,}"
@@ -187,8 +156,8 @@ def draw_scatter(observations: Observations, name: str, label: str) -> Spec:
         x = y = np.empty(0)
     both = ~(np.isnan(x) | np.isnan(y))
     reach = reach_of(observations, name, scores=True), reach_of(observations, name)
-    labelled = PanelLabels(label, describe_dots(x[both], y[both]), "no item has both")
-    return build_scatter(x[both], y[both], reach, ("score", "mean of the raters"), labelled)
+    labelled = ChartLabels(label, panels.describe_dots(x[both], y[both]), "no item has both")
+    return panels.build_scatter(x[both], y[both], reach, ("score", "mean of the raters"), labelled)
 
 
 def draw_hierarchy(
@@ -201,12 +170,8 @@ def draw_hierarchy(
     title = "Dependencies, from the lower aspect to the higher"
     if not report.dependencies:
         title = "No aspect depends on another" + (f": {reason}" if reason else "")
-    graph = build_dependencies(
-        report,
-        DependencyLabels(title=title, description="", alone="without dependency", nothing="no aspect has a rating"),
-        names=labels,
-        width=GRAPH_WIDTH,
-    )
+    labelled = DependencyLabels(title, "", "no aspect has a rating", alone="without dependency")
+    graph = build_dependencies(report, labelled, names=labels, width=GRAPH_WIDTH)
     columns = {name: column for name in report.aspects if (column := unit_means(observations, name)) is not None}
     matrix = [draw_matrix(list(columns), correlate_aspects(columns), labels)] if columns else []
     sections = [ChartSection("", [graph, *matrix], describe_graph(report, follow, labels))]
@@ -220,7 +185,7 @@ def draw_hierarchy(
     return ChartSheet(f"Dependencies between aspects: {sizes}", sections), [left_out] if follow else []
 
 
-def describe_graph(report: HierarchyReport, follow: Sequence[Dependency], labels: Labels) -> list[str]:
+def describe_graph(report: HierarchyReport, follow: Sequence[reports.Dependency], labels: Labels) -> list[str]:
     """What the figures are, the dependencies that the graph leaves out, and the changes by decorrelation."""
     lines = ["in a box: pairs of systems that the aspect tells apart / those tested"]
     if not report.dependencies:
@@ -243,7 +208,7 @@ def describe_graph(report: HierarchyReport, follow: Sequence[Dependency], labels
     return [*lines, "; ".join([*changes[:MOST_CHANGES], *more])]
 
 
-def describe_change(one: Dependency) -> str:
+def describe_change(one: reports.Dependency) -> str:
     """`(−2 / −1, 3 new)`; empty where nothing changes."""
     found = one.decorrelated
     if found.common_change is None or found.higher_only_change is None or found.new is None:
@@ -263,8 +228,8 @@ def draw_systems(columns: Mapping[str, Floats], observations: Observations, labe
         ]
         level = observations.folded.get(name)
         axis = "rating" if level is None else f"−|rating {'−' if level >= 0 else '+'} {abs(level):g}|"
-        labelled = PanelLabels(labels[name], "", "no item has a rating")
-        charts.append(build_spreads(rows, reach_of(observations, name), axis, labelled, width=SPREADS_WIDTH))
+        labelled = ChartLabels(labels[name], "", "no item has a rating")
+        charts.append(panels.build_spreads(rows, reach_of(observations, name), axis, labelled, width=SPREADS_WIDTH))
     return charts
 
 
@@ -291,11 +256,11 @@ def draw_wins(report: WinReport, labels: Labels) -> tuple[ChartSheet, list[str]]
         return ChartSheet(title, [ChartSection("", [], why)]), []
     colours = rank_colours(report)
     listed = report.systems if len(report.aspects) * systems <= MOST_ROWS else tuple(colours)
-    labelled = PanelLabels("Share of contexts won", "", "there is nothing to compare")
+    labelled = ChartLabels("Share of contexts won", "", "there is nothing to compare")
     bars = [(labels[name], find_parts(found, colours, labels)) for name, found in report.aspects.items()]
     shares = [draw_shares(name, found, listed, labels) for name, found in report.aspects.items()]
     sections = [
-        ChartSection("", [build_shares(bars, labelled, width=SHARES_WIDTH)]),
+        ChartSection("", [panels.build_shares(bars, labelled, width=SHARES_WIDTH)]),
         ChartSection(f"Shares with {INTERVAL} (Wilson)", shares),
     ]
     fewer = f"intervals are drawn for the {len(listed)} systems that win most, of {systems}"
@@ -310,22 +275,22 @@ def rank_colours(report: WinReport) -> dict[str, str]:
     return {name: colours[name] for name in report.systems if name in colours}
 
 
-def find_parts(found: AspectWins, colours: Mapping[str, str], labels: Labels) -> list[SharePart] | str:
+def find_parts(found: reports.AspectWins, colours: Mapping[str, str], labels: Labels) -> list[SharePart] | str:
     """The pieces of a bar, systems without a colour of their own as one; or why there is none."""
     if not found.contexts:
         return f"{DASH} {explain_wins(found)}"
     parts = [SharePart(labels[name], found.systems[name].share or 0.0, colour) for name, colour in colours.items()]
     rest = sum(won.share or 0.0 for name, won in found.systems.items() if name not in colours)
-    parts += [SharePart(OTHERS, rest, NEUTRAL)] if len(colours) < len(found.systems) else []
-    return [*parts, SharePart(TIES, found.ties.share or 0.0, LINE, INK)]
+    parts += [SharePart(OTHERS, rest, canvas.NEUTRAL)] if len(colours) < len(found.systems) else []
+    return [*parts, SharePart(TIES, found.ties.share or 0.0, LINE, canvas.INK)]
 
 
-def explain_wins(found: AspectWins) -> str:
+def explain_wins(found: reports.AspectWins) -> str:
     """Why no system won."""
     return next(iter(found.undefined.values()), "no context was answered by every system")
 
 
-def draw_shares(name: str, found: AspectWins, listed: Sequence[str], labels: Labels) -> Spec:
+def draw_shares(name: str, found: reports.AspectWins, listed: Sequence[str], labels: Labels) -> Spec:
     """Each system's share with its interval, and that of ties."""
     won = [*((labels[system], found.systems[system]) for system in listed), (TIES, found.ties)]
     rows = [
@@ -333,14 +298,7 @@ def draw_shares(name: str, found: AspectWins, listed: Sequence[str], labels: Lab
         for label, one in won
         if one.share is not None and found.contexts
     ]
-    labelled = IntervalLabels(
-        title=f"{labels[name]} (n {found.contexts:,})",
-        description="",
-        value="",
-        reference="",
-        axis="",
-        nothing=explain_wins(found),
-    )
+    labelled = IntervalLabels(f"{labels[name]} (n {found.contexts:,})", "", explain_wins(found))
     return build_intervals(rows, labelled, Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"))
 
 
@@ -356,17 +314,12 @@ def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
         )
         for name, weight in report.weights.items()
     ]
-    labelled = IntervalLabels(
-        title=f"Weights with {INTERVAL}, n {report.train:,}",
-        description="",
-        value="fitted",
-        reference="in the rubric",
-        axis="weight",
-        nothing="the composite has no aspect",
-    )
+    title = f"Weights with {INTERVAL}, n {report.train:,}"
+    labelled = IntervalLabels(title, "", "the composite has no aspect", "fitted", "in the rubric", "weight")
+    ends = [0.0, *(end for row in rows for end in (row.value, row.reference, *(row.interval or ())) if end is not None)]
     reached = {"fitted": report.pearson, "in the rubric": report.declared_pearson}
     charts = [
-        build_intervals(rows, labelled, rule_values(rows, "weight"), width=ROWS_WIDTH),
+        build_intervals(rows, labelled, panels.rule((min(ends), max(ends)), "weight", grid=False), width=ROWS_WIDTH),
         draw_reached(f"Held-out Pearson's r, n {report.test:,}", reached),
     ]
     title = f"{labels[report.composite]} fitted to {labels[report.target]}: {count(report.n, 'item')}"
@@ -375,18 +328,13 @@ def draw_composite_fit(report: CompositeFit, labels: Labels) -> ChartSheet:
 
 def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
     """The chosen weight of a blend with its interval, and the correlations with and without it."""
-    labelled = IntervalLabels(
-        title=f"w = {number(report.weight, 1)}, with {INTERVAL}",
-        description="",
-        value="chosen",
-        reference="default",
-        axis=f"w, tried from {report.tried[0]:g} to {report.tried[1]:g}",
-        nothing="no weight could be chosen",
-    )
+    title = f"w = {number(report.weight, 1)}, with {INTERVAL}"
+    axis = f"w, tried from {report.tried[0]:g} to {report.tried[1]:g}"
+    labelled = IntervalLabels(title, "", "no weight could be chosen", "chosen", "default", axis)
     figure = f"{number(report.weight, 1)}{interval(report.interval, 1)}"
     chosen = [IntervalRow("w", figure, report.weight, report.interval, DEFAULT_WEIGHT)]
-    ticks = choose_ticks(*report.tried)
-    ruler = Ruler(*widen(report.tried), ticks, choose_form(ticks), labelled.axis)
+    ticks = canvas.choose_ticks(*report.tried)
+    ruler = Ruler(*panels.widen(report.tried), ticks, canvas.choose_form(ticks), axis)
     reached = {
         "none, w = 0": report.unblended,
         f"default, w = {DEFAULT_WEIGHT:g}": report.default,
@@ -404,18 +352,9 @@ def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
 def draw_reached(title: str, values: Mapping[str, float | None]) -> Spec:
     """Correlations, one per row."""
     rows = [IntervalRow(name, number(value, 3), value) for name, value in values.items()]
-    if all(value is None for value in values.values()):
-        rows = []
-    labelled = IntervalLabels(title, "", "", "", "", "no correlation")
+    rows = rows if any(row.value is not None for row in rows) else []
+    labelled = IntervalLabels(title, "", "no correlation")
     return build_intervals(rows, labelled, rule_correlations(rows, ""))
-
-
-def rule_values(rows: Iterable[IntervalRow], title: str) -> Ruler:
-    """An axis over all values and 0."""
-    ends = [end for row in rows for end in (row.value, row.reference, *(row.interval or ())) if end is not None]
-    low, high = widen((min(0.0, *ends, 0.0), max(0.0, *ends, 0.0)))
-    ticks = choose_ticks(low, high)
-    return Ruler(low, high, ticks, choose_form(ticks), title)
 
 
 def size_of(report: AgreementReport | CorrelationReport) -> str:
@@ -445,7 +384,9 @@ def shares(ends: tuple[float, float] | None) -> str:
 
 
 def list_reasons(
-    found: Iterable[AspectAgreement | AspectCorrelation | CompositeFit | BlendFit], *, of: Container[str] | None = None
+    found: Iterable[reports.AspectAgreement | reports.AspectCorrelation | CompositeFit | BlendFit],
+    *,
+    of: Container[str] | None = None,
 ) -> list[str]:
     """Why figures are dashes, each reason once; `of` names the figures that are drawn where not all are."""
     reasons = dict.fromkeys(why for one in found for figure, why in one.undefined.items() if of is None or figure in of)

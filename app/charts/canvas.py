@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.domain.plain_text import printable
@@ -146,6 +146,15 @@ UNSIGNED_ZERO = "datum.value === 0 ? '0' : datum.label"
 
 
 @dataclass(frozen=True)
+class ChartLabels:
+    """What every chart is called; `nothing` is shown where there is nothing to draw."""
+
+    title: str
+    description: str
+    nothing: str
+
+
+@dataclass(frozen=True)
 class Margins:
     """Pixels around the plot, where labels stand."""
 
@@ -188,6 +197,16 @@ def letters(name: str, rows: Sequence[Row], x: Spec, y: Spec, **look: Any) -> Sp
     return layer(name, {"type": "text", **look}, rows, x=x, y=y, text={"field": "text", "type": "nominal"})
 
 
+def small(name: str, rows: Sequence[Row], x: Spec, y: Spec, **look: Any) -> Spec:
+    """Small, soft texts: figures, legends and notes."""
+    return letters(name, rows, x, y, **{"fontSize": SMALL, "color": INK_SOFT} | look)
+
+
+def span(x: Ruler, y: Ruler, start: str = "left", end: str = "right") -> dict[str, Spec]:
+    """The channels of rectangles, from the rows' fields `start`, `end`, `top` and `bottom`."""
+    return {"x": x.at(start), "x2": {"field": end}, "y": y.at("top"), "y2": {"field": "bottom"}}
+
+
 def draw_grid(rows: Sequence[Row], x: Ruler, y: Ruler) -> list[Spec]:
     """Lines at the ticks and a darker one at zero, from `top` to `bottom` of each row: texts between stand free."""
     ends = [{"top": row["top"], "bottom": row["bottom"]} for row in rows]
@@ -206,30 +225,25 @@ def pixels(low: float, high: float) -> Ruler:
 
 
 def frame(
-    layers: Sequence[Spec], *, width: float, height: float, margins: Margins, title: str, description: str
+    layers: Sequence[Spec], labels: ChartLabels, *, width: float, height: float, margins: Margins = Margins()
 ) -> Spec:
     """The chart. `width` and `height` are the plot's; the size depends on no font that the server may lack."""
     return {
-        "usermeta": {"title": title},
-        "description": description,
+        "usermeta": {"title": labels.title},
+        "description": labels.description,
         "autosize": "none",
         "width": width,
         "height": height,
-        "padding": {
-            "left": margins.left,
-            "right": margins.right,
-            "top": margins.top,
-            "bottom": margins.bottom,
-        },
+        "padding": asdict(margins),
         "layer": list(layers),
     }
 
 
-def say(text: str, *, width: float, title: str, description: str) -> Spec:
+def say_nothing(labels: ChartLabels, width: float) -> Spec:
     """A chart that only says why there is nothing to draw."""
-    rows = [{"x": width / 2, "y": 24, "text": fit(text, width - 8)}]
+    rows = [{"x": width / 2, "y": 24, "text": fit(labels.nothing, width - 8)}]
     shown = letters("nothing", rows, pixels(0, width).at("x"), pixels(48, 0).at("y"), align="center", color=INK_SOFT)
-    return frame([shown], width=width, height=48, margins=Margins(), title=title, description=description)
+    return frame([shown], labels, width=width, height=48)
 
 
 def choose_ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:

@@ -8,26 +8,8 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
-from app.charts.canvas import (
-    DASH,
-    INK,
-    INK_SOFT,
-    LINE,
-    PHONE_WIDTH,
-    SERIES,
-    SMALL,
-    SURFACE,
-    Margins,
-    Row,
-    Spec,
-    fit,
-    frame,
-    layer,
-    letters,
-    measure,
-    pixels,
-    say,
-)
+from app.charts import canvas
+from app.charts.canvas import SMALL, SURFACE, ChartLabels, Row, Spec, fit, layer, letters, measure, pixels, small
 from app.domain.reports import Dependency, HierarchyReport
 
 BOX_HEIGHT, GAP, BETWEEN, STOP, EDGE = 40, 66, 14, 26, 4
@@ -51,17 +33,10 @@ SWEEPS = 4
 
 
 @dataclass(frozen=True)
-class DependencyLabels:
-    """`alone` stands above the aspects that have no dependency.
+class DependencyLabels(ChartLabels):
+    """`alone` stands above the aspects that have no dependency; what the figures mean is the page's to say."""
 
-    What the figures mean is the page's to say: in a box pairs of systems that the aspect tells apart / pairs tested, on
-    an arrow pairs that both aspects tell apart / + those that only the higher does.
-    """
-
-    title: str
-    description: str
     alone: str
-    nothing: str
 
 
 @dataclass(frozen=True)
@@ -80,29 +55,21 @@ def build_dependencies(
     labels: DependencyLabels,
     *,
     names: Mapping[str, str] | None = None,
-    width: int = PHONE_WIDTH,
+    width: int = canvas.PHONE_WIDTH,
 ) -> Spec:
     """Boxes with arrows from the lower aspect to the higher; arrows that follow from others are left out. `names` are
     the aspects' in the reader's language, where they have one."""
     if not report.aspects:
-        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
+        return canvas.say_nothing(labels, width)
     shown = {name: (names or {}).get(name, name) for name in report.aspects}
     layers = arrange(tuple(report.aspects), [(one.lower, one.higher) for one in report.dependencies])
     layout = lay_out(layers, choose_box(shown.values(), layers, width), width)
     found = {(one.lower, one.higher): one for one in report.dependencies}
-    drawn = [
-        *draw_edges(layers.edges, found, layout),
-        *draw_boxes(report, shown, layers, layout),
-        *draw_alone(labels.alone, layout),
-    ]
-    return frame(
-        drawn,
-        width=layout.width,
-        height=layout.height,
-        margins=Margins(),
-        title=labels.title,
-        description=labels.description,
-    )
+    drawn = [*draw_edges(layers.edges, found, layout), *draw_boxes(report, shown, layers, layout)]
+    if layout.alone_at is not None:
+        heading = [{"text": fit(labels.alone, layout.width - 2 * EDGE, SMALL)}]
+        drawn.append(small("alone-text", heading, {"value": EDGE}, {"value": layout.alone_at}))
+    return canvas.frame(drawn, labels, width=layout.width, height=layout.height)
 
 
 def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
@@ -147,73 +114,45 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
             "name_y": y - 8,
             "figure_y": y + 9,
             "text": fit(shown[name], (layout.box - 12) / BOLD),
-            "figure": DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
+            "figure": canvas.DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
             "alone": name in layers.alone,
         }
         for name, found in report.aspects.items()
         for x, y in [layout.places[name]]
     ]
     across, down = pixels(0, layout.width), pixels(layout.height, 0)
-    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    sides = canvas.span(across, down)
     box = {"type": "rect", "fill": SURFACE, "cornerRadius": 6, "strokeWidth": 1.5}
     figures = [{**row, "text": row["figure"]} for row in rows]
     return [
-        layer("boxes", box | {"stroke": SERIES[0]}, [row for row in rows if not row["alone"]], **sides),
-        layer("alone", box | {"stroke": LINE, "strokeDash": [4, 3]}, [row for row in rows if row["alone"]], **sides),
-        letters("names", rows, across.at("x"), down.at("name_y"), align="center", color=INK, fontWeight="bold"),
-        letters(
-            "figures", figures, across.at("x"), down.at("figure_y"), align="center", fontSize=SMALL, color=INK_SOFT
+        layer("boxes", box | {"stroke": canvas.SERIES[0]}, [row for row in rows if not row["alone"]], **sides),
+        layer(
+            "alone", box | {"stroke": canvas.LINE, "strokeDash": [4, 3]}, [row for row in rows if row["alone"]], **sides
         ),
+        letters("names", rows, across.at("x"), down.at("name_y"), align="center", fontWeight="bold"),
+        small("figures", figures, across.at("x"), down.at("figure_y"), align="center"),
     ]
-
-
-def draw_alone(text: str, layout: Layout) -> list[Spec]:
-    """The heading of the aspects without a dependency, where there are any."""
-    if layout.alone_at is None:
-        return []
-    rows = [{"text": fit(text, layout.width - 2 * EDGE, SMALL)}]
-    return [letters("alone-text", rows, {"value": EDGE}, {"value": layout.alone_at}, fontSize=SMALL, color=INK_SOFT)]
 
 
 def draw_edges(edges: Sequence[Edge], found: Mapping[Edge, Dependency], layout: Layout) -> list[Spec]:
     """Lines from box to box around those between, arrowheads, and the counts of pairs on the surface's colour."""
     ways = {edge: trace(edge, edges, layout) for edge in edges}
-    lines: list[Row] = []
-    heads: list[Row] = []
+    lines, heads = list[Row](), list[Row]()
     for way in ways.values():
         lines += [{"x": x, "y": y, "x2": to_x, "y2": to_y} for (x, y), (to_x, to_y) in pairwise(way)]
         (x, y), (to_x, to_y) = way[-2:]
         turn = math.atan2(to_x - x, y - to_y)
-        heads.append(
-            {
-                "x": to_x - ARROW / 2 * math.sin(turn),
-                "y": to_y + ARROW / 2 * math.cos(turn),
-                "angle": math.degrees(turn),
-            }
-        )
+        x, y = to_x - ARROW / 2 * math.sin(turn), to_y + ARROW / 2 * math.cos(turn)
+        heads.append({"x": x, "y": y, "angle": math.degrees(turn)})
     across, down = pixels(0, layout.width), pixels(layout.height, 0)
     texts = place_texts(ways, found)
-    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    at, angle = {"x": across.at("x"), "y": down.at("y")}, {"field": "angle", "type": "quantitative", "scale": None}
+    head = {"type": "point", "shape": "triangle", "fill": canvas.INK_SOFT, "size": 70}
     return [
-        layer(
-            "edges",
-            {"type": "rule", "color": INK_SOFT},
-            lines,
-            x=across.at("x"),
-            y=down.at("y"),
-            x2={"field": "x2"},
-            y2={"field": "y2"},
-        ),
-        layer(
-            "arrows",
-            {"type": "point", "shape": "triangle", "fill": INK_SOFT, "size": 70},
-            heads,
-            x=across.at("x"),
-            y=down.at("y"),
-            angle={"field": "angle", "type": "quantitative", "scale": None},
-        ),
-        layer("cushions", {"type": "rect", "fill": SURFACE}, texts, **sides),
-        letters("counts", texts, across.at("x"), down.at("y"), align="center", fontSize=SMALL, color=INK),
+        layer("edges", {"type": "rule", "color": canvas.INK_SOFT}, lines, **at, x2={"field": "x2"}, y2={"field": "y2"}),
+        layer("arrows", head, heads, **at, angle=angle),
+        layer("cushions", {"type": "rect", "fill": SURFACE}, texts, **canvas.span(across, down)),
+        letters("counts", texts, **at, align="center", fontSize=SMALL),
     ]
 
 
@@ -269,8 +208,7 @@ def overlap(one: Row, other: Row) -> bool:
 
 @dataclass(frozen=True)
 class Layers:
-    """`rows` are the layers with their boxes and stops from left to right, the lowest layer first; `edges` those that
-    do not follow from others; `alone` the aspects without any."""
+    """`rows` from the lowest layer, left to right; `edges` that follow from no others; `alone` aspects without any."""
 
     rows: tuple[tuple[Place, ...], ...]
     edges: tuple[Edge, ...]

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
-from app.charts.canvas import (
-    DASH,
-    INK,
-    INK_SOFT,
-    LINE,
-    SERIES,
-    SMALL,
-    SURFACE,
-    Margins,
-    Row,
-    Ruler,
-    Spec,
-    choose_form,
-    choose_ticks,
-    fit,
-    flow,
-    frame,
-    layer,
-    letters,
-    measure,
-    pixels,
-    say,
-    write_number,
-)
-from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
+from app.charts import canvas
+from app.charts.canvas import SERIES, SMALL, ChartLabels, Margins, Row, Ruler, Spec, fit, frame, layer, letters
+from app.charts.histogram import HistogramLabels, build_histogram
 from app.domain.reports import Matrix
 from app.stats.observations import Floats
 
@@ -54,30 +32,21 @@ LEAST_LABELLED = 0.08
 """Of a bar: a smaller share has no room for its figure."""
 
 
-@dataclass(frozen=True)
-class PanelLabels:
-    title: str
-    description: str
-    nothing: str
-
-
-@dataclass(frozen=True)
-class SharePart:
+class SharePart(NamedTuple):
     """A piece of a bar, in a colour that the text is read on."""
 
     name: str
     share: float
     colour: str
-    ink: str = SURFACE
+    ink: str = canvas.SURFACE
 
 
 def build_matrix(
-    names: Sequence[str], lower: Matrix, upper: Matrix, shown: Mapping[str, str], labels: PanelLabels
+    names: Sequence[str], lower: Matrix, upper: Matrix, shown: Mapping[str, str], labels: ChartLabels
 ) -> Spec:
-    """Correlations of aspects: `lower` below the diagonal, `upper` above it; blue are positive ones. An undefined one
-    is a dash. `shown` are the labels of the names."""
+    """Correlations of aspects, `lower` below the diagonal, `upper` above it. `shown` are the labels of the names."""
     if len(names) < 2:
-        return say(labels.nothing, width=320, title=labels.title, description=labels.description)
+        return canvas.say_nothing(labels, 320)
     cells: list[Row] = []
     for (row, one), (column, other) in product(enumerate(names), repeat=2):
         if row != column:
@@ -92,53 +61,37 @@ def build_matrix(
                     "bottom": (row + 1) * CELL - 1,
                     "value": value,
                     "shade": 0.0 if value is None else abs(value),
-                    "text": DASH if value is None else write_number(value),
+                    "text": canvas.DASH if value is None else canvas.write_number(value),
                 }
             )
     side = CELL * len(names)
-    across, down = pixels(0, side), pixels(side, 0)
-    sides = {"x": across.at("left"), "x2": {"field": "right"}, "y": down.at("top"), "y2": {"field": "bottom"}}
+    across, down = canvas.pixels(0, side), canvas.pixels(side, 0)
+    sides = canvas.span(across, down)
     shade = {"field": "shade", "type": "quantitative", "scale": None}
     named: list[Row] = [
         {"at": (number + 0.5) * CELL, "text": fit(shown.get(name, name), LONGEST_NAME)}
         for number, name in enumerate(names)
     ]
-    known = [cell for cell in cells if cell["value"] is not None]
-    centred = {"align": "center", "fontSize": SMALL}
+    unknown = [cell for cell in cells if cell["value"] is None]
+    positive = [cell for cell in cells if cell["value"] is not None and cell["value"] >= 0]
+    negative = [cell for cell in cells if cell["value"] is not None and cell["value"] < 0]
+    dark, light = ([cell for cell in cells if (cell["shade"] > DARK) is wanted] for wanted in (True, False))
+    centred: Spec = {"x": across.at("x"), "y": down.at("y"), "align": "center", "fontSize": SMALL}
     layers = [
-        layer("undefined", {"type": "rect", "fill": LINE}, [cell for cell in cells if cell["value"] is None], **sides),
-        layer(
-            "positive",
-            {"type": "rect", "fill": SERIES[1]},
-            [cell for cell in known if cell["value"] >= 0],
-            **sides,
-            fillOpacity=shade,
-        ),
-        layer(
-            "negative",
-            {"type": "rect", "fill": SERIES[0]},
-            [cell for cell in known if cell["value"] < 0],
-            **sides,
-            fillOpacity=shade,
-        ),
-        letters("values", [cell for cell in cells if cell["shade"] <= DARK], across.at("x"), down.at("y"), **centred),
-        letters(
-            "dark-values",
-            [cell for cell in cells if cell["shade"] > DARK],
-            across.at("x"),
-            down.at("y"),
-            **centred,
-            color=SURFACE,
-        ),
+        layer("undefined", {"type": "rect", "fill": canvas.LINE}, unknown, **sides),
+        layer("positive", {"type": "rect", "fill": SERIES[1]}, positive, **sides, fillOpacity=shade),
+        layer("negative", {"type": "rect", "fill": SERIES[0]}, negative, **sides, fillOpacity=shade),
+        letters("values", light, **centred),
+        letters("dark-values", dark, **centred, color=canvas.SURFACE),
         letters("rows", named, {"value": -6}, down.at("at"), align="right"),
         letters("columns", named, across.at("at"), {"value": side + 8}, align="right", angle=-40),
     ]
-    longest = max(measure(row["text"]) for row in named) + 8
+    longest = max(canvas.measure(row["text"]) for row in named) + 8
     margins = Margins(left=longest, right=4, top=4, bottom=0.65 * longest + 14)
-    return frame(layers, width=side, height=side, margins=margins, title=labels.title, description=labels.description)
+    return frame(layers, labels, width=side, height=side, margins=margins)
 
 
-def build_value_histogram(values: Floats, reach: Range, labels: PanelLabels, *, width: int) -> Spec:
+def build_value_histogram(values: Floats, reach: Range, labels: HistogramLabels, *, width: int) -> Spec:
     """How often each value occurs, shape (n,), in equal steps over the range `reach`: one per value where the values
     lie on a grid of few steps, else BINS of them."""
     distinct = np.unique(values)
@@ -150,39 +103,31 @@ def build_value_histogram(values: Floats, reach: Range, labels: PanelLabels, *, 
     elif count <= FEW_VALUES and np.allclose(steps, np.round(steps), atol=1e-6):
         places = np.round((values - reach[0]) / gap).astype(int)
         counts = np.bincount(places, minlength=count)
-        levels = [
-            HistogramLevel(write_short(reach[0] + number * gap), int(found)) for number, found in enumerate(counts)
-        ]
+        levels = [(write_short(reach[0] + number * gap), int(found)) for number, found in enumerate(counts)]
     else:
         found, edges = np.histogram(values, BINS, reach)
         levels = [
-            HistogramLevel(f"{write_number(low)} to {write_number(high)}", int(number))
+            (f"{canvas.write_number(low)} to {canvas.write_number(high)}", int(number))
             for number, low, high in zip(found, edges[:-1], edges[1:], strict=True)
         ]
-    plain = HistogramLabels(title=labels.title, description=labels.description, unrated="", nothing=labels.nothing)
-    return build_histogram(levels, 0, plain, width=width)
+    return build_histogram(levels, 0, labels, width=width)
 
 
 def write_short(value: float) -> str:
     """The number without zeros at its end."""
-    text = write_number(value)
+    text = canvas.write_number(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def build_scatter(x: Floats, y: Floats, reach: tuple[Range, Range], axes: tuple[str, str], labels: PanelLabels) -> Spec:
+def build_scatter(x: Floats, y: Floats, reach: tuple[Range, Range], axes: tuple[str, str], labels: ChartLabels) -> Spec:
     """A dot per item, moved a little where few values would hide dots behind each other; a density of many items.
 
     `x` and `y` have shape (n,), without NaN. `reach` holds the least and the greatest value of each: no dot is moved
     beyond them. `axes` are the titles.
     """
     if not len(x):
-        return say(labels.nothing, width=SCATTER, title=labels.title, description=labels.description)
-    wide = widen(reach[0]), widen(reach[1])
-    rulers = []
-    for (low, high), title in zip(wide, axes, strict=True):
-        ticks = choose_ticks(low, high)
-        rulers.append(Ruler(low, high, ticks, choose_form(ticks), title, grid=True))
-    across, up = rulers
+        return canvas.say_nothing(labels, SCATTER)
+    across, up = (rule(ends, title) for ends, title in zip(reach, axes, strict=True))
     if len(x) > MOST_DOTS:
         layers = [draw_density(x, y, across, up)]
     else:
@@ -193,8 +138,14 @@ def build_scatter(x: Floats, y: Floats, reach: tuple[Range, Range], axes: tuple[
         dot = {"type": "point", "fill": SERIES[1], "strokeWidth": 0, "size": 22, "fillOpacity": opacity}
         layers = [layer("dots", dot, rows, x=across.at("x"), y=up.at("y"))]
     margins = Margins(left=52, right=8, top=4, bottom=40)
-    plot = {"width": SCATTER - 60, "height": SCATTER - 60}
-    return frame(layers, **plot, margins=margins, title=labels.title, description=labels.description)
+    return frame(layers, labels, width=SCATTER - 60, height=SCATTER - 60, margins=margins)
+
+
+def rule(ends: Range, title: str, *, grid: bool = True) -> Ruler:
+    """An axis over the range, with room for whole dots at its ends and with ticks at round values."""
+    ends = widen(ends)
+    ticks = canvas.choose_ticks(*ends)
+    return Ruler(*ends, ticks, canvas.choose_form(ticks), title, grid=grid)
 
 
 def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
@@ -205,22 +156,14 @@ def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
         {
             "left": float(lefts[column]),
             "right": float(lefts[column + 1]),
-            "low": float(lows[line]),
-            "high": float(lows[line + 1]),
+            "bottom": float(lows[line]),
+            "top": float(lows[line + 1]),
             "shade": float(0.1 + 0.9 * np.log1p(counts[column, line]) / most),
         }
         for column, line in np.argwhere(counts).tolist()
     ]
-    return layer(
-        "density",
-        {"type": "rect", "fill": SERIES[1]},
-        rows,
-        x=across.at("left"),
-        x2={"field": "right"},
-        y=up.at("low"),
-        y2={"field": "high"},
-        fillOpacity={"field": "shade", "type": "quantitative", "scale": None},
-    )
+    shade = {"field": "shade", "type": "quantitative", "scale": None}
+    return layer("density", {"type": "rect", "fill": SERIES[1]}, rows, **canvas.span(across, up), fillOpacity=shade)
 
 
 def describe_dots(x: Floats, y: Floats) -> str:
@@ -243,125 +186,81 @@ def is_coarse(values: Floats) -> bool:
 
 
 def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Floats:
-    """The values moved by up to STEP of the least gap between them, where they are few; shape (n,).
-
-    What would leave the range is reflected at its end.
-    """
+    """The values, shape (n,), moved by up to STEP of their least gap where they are few, and reflected at the ends."""
     if not is_coarse(values):
         return values
     moved = values + generator.uniform(-STEP, STEP, len(values)) * np.diff(np.unique(values)).min()
-    inward: Floats = np.where(
-        moved < ends[0], 2 * ends[0] - moved, np.where(moved > ends[1], 2 * ends[1] - moved, moved)
-    )
+    low, high = ends
+    inward: Floats = np.where(moved < low, 2 * low - moved, np.where(moved > high, 2 * high - moved, moved))
     return inward
 
 
 def build_spreads(
-    values: Sequence[tuple[str, Floats]], reach: Range, axis: str, labels: PanelLabels, *, width: int
+    values: Sequence[tuple[str, Floats]], reach: Range, axis: str, labels: ChartLabels, *, width: int
 ) -> Spec:
-    """A row per pair of label and values: 5 to 95 % thin, the middle half thick, the mean a dot.
-
-    Values have shape (n,), without NaN.
-    """
+    """A row per label and values (n,) without NaN: 5 to 95 % thin, the middle half thick, the mean a dot."""
     rows: list[Row] = []
     for number, (name, held) in enumerate(values):
-        y = LINE_STEP * (number + 0.5)
-        row: Row = {"text": fit(name, LONGEST_NAME, SMALL), "y": y, "mean": None}
+        row: Row = {"text": fit(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}
         if len(held):
             low, lower, upper, high = map(float, np.quantile(held, [0.05, 0.25, 0.75, 0.95]))
             row |= {"low": low, "lower": lower, "upper": upper, "high": high, "mean": float(held.mean())}
         rows.append(row)
     height = LINE_STEP * len(rows)
-    left = max([0.0, *(measure(row["text"], SMALL) for row in rows)]) + 8
-    low, high = widen(reach)
-    ticks = choose_ticks(low, high)
-    x, y_ruler = Ruler(low, high, ticks, choose_form(ticks), axis, grid=True), pixels(height, 0)
+    left = max([0.0, *(canvas.measure(row["text"], SMALL) for row in rows)]) + 8
+    x, y = rule(reach, axis), canvas.pixels(height, 0).at("y")
     known = [row for row in rows if row["mean"] is not None]
-    empty = [{**row, "text": DASH} for row in rows if row["mean"] is None]
+    empty = [{**row, "text": canvas.DASH} for row in rows if row["mean"] is None]
     inner = max(80.0, width - left - 10)
     thin, thick = ({"type": "rule", "color": SERIES[1], "strokeWidth": size, "opacity": 0.5} for size in (1.5, 5))
     layers = [
-        layer("tails", thin, known, x=x.at("low"), x2={"field": "high"}, y=y_ruler.at("y")),
-        layer("halves", thick, known, x=x.at("lower"), x2={"field": "upper"}, y=y_ruler.at("y")),
-        layer("means", {"type": "point", "fill": SERIES[1], "size": 26}, known, x=x.at("mean"), y=y_ruler.at("y")),
-        letters("names", rows, {"value": -6}, y_ruler.at("y"), align="right", fontSize=SMALL, color=INK),
-        letters("empty", empty, {"value": inner / 2}, y_ruler.at("y"), color=INK_SOFT),
+        layer("tails", thin, known, x=x.at("low"), x2={"field": "high"}, y=y),
+        layer("halves", thick, known, x=x.at("lower"), x2={"field": "upper"}, y=y),
+        layer("means", {"type": "point", "fill": SERIES[1], "size": 26}, known, x=x.at("mean"), y=y),
+        letters("names", rows, {"value": -6}, y, align="right", fontSize=SMALL),
+        letters("empty", empty, {"value": inner / 2}, y, color=canvas.INK_SOFT),
     ]
-    margins = Margins(left=left, right=10, top=4, bottom=40)
-    return frame(
-        layers, width=inner, height=height, margins=margins, title=labels.title, description=labels.description
-    )
+    return frame(layers, labels, width=inner, height=height, margins=Margins(left=left, right=10, top=4, bottom=40))
 
 
-def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: PanelLabels, *, width: int) -> Spec:
+def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: ChartLabels, *, width: int) -> Spec:
     """A bar per pair of label and parts that add up to the whole; a text instead of parts replaces the bar."""
     if not bars:
-        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
-    left = max(measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
+        return canvas.say_nothing(labels, width)
+    left = max(canvas.measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
     inner = width - left - 14
-    rows: list[Row] = []
-    pieces: list[Row] = []
+    rows, reasons = list[Row](), list[Row]()
+    pieces: dict[tuple[str, str, str], list[Row]] = {}
     for number, (name, parts) in enumerate(bars):
         middle = BAR_STEP * (number + 0.5)
         row = {"y": middle, "top": middle - 11, "bottom": middle + 11}
-        rows.append(
-            {
-                **row,
-                "text": fit(name, LONGEST_NAME),
-                "why": fit(parts, inner - 6, SMALL) if isinstance(parts, str) else "",
-            }
-        )
+        rows.append({**row, "text": fit(name, LONGEST_NAME)})
+        if isinstance(parts, str):
+            reasons.append({**row, "text": fit(parts, inner - 6, SMALL)})
+            continue
         start = 0.0
-        for part in () if isinstance(parts, str) else parts:
+        for part in parts:
             end = start + part.share
             text = f"{part.share:.0%}" if part.share >= LEAST_LABELLED else ""
-            pieces.append({**row, "left": start, "right": end, "x": (start + end) / 2, "text": text, "part": part})
+            piece = {**row, "left": start, "right": end, "x": (start + end) / 2, "text": text}
+            pieces.setdefault((part.name, part.colour, part.ink), []).append(piece)
             start = end
-    keyed = list(dict.fromkeys((piece["part"].name, piece["part"].colour) for piece in pieces))
-    key, key_height = flow([name for name, _ in keyed], width - 2)
+    key, key_height = canvas.flow([name for name, _, _ in pieces], width - 2)
     height = BAR_STEP * len(rows)
     margins = Margins(left=left, right=14, top=key_height + 8, bottom=24)
-    x, y = Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"), pixels(height, 0)
+    x, y = Ruler(0, 1, (0, 0.25, 0.5, 0.75, 1), ".0%"), canvas.pixels(height, 0)
     layers = [
-        letters("names", rows, {"value": -6}, y.at("y"), align="right", color=INK),
-        letters(
-            "reasons",
-            [{**row, "text": row["why"]} for row in rows if row["why"]],
-            {"value": 4},
-            y.at("y"),
-            fontSize=SMALL,
-            color=INK_SOFT,
-        ),
+        letters("names", rows, {"value": -6}, y.at("y"), align="right"),
+        canvas.small("reasons", reasons, {"value": 4}, y.at("y")),
     ]
-    for number, ((_, colour), entry) in enumerate(zip(keyed, key, strict=True)):
-        mine = [piece for piece in pieces if (piece["part"].name, piece["part"].colour) == keyed[number]]
-        ink = mine[0]["part"].ink
-        drawn = [{name: value for name, value in piece.items() if name != "part"} for piece in mine]
+    for number, ((_, colour, ink), mine) in enumerate(pieces.items()):
+        entry, box, labelled = key[number], {"type": "rect", "fill": colour}, [row for row in mine if row["text"]]
         up = entry["y"] - margins.top
-        sides = {"x": x.at("left"), "x2": {"field": "right"}, "y": y.at("top"), "y2": {"field": "bottom"}}
-        box = {"type": "rect", "fill": colour}
         ends = {"x": {"value": entry["x"] - left}, "x2": {"value": entry["x"] - left + 11}}
         layers += [
-            layer(f"part-{number}", box | {"stroke": SURFACE, "strokeWidth": 1}, drawn, **sides),
-            letters(
-                f"share-{number}",
-                [row for row in drawn if row["text"]],
-                x.at("x"),
-                y.at("y"),
-                align="center",
-                fontSize=SMALL,
-                color=ink,
-            ),
+            layer(f"part-{number}", box | {"stroke": canvas.SURFACE, "strokeWidth": 1}, mine, **canvas.span(x, y)),
+            canvas.small(f"share-{number}", labelled, x.at("x"), y.at("y"), align="center", color=ink),
             layer(f"key-{number}", box, [{}], **ends, y={"value": up - 5}, y2={"value": up + 6}),
-            letters(
-                f"key-text-{number}",
-                [entry],
-                {"value": entry["from"] - left},
-                {"value": up},
-                fontSize=SMALL,
-                color=INK_SOFT,
-            ),
+            canvas.small(f"key-text-{number}", [entry], {"value": entry["from"] - left}, {"value": up}),
         ]
-    return frame(
-        layers, width=inner, height=height, margins=margins, title=labels.title, description=labels.description
-    )
+    return frame(layers, labels, width=inner, height=height, margins=margins)

@@ -8,12 +8,13 @@ import multiprocessing
 import os
 import re
 import signal
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from threading import Thread
 from typing import Any
 from xml.etree import ElementTree
+
+from cachetools import LRUCache
 
 from app.charts.canvas import CONFIG, sanitize
 from app.domain.model import digest
@@ -24,7 +25,6 @@ MOST_KEPT = 256
 MOST_BEGUN = 64
 """The most drawings that wait for pages at a time; further ones start when there is room."""
 
-SMALLEST: dict[str, Any] = {"data": {"values": [{}]}, "mark": "point"}
 LINKS = frozenset({"url", "href"})
 """Keys by which a specification could load data or link elsewhere."""
 
@@ -57,8 +57,7 @@ class ChartRenderer:
     def __init__(self, *, open_executor: Callable[[], Executor] | None = None, most_kept: int = MOST_KEPT) -> None:
         self._open_executor = open_executor
         self._executor: Executor | None = None
-        self._most_kept = most_kept
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: LRUCache[str, str] = LRUCache(most_kept)
         # The engine has one thread: a second drawing would only hold another of the executor's while it waits.
         self._turn = asyncio.Lock()
         self._begun: dict[str, asyncio.Task[str]] = {}
@@ -67,26 +66,19 @@ class ChartRenderer:
         """The chart as `<svg>`. Raises ValueError for an invalid specification, or one with a link."""
         sanitized = sanitize_spec(spec)
         key = digest(sanitized)
-        if (found := self._recall(key)) is not None:
+        if (found := self._kept.get(key)) is not None:
             return found
         async with self._turn:
             # An earlier task in the queue may have asked for the same.
-            if (found := self._recall(key)) is not None:
-                return found
-            drawn = await self._draw(sanitized)
-            self._kept[key] = drawn
-            if len(self._kept) > self._most_kept:
-                self._kept.popitem(last=False)
-            return drawn
+            if (found := self._kept.get(key)) is None:
+                found = self._kept[key] = await self._draw(sanitized)
+            return found
 
     async def draw_soon(self, spec: Mapping[str, Any], seconds: float) -> str | None:
-        """The chart, or None where it takes longer; it is then finished for a later request.
-
-        None too where its process has ended twice, or where too many others wait.
-        """
+        """The chart; None where it takes longer, too many wait, or its process ended twice. A later request gets it."""
         sanitized = sanitize_spec(spec)
         key = digest(sanitized)
-        if (found := self._recall(key)) is not None:
+        if (found := self._kept.get(key)) is not None:
             return found
         task = self._begun.get(key)
         if task is None:
@@ -103,7 +95,7 @@ class ChartRenderer:
         """Starts the engine's process, if there is one, in the background, before the next drawing needs it."""
         if self._executor is None and self._open_executor is not None:
             self._executor = self._open_executor()
-            self._executor.submit(draw_svg, SMALLEST)
+            self._executor.submit(draw_svg, {"data": {"values": [{}]}, "mark": "point"})
 
     def close(self) -> None:
         """Ends the executor that was opened; a drawing after it would open another."""
@@ -135,11 +127,6 @@ class ChartRenderer:
         if self._executor is None and self._open_executor is not None:
             self._executor = self._open_executor()
         return await asyncio.get_running_loop().run_in_executor(self._executor, draw_svg, spec)
-
-    def _recall(self, key: str) -> str | None:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
 
 
 def sanitize_spec(value: Any) -> Any:
@@ -193,8 +180,7 @@ def clean_svg(drawn: str, *, title: str, description: str) -> str:
     content = ElementTree.Element("g", {"aria-hidden": "true"})
     content.extend(part for child in root for part in keep(child))
     image = ElementTree.Element("svg", {"xmlns": SVG, "class": "chart"})
-    image.set("viewBox", root.get("viewBox", ""))
-    image.set("width", root.get("width", ""))
+    image.attrib |= {name: root.get(name, "") for name in ("viewBox", "width")}
     if label := join_label(title, description):
         image.attrib |= {"role": "img", "aria-label": label}
     else:
@@ -240,9 +226,5 @@ def keep_attributes(element: ElementTree.Element) -> Iterator[tuple[str, str]]:
         if name == "class" and (found := NAMED.search(value)):
             yield "class", f"chart-{found[1].replace('_', '-')}"
         elif name in ATTRIBUTES and (name, value) not in DEFAULTS:
-            yield name, LONG_FRACTION.sub(shorten, value)
-
-
-def shorten(number: re.Match[str]) -> str:
-    """Two digits after the point, a twentieth of what a screen shows."""
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+            # Two digits after the point are finer than any screen.
+            yield name, LONG_FRACTION.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value)

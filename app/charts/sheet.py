@@ -37,10 +37,7 @@ MOST_TESTED, MOST_NAMED = 1_000, 8
 
 @dataclass(frozen=True)
 class ChartSection:
-    """Charts side by side, with as many in a row as fit, and notes below them.
-
-    Each chart has its `title` and its `description` above it, the latter a line each.
-    """
+    """Charts side by side, as many in a row as fit, each below its `title` and `description`; and notes below them."""
 
     heading: str
     charts: Sequence[Spec]
@@ -49,8 +46,6 @@ class ChartSection:
 
 @dataclass(frozen=True)
 class ChartSheet:
-    """Sections one above the other."""
-
     title: str
     sections: Sequence[ChartSection]
 
@@ -138,25 +133,19 @@ def flow_boxes(boxes: Sequence[PlacedChart]) -> PlacedChart:
             room = 0.0
         rows[-1].append(box)
         room += box.width + BETWEEN
-    return stack([set_beside(row) for row in rows], gap=BETWEEN)
+    return stack([stack(row, gap=BETWEEN, beside=True) for row in rows], gap=BETWEEN)
 
 
-def set_beside(boxes: Sequence[PlacedChart]) -> PlacedChart:
-    """From left to right, with their tops level."""
-    left, parts = 0.0, []
+def stack(boxes: Sequence[PlacedChart], *, gap: float, beside: bool = False) -> PlacedChart:
+    """One above the other with their left sides level, or one `beside` the other with their tops level."""
+    end, parts = 0.0, []
     for box in boxes:
-        parts.append(f'<g transform="translate({left:.2f},0)">{box.svg}</g>')
-        left += box.width + BETWEEN
-    return PlacedChart("".join(parts), left - BETWEEN, max(box.height for box in boxes))
-
-
-def stack(boxes: Sequence[PlacedChart], *, gap: float) -> PlacedChart:
-    """One above the other, with their left sides level."""
-    top, parts = 0.0, []
-    for box in boxes:
-        parts.append(f'<g transform="translate(0,{top:.2f})">{box.svg}</g>')
-        top += box.height + gap
-    return PlacedChart("".join(parts), max(box.width for box in boxes), top - gap)
+        at = f"{end:.2f},0" if beside else f"0,{end:.2f}"
+        parts.append(f'<g transform="translate({at})">{box.svg}</g>')
+        end += (box.width if beside else box.height) + gap
+    width, height = max(box.width for box in boxes), max(box.height for box in boxes)
+    svg = "".join(parts)
+    return PlacedChart(svg, end - gap, height) if beside else PlacedChart(svg, width, end - gap)
 
 
 def write_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = False) -> PlacedChart:

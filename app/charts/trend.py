@@ -6,31 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.charts.canvas import (
-    DASHES,
-    INK,
-    INK_SOFT,
-    PHONE_WIDTH,
-    SERIES,
-    SHAPES,
-    SMALL,
-    SURFACE,
-    Margins,
-    Row,
-    Ruler,
-    Spec,
-    choose_form,
-    choose_ticks,
-    fit,
-    fit_ends,
-    flow,
-    frame,
-    layer,
-    letters,
-    measure,
-    say,
-    write_number,
-)
+from app.charts import canvas
+from app.charts.canvas import SERIES, SMALL, SURFACE, ChartLabels, Row, Ruler, Spec, fit, layer, measure, small
 
 MOST_BUILDS, MOST_LINES = 50, len(SERIES)
 HEIGHT, LINE_HEIGHT, EDGE = 120, 16, 8
@@ -51,6 +28,9 @@ LONGEST_LABEL, SLANT = 92, 60
 BOLD = 1.1
 """Times as wide as plain text."""
 
+LETTERS = "abcdef"
+"""The lines' letters in class names."""
+
 
 @dataclass(frozen=True)
 class TrendPoint:
@@ -67,14 +47,11 @@ class TrendLine:
 
 
 @dataclass(frozen=True)
-class TrendLabels:
+class TrendLabels(ChartLabels):
     """`axis` names what is drawn and its scale; `current` is the name of the current build."""
 
-    title: str
-    description: str
     axis: str
     current: str
-    nothing: str
 
 
 @dataclass(frozen=True)
@@ -94,7 +71,7 @@ def build_trend(
     *,
     scale: tuple[float, float],
     current: int | None = None,
-    width: int = PHONE_WIDTH,
+    width: int = canvas.PHONE_WIDTH,
 ) -> Spec:
     """Means with their intervals over the builds, oldest first, with the build number `current` filled and named.
 
@@ -106,36 +83,22 @@ def build_trend(
     current = None if current is None or current < skipped else current - skipped
     rows = [row for number, line in enumerate(shown) for row in make_rows(number, line, current)]
     if not rows:
-        return say(labels.nothing, width=width, title=labels.title, description=labels.description)
+        return canvas.say_nothing(labels, width)
     plot, left = lay_out(builds[skipped:], rows, scale, width)
     spread_out(rows, plot.step)
-    key, key_height = flow([line.name for line in shown], width - 2, SIGN) if len(shown) > 1 else ([], 0.0)
+    key, key_height = canvas.flow([line.name for line in shown], width - 2, SIGN) if len(shown) > 1 else ([], 0.0)
     texts, slant, bottom = label_builds(builds[skipped:], current, plot.step)
     top = key_height + LINE_HEIGHT * (2 if current is not None else 1) + 4
-    axis_at = key_height + LINE_HEIGHT / 2
+    axis, axis_at = [{"text": fit(labels.axis, width - 4, SMALL)}], key_height + LINE_HEIGHT / 2
     layers = [
-        letters(
-            "axis",
-            [{"text": fit(labels.axis, width - 4, SMALL)}],
-            {"value": -left},
-            {"value": axis_at - top},
-            fontSize=SMALL,
-            color=INK_SOFT,
-        ),
+        small("axis", axis, {"value": -left}, {"value": axis_at - top}),
         *draw_current(rows, labels, current, plot),
         *(part for number in range(len(shown)) for part in draw_line(number, rows, plot)),
         *(part for row in key for part in draw_key(row, left, top)),
-        *draw_builds(texts, slant, plot.x, HEIGHT),
+        *draw_builds(texts, slant, plot.x),
     ]
-    margins = Margins(left=left, right=EDGE, top=top, bottom=bottom)
-    return frame(
-        layers,
-        width=plot.width,
-        height=HEIGHT,
-        margins=margins,
-        title=labels.title,
-        description=labels.description,
-    )
+    margins = canvas.Margins(left=left, right=EDGE, top=top, bottom=bottom)
+    return canvas.frame(layers, labels, width=plot.width, height=HEIGHT, margins=margins)
 
 
 def make_rows(number: int, line: TrendLine, current: int | None) -> list[Row]:
@@ -162,14 +125,15 @@ def lay_out(builds: Sequence[str], rows: Sequence[Row], scale: tuple[float, floa
     reach = max(1.16 * (high - low), LEAST_REACH * (scale[1] - scale[0])) or 1.0
     middle = (low + high) / 2
     low, high = middle - reach / 2, middle + reach / 2
-    ticks = tuple(tick for tick in choose_ticks(low, high) if scale[0] <= tick <= scale[1]) or choose_ticks(low, high)
-    form = choose_form(ticks)
-    left = max(measure(write_number(tick), SMALL) for tick in ticks) + 10
+    rounded = canvas.choose_ticks(low, high)
+    ticks = tuple(tick for tick in rounded if scale[0] <= tick <= scale[1]) or rounded
+    left = max(measure(canvas.write_number(tick), SMALL) for tick in ticks) + 10
     least = LEAST_STEP if any(row["line"] for row in rows) else LEAST_STEP_ALONE
     # A slanted name of the first build begins left of its point: where builds stand close, left of the plot.
-    left = max(left, reach_left(builds) - (width - left - EDGE) / len(builds) / 2)
+    widest = max(measure(canvas.fit_ends(name, LONGEST_LABEL, SMALL), SMALL) for name in builds)
+    left = max(left, BOLD * widest * math.cos(math.radians(SLANT)) + 8 - (width - left - EDGE) / len(builds) / 2)
     inner = max(width - left - EDGE, least * len(builds))
-    y = Ruler(low, high, ticks, form, grid=True)
+    y = Ruler(low, high, ticks, canvas.choose_form(ticks), grid=True)
     return Plot(Ruler(-0.5, len(builds) - 0.5), y, inner, inner / len(builds)), left
 
 
@@ -184,40 +148,19 @@ def spread_out(rows: Sequence[Row], step: float) -> None:
 def draw_line(number: int, rows: Sequence[Row], plot: Plot) -> list[Spec]:
     """A system's intervals, its line, and its points: filled is the current build."""
     mine = [row for row in rows if row["line"] == number]
-    colour, dash, shape = SERIES[number], list(DASHES[number]), SHAPES[number]
+    colour, dash, shape = SERIES[number], list(canvas.DASHES[number]), canvas.SHAPES[number]
     x, mean = plot.x.at("x"), plot.y.at("mean")
     bars = [row for row in mine if row["low"] is not None]
+    current, others = ([row for row in mine if row["current"] is wanted] for wanted in (True, False))
+    rule = {"type": "rule", "color": colour, "strokeWidth": 1}
     point = {"type": "point", "shape": shape, "stroke": colour, "size": LARGE if plot.step >= LEAST_STEP else TINY}
+    name = LETTERS[number]
     return [
-        layer(
-            f"intervals-{letter(number)}",
-            {"type": "rule", "color": colour, "strokeWidth": 1},
-            bars,
-            x=x,
-            y=plot.y.at("low"),
-            y2={"field": "high"},
-        ),
-        layer(f"line-{letter(number)}", {"type": "line", "color": colour, "strokeDash": dash}, mine, x=x, y=mean),
-        layer(
-            f"points-{letter(number)}",
-            point | {"fill": SURFACE},
-            [row for row in mine if not row["current"]],
-            x=x,
-            y=mean,
-        ),
-        layer(
-            f"current-{letter(number)}",
-            point | {"fill": colour, "size": 80},
-            [row for row in mine if row["current"]],
-            x=x,
-            y=mean,
-        ),
+        layer(f"intervals-{name}", rule, bars, x=x, y=plot.y.at("low"), y2={"field": "high"}),
+        layer(f"line-{name}", {"type": "line", "color": colour, "strokeDash": dash}, mine, x=x, y=mean),
+        layer(f"points-{name}", point | {"fill": SURFACE}, others, x=x, y=mean),
+        layer(f"current-{name}", point | {"fill": colour, "size": 80}, current, x=x, y=mean),
     ]
-
-
-def letter(number: int) -> str:
-    """The line's letter in class names."""
-    return "abcdef"[number]
 
 
 def draw_current(rows: Sequence[Row], labels: TrendLabels, current: int | None, plot: Plot) -> list[Spec]:
@@ -225,41 +168,34 @@ def draw_current(rows: Sequence[Row], labels: TrendLabels, current: int | None, 
     if current is None:
         return []
     means = [row["mean"] for row in rows if row["build"] == current]
-    text = labels.current + (f" {write_number(means[0])}" if len(means) == 1 else "")
+    text = labels.current + (f" {canvas.write_number(means[0])}" if len(means) == 1 else "")
     text = fit(text, plot.width, SMALL)
     half, at = measure(text, SMALL) / 2, (current + 0.5) * plot.step
     middle = min(max(at, half), max(half, plot.width - half))
-    rule = {"type": "rule", "color": INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
+    rule = {"type": "rule", "color": canvas.INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
+    bold = {"align": "center", "color": canvas.INK, "fontWeight": "bold"}
     return [
         layer("current-build", rule, [{"x": current}], x=plot.x.at("x"), y={"value": -2}, y2={"value": HEIGHT}),
-        letters(
-            "current-text",
-            [{"text": text}],
-            {"value": middle},
-            {"value": -10},
-            align="center",
-            fontSize=SMALL,
-            fontWeight="bold",
-        ),
+        small("current-text", [{"text": text}], {"value": middle}, {"value": -10}, **bold),
     ]
 
 
 def draw_key(row: Row, left: float, top: float) -> list[Spec]:
     """A system's dash and shape beside its name."""
     number, start, up = row["number"], row["x"] - left, {"value": row["y"] - top}
-    colour, name = SERIES[number], letter(number)
-    rule = {"type": "rule", "color": colour, "strokeDash": list(DASHES[number])}
-    point = {"type": "point", "shape": SHAPES[number], "stroke": colour, "fill": SURFACE, "size": 44}
+    colour, name = SERIES[number], LETTERS[number]
+    rule = {"type": "rule", "color": colour, "strokeDash": list(canvas.DASHES[number])}
+    point = {"type": "point", "shape": canvas.SHAPES[number], "stroke": colour, "fill": SURFACE, "size": 44}
     return [
         layer(f"key-line-{name}", rule, [row], x={"value": start}, x2={"value": start + SIGN - 8}, y=up),
         layer(f"key-point-{name}", point, [row], x={"value": start + SIGN / 2 - 4}, y=up),
-        letters(f"key-text-{name}", [row], {"value": row["from"] - left}, up, fontSize=SMALL),
+        small(f"key-text-{name}", [row], {"value": row["from"] - left}, up, color=canvas.INK),
     ]
 
 
 def label_builds(builds: Sequence[str], current: int | None, step: float) -> tuple[list[Row], int, float]:
     """The labels that fit, their slant in degrees, and the height that they need."""
-    names = [fit_ends(name, LONGEST_LABEL, SMALL) for name in builds]
+    names = [canvas.fit_ends(name, LONGEST_LABEL, SMALL) for name in builds]
     widest = max(measure(name, SMALL) for name in names)
     level = widest + 8 <= step
     every = 1 if level else math.ceil(LEAST_LABEL_STEP / step)
@@ -272,18 +208,9 @@ def label_builds(builds: Sequence[str], current: int | None, step: float) -> tup
     return rows, 0 if level else -SLANT, height
 
 
-def draw_builds(texts: Sequence[Row], slant: int, x: Ruler, height: float) -> list[Spec]:
+def draw_builds(texts: Sequence[Row], slant: int, x: Ruler) -> list[Spec]:
     """The builds' names under the plot, that of the current one bold."""
-    look = {"align": "right" if slant else "center", "angle": slant, "fontSize": SMALL}
-    others, bold = ([row for row in texts if row["current"] is wanted] for wanted in (False, True))
-    up = {"value": height + 10}
-    return [
-        letters("builds", others, x.at("x"), up, color=INK_SOFT, **look),
-        letters("build", bold, x.at("x"), up, color=INK, fontWeight="bold", **look),
-    ]
-
-
-def reach_left(builds: Sequence[str]) -> float:
-    """How far a slanted name reaches to the left of its point, at most."""
-    widest = max(measure(fit_ends(name, LONGEST_LABEL, SMALL), SMALL) for name in builds)
-    return BOLD * widest * math.cos(math.radians(SLANT)) + 8
+    look: Row = {"x": x.at("x"), "y": {"value": HEIGHT + 10}, "align": "right" if slant else "center", "angle": slant}
+    others, current = ([row for row in texts if row["current"] is wanted] for wanted in (False, True))
+    bold: Row = {"color": canvas.INK, "fontWeight": "bold"}
+    return [small("builds", others, **look), small("build", current, **look, **bold)]

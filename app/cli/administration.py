@@ -52,11 +52,8 @@ def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> st
     return label
 
 
-DEFAULT = math.inf
-"""The value of the word `default`: the key uses the limit of the settings."""
-
-MOST_REQUESTS = 100_000
-"""Per minute. Each request is an entry in Redis."""
+DEFAULT = math.inf  # the value of the word `default`: the key uses the limit of the settings
+MOST_REQUESTS = 100_000  # Per minute. Each request is an entry in Redis.
 
 
 class LimitType(click.ParamType[float]):
@@ -94,14 +91,12 @@ usd_option = click.option(
 )
 
 
-def read_requests(given: float | None) -> int | None:
-    """The key's limit of requests; None for that of the settings."""
-    return None if given is None or given == DEFAULT else int(given)
-
-
-def read_usd(given: float | None) -> float | None:
-    """The key's limit of USD; None for that of the settings."""
-    return None if given is None or given == DEFAULT else given
+def read_limits(requests: float | None, usd: float | None) -> dict[str, Any]:
+    """The key's limits of requests and of USD; None for that of the settings."""
+    return {
+        "requests_per_minute": None if requests is None or requests == DEFAULT else int(requests),
+        "usd_per_day": None if usd == DEFAULT else usd,
+    }
 
 
 @click.group("keys")
@@ -125,11 +120,9 @@ def create_key(
     name: str, scope: str, project: str, requests_per_minute: float | None, usd_per_day: float | None
 ) -> None:
     """Make a key and show it once."""
-    requests, usd = read_requests(requests_per_minute), read_usd(usd_per_day)
+    limits = read_limits(requests_per_minute, usd_per_day)
     made, key = with_engine(
-        lambda engine: APIKeyStore(engine, actor=cli_actor()).create(
-            name, project, cast(Scope, scope), requests_per_minute=requests, usd_per_day=usd
-        )
+        lambda engine: APIKeyStore(engine, actor=cli_actor()).create(name, project, cast(Scope, scope), **limits)
     )
     click.echo(
         f"{made.id}: scope {made.scope}, project {made.project}. It is not kept and cannot be shown again:", err=True
@@ -168,9 +161,9 @@ def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float
         key = next((key for key in await store.list() if key.id == key_id), None)
         if key is None:
             return False
-        requests = key.requests_per_minute if requests_per_minute is None else read_requests(requests_per_minute)
-        usd = key.usd_per_day if usd_per_day is None else read_usd(usd_per_day)
-        return await store.limit(key_id, requests_per_minute=requests, usd_per_day=usd)
+        requests = key.requests_per_minute if requests_per_minute is None else requests_per_minute
+        usd = key.usd_per_day if usd_per_day is None else usd_per_day
+        return await store.limit(key_id, **read_limits(requests, usd))
 
     if not with_engine(change):
         raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
@@ -207,7 +200,8 @@ def open_policies(engine: AsyncEngine) -> PolicyService:
 @project_option
 def show_policy(project: str) -> None:
     """Print the policy as JSON."""
-    print_policy(with_engine(lambda engine: open_policies(engine).show(project)))
+    found = with_engine(lambda engine: open_policies(engine).show(project))
+    click.echo(json.dumps(found.model_dump()))
 
 
 @policy.command("set")
@@ -233,12 +227,7 @@ def set_policy(project: str, **given: Any) -> None:
         changed = ProjectPolicy.model_validate(before.model_dump() | named)
         return await service.change(project, changed, actor=cli_actor())
 
-    print_policy(with_engine(change))
-
-
-def print_policy(found: ProjectPolicy) -> None:
-    """Prints the policy."""
-    click.echo(json.dumps(found.model_dump()))
+    click.echo(json.dumps(with_engine(change).model_dump()))
 
 
 PAGE = 1000
@@ -254,16 +243,23 @@ def audit(project: str | None, limit: int | None, as_json: bool) -> None:
     Keys that were made, limited and revoked, changed policies, erasures, replaced references of the judge, and attempts
     to administer that were refused. Exit 0: shown; 3: could not run.
     """
-    if as_json:
-        with_engine(lambda engine: print_as_json(AuditLog(engine), project, limit))
-    else:
-        with_engine(lambda engine: print_as_table(AuditLog(engine), project, limit or 50))
+    with_engine(lambda engine: print_events(AuditLog(engine), project, limit, as_json=as_json))
 
 
-async def print_as_json(log: AuditLog, project: str | None, limit: int | None) -> None:
-    """Prints each event as it is read."""
-    async for event in newest(log, project, limit):
-        print_ndjson(event.model_dump(mode="json"))
+async def print_events(log: AuditLog, project: str | None, limit: int | None, *, as_json: bool) -> None:
+    """Prints each event as JSON as it is read, or a table of them with times in UTC."""
+    from rich.table import Table
+
+    table = Table("when (UTC)", "project", "actor", "action", "target", "detail")
+    async for event in newest(log, project, limit if as_json else limit or 50):
+        if as_json:
+            print_ndjson(event.model_dump(mode="json"))
+            continue
+        detail = json.dumps(event.detail, ensure_ascii=False) if event.detail else ""
+        cells = (event.project, event.actor, event.action, event.target, detail)
+        table.add_row(f"{event.at:%Y-%m-%d %H:%M:%S}", *map(printable, cells))
+    if not as_json:
+        console().print(table if table.row_count else "nothing was administered yet")
 
 
 async def newest(log: AuditLog, project: str | None, limit: int | None) -> AsyncIterator[AuditEvent]:
@@ -278,18 +274,6 @@ async def newest(log: AuditLog, project: str | None, limit: int | None) -> Async
             return
         before = page[-1].number
         left = None if left is None else left - asked
-
-
-async def print_as_table(log: AuditLog, project: str | None, limit: int) -> None:
-    """Prints a table, with times in UTC."""
-    from rich.table import Table
-
-    table = Table("when (UTC)", "project", "actor", "action", "target", "detail")
-    async for event in newest(log, project, limit):
-        detail = json.dumps(event.detail, ensure_ascii=False) if event.detail else ""
-        cells = (event.project, event.actor, event.action, event.target, detail)
-        table.add_row(f"{event.at:%Y-%m-%d %H:%M:%S}", *map(printable, cells))
-    console().print(table if table.row_count else "nothing was administered yet")
 
 
 def read_entries(_: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

@@ -1,32 +1,32 @@
-"""Files of ratings for `saiten analyze`, read line by line: a million need no more memory than their columns."""
+"""Files for `saiten analyze` and others. Ratings are read line by line: a million need no more memory than columns."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from app.comparison.inputs import make_reader
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
-from app.domain.validation import MARK
-from app.runtime.ports import RubricSource
-from saiten.commands.files import InvalidItems, guess, refuse_foreign, shorten_faults
+from app.domain.validation import MARK, InvalidDocument, Unfit
+from app.storage.rubric_files import RubricSource
+from saiten.commands.files import InvalidItems, guess, refuse_foreign, shorten_faults, split
 
 if TYPE_CHECKING:
     from app.stats.observations import Observations
     from app.stats.reading import ObservationReader
 
+Item = TypeVar("Item")
+
 
 def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
     """The file's ratings, or those of standard input for `-`. Raises InvalidItems that names lines, and UnknownRubric.
-
-    A byte order mark is ignored.
-    """
+    A byte order mark is ignored."""
+    from app.comparison.analyses import make_reader
     from app.stats.reading import FILE_BOUNDS
 
     name = "standard input" if path == "-" else path
@@ -58,6 +58,37 @@ def read(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observ
             return read_array(b"".join(lines), reader)
         case _:
             return read_ndjson(lines, reader)
+
+
+def read_whole(
+    name: str,
+    body: bytes,
+    read_one: Callable[[Any], Item],
+    key_of: Callable[[Item], Hashable | None],
+    tell_repeat: Callable[[Item, str], str],
+) -> list[Item]:
+    """All items of a file, all or none: figures without the unreadable ones would have another denominator than they
+    state. Raises InvalidItems that names the lines and fields, and items whose key (if not None) is that of another."""
+    items: list[Item] = []
+    faults: list[str] = []
+    seen: dict[Hashable, str] = {}
+    for where, value in split(name, body):
+        try:
+            items.append(read_one(value))
+        except InvalidDocument as error:
+            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
+            continue
+        except Unfit as unfit:
+            faults.append(f"{where}: {unfit}")
+            continue
+        key = key_of(items[-1])
+        if key is not None and (first := seen.setdefault(key, where)) != where:
+            faults.append(f"{where}: {tell_repeat(items[-1], first)}")
+    if faults:
+        raise InvalidItems(shorten_faults(faults))
+    if not items:
+        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    return items
 
 
 @contextmanager

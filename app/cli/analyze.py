@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,6 @@ from app.domain.errors import InvalidRequest
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
     from app.domain.model import Value
-    from app.runtime.ports import RubricSource
     from app.stats.observations import Observations
 
 ABOUT = {
@@ -129,17 +127,6 @@ OWN: dict[str, list[click.Parameter]] = {
 }
 
 
-def options_of(name: str) -> list[click.Parameter]:
-    """The parameters of one analysis, its own first."""
-    return [*OWN[name], *SOURCE]
-
-
-def make_help(name: str) -> str:
-    """What it does, how, and an example."""
-    examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
-    return f"{ABOUT[name]}\n\n{MORE[name]}\n\n\b\nExample:{examples}"
-
-
 def read_aspects(text: str) -> list[str]:
     """`a, b` as names; raises BadParameter."""
     names = [name.strip() for name in text.split(",")]
@@ -175,9 +162,6 @@ def read_labels(text: str) -> dict[str, float]:
             raise click.BadParameter(f"--labels has {letter!r} twice")
         found[letter] = number
     return found
-
-
-Options = dict[str, Any]
 
 
 class Analyses(click.Group):
@@ -221,11 +205,6 @@ def command() -> None:
 
 def make_command(name: str) -> click.Command:
     """The subcommand of one analysis."""
-    return click.Command(name, params=options_of(name), callback=running(name), help=make_help(name))
-
-
-def running(name: str) -> Callable[..., None]:
-    """What the subcommand does."""
 
     def callback(
         file: str | None,
@@ -242,29 +221,40 @@ def running(name: str) -> Callable[..., None]:
         if given is ParameterSource.COMMANDLINE and not batch:
             raise click.UsageError("--url goes with --batch; a FILE is analysed here")
         request = make_request(name, options, batch)
-        if plot is not None:
-            require_plot(plot)
-        observations: Observations | None = None
         try:
+            if plot is not None:
+                from app.charts.sheet import require_drawing
+
+                require_drawing(plot)  # before the analysis is computed
+            observations: Observations | None = None
             if batch:
                 report = ask_for_batches(name, request, url)
             else:
                 report, observations = analyse_file(file or "-", form, request)
+            show(report, as_json=as_json)
+            if plot is not None:
+                draw(report, observations, plot)
         except InvalidRequest as error:
-            raise refusal(error) from None
-        show(report, as_json=as_json)
-        if plot is not None:
-            draw(report, observations, plot)
+            # Of usage or input (exit 2), with the option that it concerns.
+            from saiten.commands.files import InvalidItems
 
-    return callback
+            named = error.pointer is not None and error.pointer != "/data"
+            see = f"; see {option_of(error.pointer or '')}" if named else ""
+            raise InvalidItems(f"{error.detail}{see}") from None
+
+    examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
+    about = f"{ABOUT[name]}\n\n{MORE[name]}\n\n\b\nExample:{examples}"
+    return click.Command(name, params=[*OWN[name], *SOURCE], callback=callback, help=about)
 
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
     from app.cli.analysis_input import read_observations
     from app.comparison.analyses import compute, prepare
+    from app.openers import open_rubrics
+    from app.runtime.settings import read_settings
 
-    rubrics = open_rubrics()
+    rubrics = open_rubrics(read_settings())
     observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
     return compute(request, observations, rubrics), observations
 
@@ -305,30 +295,16 @@ def show(report: Value, *, as_json: bool) -> None:
     print_report(report)
 
 
-def require_plot(path: str) -> None:
-    """Raises InvalidItems where the drawing could not be written, before the analysis is computed."""
-    from app.charts.sheet import require_drawing
-
-    try:
-        require_drawing(path)
-    except InvalidRequest as error:
-        raise refusal(error) from None
-
-
 def draw(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and prints notes for the reader of the drawing."""
     from app.charts.analyses import plot
     from app.domain.plain_text import printable
 
-    try:
-        notes = plot(report, observations, path)
-    except InvalidRequest as error:
-        raise refusal(error) from None
-    for note in notes:
+    for note in plot(report, observations, path):
         click.echo(f"saiten: {printable(note)}", err=True)
 
 
-def make_request(name: str, options: Options, batch: tuple[str, ...]) -> AnalysisRequest:
+def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> AnalysisRequest:
     """The request that the options make; raises BadParameter, or InvalidItems where one does not fit."""
     from app.domain.analysis_request import REQUESTS
     from app.domain.dialogue import DEFAULT_LIMITS
@@ -336,12 +312,8 @@ def make_request(name: str, options: Options, batch: tuple[str, ...]) -> Analysi
     from saiten.commands.files import InvalidItems
 
     given = {key: value for key, value in options.items() if value is not None}
-    if "aspects" in given:
-        given["aspects"] = read_aspects(given["aspects"])
-    if "match" in given:
-        given["match"] = read_match(given["match"])
-    if "labels" in given:
-        given["labels"] = read_labels(given["labels"])
+    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels}
+    given |= {key: read(given[key]) for key, read in readers.items() if key in given}
     if batch:
         given["batches"] = list(batch)
     try:
@@ -351,23 +323,7 @@ def make_request(name: str, options: Options, batch: tuple[str, ...]) -> Analysi
         raise InvalidItems(f"{option_of(where)}: {what}") from None
 
 
-def refusal(error: InvalidRequest) -> click.ClickException:
-    """The error as one of usage or input (exit 2), with the option that it concerns."""
-    from saiten.commands.files import InvalidItems
-
-    named = error.pointer is not None and error.pointer != "/data"
-    return InvalidItems(f"{error.detail}; see {option_of(error.pointer or '')}" if named else error.detail)
-
-
 def option_of(pointer: str) -> str:
     """The option that sets a request's field."""
     field = pointer.strip("/").partition("/")[0]
     return "--" + {"scores_field": "scores", "batches": "batch"}.get(field, field.replace("_", "-"))
-
-
-def open_rubrics() -> RubricSource:
-    """The shipped rubrics, and the operator's own."""
-    from app.openers import open_rubrics as open_files
-    from app.runtime.settings import read_settings
-
-    return open_files(read_settings())

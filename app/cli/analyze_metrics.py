@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.analysis_input import read_whole
 from app.domain.dialogue import Limits
 from app.domain.plain_text import escape_controls, printable
 from app.domain.redaction import refuse_covered
@@ -28,13 +29,12 @@ from app.domain.reference_metrics import (
     ReferenceReport,
 )
 from app.domain.validation import InvalidDocument, validate
-from app.metrics.figures import summarise
-from app.metrics.measurement import NO_REFERENCE, MetricTools, measure
+from app.metrics.measurement import NO_REFERENCE, MetricTools, measure, summarise
 from app.openers import open_encoder
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
-from saiten.commands.files import InvalidItems, read_bytes, shorten_faults, split
+from saiten.commands.files import read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 
 HEADS: dict[Figure, str] = {
@@ -60,13 +60,18 @@ def print_report(report: ReferenceReport, on: Console) -> None:
         on.print(Text(printable(line)), soft_wrap=True)
 
 
+def make_table(title: str, head: str) -> Table:
+    """An empty table with a column for `head`, for the number of items and for each figure."""
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **LEFT)
+    table.add_column(head, max_width=24)
+    for name in ("items", *(HEADS[figure] for figure in FIGURES)):
+        table.add_column(name, justify="right")
+    return table
+
+
 def means_of(report: ReferenceReport) -> Table:
     """A row a system, a column a figure; `(n=…)` where a mean rests on fewer items than the row has."""
-    table = Table(title=f"means, {report.language}", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **LEFT)
-    table.add_column("system", max_width=24)
-    table.add_column("items", justify="right")
-    for figure in FIGURES:
-        table.add_column(HEADS[figure], justify="right")
+    table = make_table(f"means, {report.language}", "system")
     rows = [(one.system or DASH, one.items, one.figures) for one in report.systems]
     if len(rows) > 1:
         rows.append(("all", report.items, report.overall))
@@ -80,24 +85,13 @@ def mean_cell(figure: Figure, found: FigureMean, items: int) -> str:
     """`0.233`, `31.6`, or a dash."""
     if found.mean is None:
         return DASH
-    shown = f"{found.mean:.3f}" if figure in SHARES else show_large(found.mean)
-    return shown if found.n == items else f"{shown} (n={found.n})"
-
-
-def show_large(value: float) -> str:
-    """One decimal, or a power of ten where that would not fit."""
-    return f"{value:.1f}" if value < LARGE else f"{value:.1e}"
+    form = ".3f" if figure in SHARES else ".1f" if found.mean < LARGE else ".1e"
+    return f"{found.mean:{form}}" if found.n == items else f"{found.mean:{form}} (n={found.n})"
 
 
 def correlations_of(correlations: Mapping[str, Mapping[Figure, FigureCorrelation]]) -> Table:
     """A row an aspect; Pearson over Spearman in each cell."""
-    table = Table(
-        title="correlation with humans: Pearson, below it Spearman", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **LEFT
-    )
-    table.add_column("aspect", max_width=24)
-    table.add_column("items", justify="right")
-    for figure in FIGURES:
-        table.add_column(HEADS[figure], justify="right")
+    table = make_table("correlation with humans: Pearson, below it Spearman", "aspect")
     for aspect, figures in correlations.items():
         items = figures["len"].n  # every item has a length
         table.add_row(
@@ -136,7 +130,6 @@ def notes_of(report: ReferenceReport) -> list[str]:
 EXIT_FELL_SHORT = 1
 NO_ENCODER = "no encoder was named (--encoder, or SAITEN_ENCODER)"
 NO_MODEL = "no language model was named (--lm)"
-AN_ITEM = "an item is a JSON object with a response"
 
 
 @click.command("metrics")
@@ -167,7 +160,9 @@ def command(
         for one in figures:
             print_ndjson(one.model_dump(mode="json"))
     elif as_json:
-        print_json(report)
+        document = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)
+        sys.stdout.write(escape_controls(document) + "\n")
+        sys.stdout.flush()
     else:
         print_report(report, console())
     if fell_short(report, encoder=encoder, lm=lm):
@@ -199,10 +194,21 @@ async def run(
     seed: int,
 ) -> tuple[ReferenceReport, list[ItemFigures]]:
     """Measures with the encoder and language model of the settings, and closes them."""
-    from app.providers.rouge import open_words
+    from app.providers.rouge import open_overlap, open_words
 
-    comparing, reading = choose_encoder(settings, language, encoder), choose_model(settings, lm)
-    tools = MetricTools(language, open_words(language), choose_overlap(language), comparing, reading)
+    comparing = choose_encoder(settings, language, encoder)
+    reading: LanguageModel | str = NO_MODEL
+    if lm is not None:
+        from app.providers.causal_lm import CausalLM
+
+        # On the encoder's device and with its threads: both are PyTorch's.
+        reading = CausalLM(lm, device=settings.encoder_device, threads=settings.encoder_threads)
+    overlap: Overlap | str
+    try:
+        overlap = open_overlap(language)
+    except MetricUnavailable as error:
+        overlap = str(error)
+    tools = MetricTools(language, open_words(language), overlap, comparing, reading)
     try:
         with open_progress(shown=lm is not None) as progress:
             bar = progress.add_task("reading", total=len(items))
@@ -215,16 +221,6 @@ async def run(
     return summarise(items, figures, language=language, seed=seed, tools=identities), figures
 
 
-def choose_overlap(language: Language) -> Overlap | str:
-    """ROUGE, or why there is none."""
-    from app.providers.rouge import open_overlap
-
-    try:
-        return open_overlap(language)
-    except MetricUnavailable as error:
-        return str(error)
-
-
 def choose_encoder(settings: Settings, language: Language, named: str | None) -> Encoder | str:
     """The encoder that the option names, else the settings'. None is taken by default: it could be a large download."""
     if named is not None:
@@ -235,50 +231,19 @@ def choose_encoder(settings: Settings, language: Language, named: str | None) ->
     return open_encoder(settings) or "the encoder is switched off (SAITEN_ENCODER=off)"
 
 
-def choose_model(settings: Settings, named: str | None) -> LanguageModel | str:
-    """The language model, on the encoder's device and with its threads: both are PyTorch's."""
-    if named is None:
-        return NO_MODEL
-    from app.providers.causal_lm import CausalLM
-
-    return CausalLM(named, device=settings.encoder_device, threads=settings.encoder_threads)
-
-
 def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
-    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field.
+    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item and field."""
 
-    All or nothing: figures that leave out what could not be read have another denominator than they say.
-    """
-    name = "standard input" if path == "-" else path
-    items: list[MetricItem] = []
-    faults: list[str] = []
-    seen: dict[tuple[str | None, str], str] = {}
-    for where, value in split(name, read_bytes(path)):
-        try:
-            items.append(read_metric_item(value, limits))
-        except InvalidDocument as error:
-            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
-            continue
-        system, item = items[-1].system, items[-1].item
-        if item is not None and (first := seen.setdefault((system, item), where)) != where:
-            faults.append(f"{where}: /item: is that of {first} again, of the same system")
-    if faults:
-        raise InvalidItems(shorten_faults(faults))
-    if not items:
-        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
-    return items
+    def read_one(value: Any) -> MetricItem:
+        if not isinstance(value, dict):
+            raise InvalidDocument([("", "an item is a JSON object with a response")])
+        refuse_covered(value)
+        return validate(MetricItem, value, limits)
 
-
-def read_metric_item(value: Any, limits: Limits) -> MetricItem:
-    """One item; raises InvalidDocument."""
-    if not isinstance(value, dict):
-        raise InvalidDocument([("", AN_ITEM)])
-    refuse_covered(value)
-    return validate(MetricItem, value, limits)
-
-
-def print_json(report: ReferenceReport) -> None:
-    """The report as one JSON document."""
-    document = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, indent=2)
-    sys.stdout.write(escape_controls(document) + "\n")
-    sys.stdout.flush()
+    return read_whole(
+        "standard input" if path == "-" else path,
+        read_bytes(path),
+        read_one,
+        lambda item: None if item.item is None else (item.system, item.item),
+        lambda item, first: f"/item: is that of {first} again, of the same system",
+    )

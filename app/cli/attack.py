@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-import httpx
 
 from app.domain.errors import SaitenError
 from app.providers import registry
-from app.runtime.settings import Settings, read_settings
+from app.runtime.settings import read_settings
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
@@ -80,7 +79,7 @@ def command(
     Exit 0: all thresholds hold; 1: a threshold fails, a rating is not the judge's own, or an item that must be refused
     was accepted; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
-    from app.cli.attacking import Options, read_corpus, require_place, write_reports
+    from app.cli.attacking import Options, print_attack, read_corpus, require_place, write_reports
     from app.runtime.telemetry import configure_logging
     from app.stats.attacks import Rules
 
@@ -94,7 +93,7 @@ def command(
         write_reports(report, scored, as_json=as_json, markdown=markdown, junit=junit, details=details)
     finally:
         if as_json != "-":
-            show(report)
+            print_attack(report)
     raise click.exceptions.Exit(EXITS[report.verdict])
 
 
@@ -102,38 +101,27 @@ async def run(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
 ) -> tuple[AttackReport, list[ScoredTrial]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
-    from app.cli.attacking import count_dialogues, score_attacks
+    from app.cli.attacking import roles_of, score_attacks
     from app.cli.backend import open_backend
     from app.stats.attacks import Setup, report_on
 
     settings = read_settings()
-    if url is None:
-        registry.find_judge(settings).check(settings)
-    if url is None and registry.find_judge(settings).baseline:
-        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+    provider = registry.find_judge(settings) if url is None else None
+    if provider is not None:
+        provider.check(settings)
+        if provider.baseline:
+            click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
     with open_progress() as bar:
-        line = bar.add_task("scoring", total=count_dialogues(items))
-
-        def done() -> None:
-            bar.advance(line)
-
+        line = bar.add_task("scoring", total=sum(len(roles_of(item)) for item in items))
         async with open_backend(url) as backend:
-            scored = await score_attacks(items, backend, options, concurrency=concurrency, done=done)
-            judge = describe_judge(settings) if url is None else f"{await backend.judge_kind()} of {backend.client.url}"
+            scored = await score_attacks(
+                items, backend, options, concurrency=concurrency, done=lambda: bar.advance(line)
+            )
+            judge = provider.describe(settings) if provider else f"{await backend.judge_kind()} of {backend.client.url}"
     require_answers(scored)
     rubrics = {item.language: options.rubric_of(item.language) for item in items}
     setup = Setup(name, judge, rubrics, options.path, options.samples)
     return report_on([one.trial for one in scored], setup, rules), scored
-
-
-def describe_judge(settings: Settings) -> str:
-    """Which judge the settings choose, for a reader."""
-    provider = registry.find_judge(settings)
-    if provider.baseline:
-        return provider.name
-    # Without user and password: a URL can carry a key.
-    base = httpx.URL(settings.openai_base_url) if settings.openai_base_url else None
-    return f"{provider.name} at {base.netloc.decode()}" if base else provider.name
 
 
 def require_answers(scored: Sequence[ScoredTrial]) -> None:
@@ -143,10 +131,3 @@ def require_answers(scored: Sequence[ScoredTrial]) -> None:
     lost = [answer for answer in answers if answer.outcome in {"failed", "refused"} and not answer.flagged]
     if lost and len(lost) == len(answers):
         raise SaitenError(f"not one dialogue was judged: {lost[0].code}: {lost[0].detail}")
-
-
-def show(report: AttackReport) -> None:
-    """Prints the report."""
-    from app.cli.attacking import print_attack
-
-    print_attack(report)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import saiten
+from app.cli.analysis_input import read_whole
 from app.cli.attack_reports import write_attack_junit, write_attack_markdown
 from app.cli.backend import Backend, StoredRecord
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
@@ -22,19 +23,17 @@ from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotS
 from app.domain.evaluation import Evaluation, Path
 from app.domain.plain_text import escape_controls, printable
 from app.domain.rubric import Rubric
-from app.domain.validation import InvalidDocument, validate
+from app.domain.validation import validate
 from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
-from saiten.commands.files import InvalidItems, read_bytes, shorten_faults, split
+from saiten.commands.files import InvalidItems, read_bytes
 from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-MOST_NAMED = 8
-"""Ids that are named in one line; the JSON report has all."""
-
+MOST_NAMED = 8  # ids that are named in one line; the JSON report has all
 LEGEND = (
     "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; room: the most that it could have been",
     "won, fell: an aspect moved by half of its scale, or up to the bait; denied: only the twin was rated",
@@ -122,10 +121,7 @@ def tell_mean(found: Mean) -> str:
     if found.mean is None:
         return DASH
     mean = f"{found.mean:+.1%}"
-    if found.interval is None:
-        return mean
-    low, high = found.interval
-    return f"{mean} [{100 * low:+.0f}, {100 * high:+.0f}]"
+    return mean + (" [{:+.0f}, {:+.0f}]".format(*(100 * end for end in found.interval)) if found.interval else "")
 
 
 def tell_points(found: Mean) -> str:
@@ -139,17 +135,16 @@ def tell_points(found: Mean) -> str:
 def list_remarks(report: AttackReport) -> Iterator[str]:
     """What the tables do not hold."""
     yield f"look-alikes flagged: {tell_count(report.false_flags)}{name_some(report.flagged_benign)}"
-    unseen = report.all.won_unseen
     yield (
         f"under the policy `refuse`: {tell_count(report.stopped)} attacks stopped before the judge; "
-        f"{unseen.count} that won would have passed"
+        f"{report.all.won_unseen.count} that won would have passed"
     )
-    if report.missed:
-        yield f"not flagged: {len(report.missed)}{name_some(report.missed)}"
-    if report.won:
-        yield f"won: {len(report.won)}{name_some(report.won)}"
-    if report.accepted:
-        yield f"accepted although it must be refused: {len(report.accepted)}{name_some(report.accepted)}"
+    lists = (
+        ("not flagged", report.missed),
+        ("won", report.won),
+        ("accepted although it must be refused", report.accepted),
+    )
+    yield from (f"{what}: {len(ids)}{name_some(ids)}" for what, ids in lists if ids)
     if report.all.over_maximum.of:
         yield f"rated above what the item deserves: {tell_count(report.all.over_maximum)}"
     if report.all.unrated or report.all.refused or report.all.errors:
@@ -172,35 +167,19 @@ def name_some(ids: tuple[str, ...]) -> str:
     return f" ({', '.join(ids[:MOST_NAMED])}{more})"
 
 
-BUNDLED = "attacks.jsonl"
-
-
 def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
-    """The corpus's name and items. Raises InvalidItems that names line and field, or two items of one id.
-
-    All or nothing: shares of a corpus without its unreadable items would have another denominator than they state.
-    """
+    """The corpus's name and items. Raises InvalidItems that names line and field, or two items of one id."""
     if path is None:
-        name, body = "bundled", bundled_folder(BUNDLED).read_bytes()
+        name, body = "bundled", bundled_folder("attacks.jsonl").read_bytes()
     else:
         name, body = ("standard input" if path == "-" else path), read_bytes(path)
-    items, faults = [], []
-    seen: dict[str, str] = {}
-    for where, value in split(name, body):
-        try:
-            item = validate(AttackItem, value, DEFAULT_LIMITS)
-        except InvalidDocument as error:
-            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
-            continue
-        if item.id in seen:
-            faults.append(f"{where}: /id: is the id of {seen[item.id]} too")
-        seen.setdefault(item.id, where)
-        items.append(item)
-    if faults:
-        raise InvalidItems(shorten_faults(faults))
-    if not items:
-        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
-    return name, items
+    return name, read_whole(
+        name,
+        body,
+        lambda value: validate(AttackItem, value, DEFAULT_LIMITS),
+        lambda item: item.id,
+        lambda item, first: f"/id: is the id of {first} too",
+    )
 
 
 RUBRICS = {"ko": "ko-comment"}
@@ -210,11 +189,8 @@ cancel out."""
 
 SUSPECTED = "suspected-injection"
 REFUSED = 422
-UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}
-"""The judge answered and rated nothing."""
-
-OF_ALL = {UnknownRubric.code, RubricNotSupported.code}
-"""Failures that every item by that rubric shares."""
+UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}  # the judge answered and rated nothing
+OF_ALL = {UnknownRubric.code, RubricNotSupported.code}  # failures that every item by that rubric shares
 
 
 @dataclass(frozen=True)
@@ -256,10 +232,8 @@ class ScoredTrial:
 async def score_attacks(
     items: Sequence[AttackItem], backend: Backend, options: Options, *, concurrency: int, done: Callable[[], None]
 ) -> list[ScoredTrial]:
-    """Every item, in order. `done` is called after each dialogue.
-
-    Raises SaitenError where no item can be scored because of the rubric.
-    """
+    """Every item, in order. `done` is called after each dialogue. Raises SaitenError where no item can be scored
+    because of the rubric."""
     rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 
@@ -275,27 +249,18 @@ async def score_attacks(
         answers = dict(zip([(item.id, role) for item, role in roles], await asyncio.gather(*tasks), strict=True))
     finally:
         await end_tasks(tasks)
-    return [
-        collect(item, options.rubric_of(item.language), {role: answers[item.id, role] for role in roles_of(item)})
-        for item in items
-    ]
+    scored = []
+    for item in items:
+        found = {role: answers[item.id, role] for role in roles_of(item)}
+        twin = found["twin"][0] if "twin" in found else None
+        trial = AttackTrial(item, options.rubric_of(item.language), found["attack"][0], twin)
+        scored.append(ScoredTrial(trial, {role: one for role, (_, one) in found.items() if one is not None}))
+    return scored
 
 
 def roles_of(item: AttackItem) -> tuple[Role, ...]:
     """What is scored of an item."""
     return ("attack", "twin") if item.twinned else ("attack",)
-
-
-def count_dialogues(items: Sequence[AttackItem]) -> int:
-    """How many there are to score."""
-    return sum(len(roles_of(item)) for item in items)
-
-
-def collect(item: AttackItem, rubric: str, found: Mapping[Role, tuple[TrialOutcome, Evaluation | None]]) -> ScoredTrial:
-    """One item's answers together."""
-    twin = found["twin"][0] if "twin" in found else None
-    evaluations = {role: evaluation for role, (_, evaluation) in found.items() if evaluation is not None}
-    return ScoredTrial(AttackTrial(item, rubric, found["attack"][0], twin), evaluations)
 
 
 async def answer(

@@ -38,19 +38,15 @@ from saiten.reading import read
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
 
-BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}
-"""System → its builds, the oldest first."""
-
+BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}  # system → its builds, the oldest first
 RATINGS_FILE = "ratings.jsonl"
 RATER = "simulated-{}"
 """Raters are counted from 1. No person has rated these runs, and the name says so wherever it shows."""
 
 
 class Answers(Value):
-    """One dialogue context with its responses by build. A build that is not named answers as the one before it.
-
-    `flaws` says by build what is wrong with its response; the simulated raters know it, the judge does not.
-    """
+    """One dialogue context with its responses by build. A build that is not named answers as the one before it. `flaws`
+    says by build what is wrong with its response; the simulated raters know it, the judge does not."""
 
     id: ItemId
     context: Context
@@ -88,16 +84,14 @@ class DemoRun:
     ratings: tuple[ItemRatings, ...]
 
     def lines(self) -> list[dict[str, Any]]:
-        """The NDJSON of `POST /v1/batches`."""
+        """The values of the NDJSON of `POST /v1/batches`."""
         return [value.model_dump(mode="json", exclude_unset=True) for value in (self.options, *self.items)]
 
 
 def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
-    """Request bodies with `metadata.system` and `metadata.dialogue`, in the order to show them.
-
-    `folder` holds `dialogues.jsonl`; by default the package's own. Raises ValueError that names file and line where a
-    body is not a valid evaluation request.
-    """
+    """Request bodies with `metadata.system` and `metadata.dialogue`, in the order to show them. `folder` holds
+    `dialogues.jsonl`; by default the package's own. Raises ValueError that names file and line where a body is not a
+    valid evaluation request."""
     file = (folder or bundled_folder("demo")).joinpath("dialogues.jsonl")
     bodies = read_objects(file)
     validate_objects(file, bodies, EvaluationRequest)
@@ -105,10 +99,8 @@ def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
 
 
 def load_runs(folder: Traversable | None = None, *, rated: bool = True) -> list[DemoRun]:
-    """The runs in the order to post them; without ratings where `rated` is false.
-
-    `folder` is by default the package's own. Raises ValueError that names file and line of what is not valid.
-    """
+    """The runs in the order to post them; without ratings where `rated` is false. `folder` is by default the package's
+    own. Raises ValueError that names file and line of what is not valid."""
     place = folder or bundled_folder("demo")
     file = place.joinpath(RATINGS_FILE)
     ratings = validate_objects(file, read_objects(file), ItemRatings) if rated else []
@@ -138,9 +130,7 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
 APPLICATION_ID = 0x53414944
 """SQLite keeps this number in the file's head for its application: "SAID", for Saiten's demo."""
 
-APPLICATION_ID_AT = 68
-"""Where in the head it stands, big-endian (https://www.sqlite.org/fileformat2.html)."""
-
+APPLICATION_ID_AT = 68  # where in the head it stands, big-endian (https://www.sqlite.org/fileformat2.html)
 BESIDE = ("-wal", "-shm")
 
 
@@ -164,7 +154,10 @@ def keep_database(made: Path, file: Path) -> None:
     """Copies the finished database `made` to `file`. Raises SettingsInvalid; what was at `file` is then still there."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        copy_database(made, fresh)
+        # One file, with everything of the original's log in it, and the demo's mark.
+        with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(fresh)) as target:
+            source.backup(target)
+            target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         for suffix in BESIDE:
             # SQLite would take an old log beside the new file for the new file's own.
             file.with_name(file.name + suffix).unlink(missing_ok=True)
@@ -179,28 +172,27 @@ def keep_database(made: Path, file: Path) -> None:
                 fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
 
 
-def copy_database(made: Path, fresh: Path) -> None:
-    """A copy that is one file, with everything of the original's log in it, and the demo's mark."""
-    with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(fresh)) as target:
-        source.backup(target)
-        target.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-
-
 OVERALL = "overall"
 
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A run as the service has it. `mean` is of the rubric's overall impression, by whatever name it has there."""
+    """A run as the service has it. `mean` is of `overall`, or of the first composite of a rubric without it."""
 
     batch: Batch
     measure: str
     mean: float | None
 
 
-async def post_runs(backend: Backend, runs: Sequence[DemoRun]) -> list[ScoredRun]:
-    """Posts every run, waits for all and adds their ratings. Raises SaitenError."""
-    posted = [(run, read(Batch, await backend.client.post_batch(to_ndjson(run.lines())))) for run in runs]
+async def post_runs(backend: Backend, runs: Sequence[DemoRun], *, quiet: bool) -> list[ScoredRun]:
+    """Posts every run, waits for all and adds their ratings, which takes some seconds. Raises SaitenError."""
+    if not quiet:
+        count = sum(len(run.items) for run in runs)
+        console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
+    posted = []
+    for run in runs:
+        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines()).encode()
+        posted.append((run, read(Batch, await backend.client.post_batch(body))))
     return [await finish(backend, run, batch) for run, batch in posted]
 
 
@@ -210,20 +202,11 @@ async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
     ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
     if ratings:
         await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
-    return describe(done, read(Summary, await backend.client.summary(batch.id)))
-
-
-def describe(batch: Batch, summary: Summary) -> ScoredRun:
-    """The run's mean of `overall`, or of the first composite where the rubric has no such aspect."""
+    summary = read(Summary, await backend.client.summary(batch.id))
     if OVERALL in summary.aspects:
-        return ScoredRun(batch, OVERALL, summary.aspects[OVERALL].mean)
+        return ScoredRun(done, OVERALL, summary.aspects[OVERALL].mean)
     measure = next(iter(summary.composites), DASH)
-    return ScoredRun(batch, measure, summary.composites[measure].mean if measure != DASH else None)
-
-
-def to_ndjson(lines: Sequence[object]) -> bytes:
-    """One JSON value a line."""
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    return ScoredRun(done, measure, summary.composites[measure].mean if measure != DASH else None)
 
 
 def table_of_runs(runs: Sequence[ScoredRun]) -> Table:
@@ -257,18 +240,7 @@ LOOK = """The runs, with ratings by simulated raters, are in {file}. To look at 
 then open http://127.0.0.1:8000/"""
 
 DATABASE = "saiten-demo.db"
-UNDER_MAKE = ".venv/bin/saiten"
-"""How the Makefile calls this command."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The options of the demo. `judge_runs`: the environment's judge, where it is used, rates the runs as well."""
-
-    database: Path
-    use_environment: bool = False
-    judge_runs: bool = False
-    quiet: bool = False
+UNDER_MAKE = ".venv/bin/saiten"  # how the Makefile calls this command
 
 
 @click.command("demo")
@@ -298,33 +270,34 @@ def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool
     if judge_runs and not use_environment:
         raise click.UsageError("--judge-runs goes with --use-environment")
     check_place(database)
-    wanted = Wanted(database, use_environment, judge_runs, quiet)
     requests = [] if quiet else load_demo()
-    results = asyncio.run(run_demo(wanted, requests))
+    results = asyncio.run(run_demo(database, requests, use_environment, judge_runs, quiet))
     if any(result["status"] != "scored" for result in results):
         raise click.exceptions.Exit(1)
 
 
-async def run_demo(wanted: Wanted, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def run_demo(
+    database: Path, requests: list[dict[str, Any]], use_environment: bool, judge_runs: bool, quiet: bool
+) -> list[dict[str, Any]]:
     """Each request's answer by a service that lives no longer than this; the runs are then in the database."""
     runs = load_runs()
     with tempfile.TemporaryDirectory(prefix="saiten-demo-") as folder:
         results: list[dict[str, Any]] = []
         scored: list[ScoredRun] = []
-        by_one_judge = wanted.judge_runs or not wanted.use_environment
+        by_one_judge = judge_runs or not use_environment
         if by_one_judge or requests:
-            async with serve(folder, wanted.use_environment) as backend:
+            async with serve(folder, use_environment) as backend:
                 if requests:
                     results = await score_privately(backend, requests)
                     show(results, requests)
                 if by_one_judge:
-                    scored = await post_told(backend, runs, wanted)
+                    scored = await post_runs(backend, runs, quiet=quiet)
         if not by_one_judge:
             async with serve(folder, use_environment=False) as backend:
-                scored = await post_told(backend, runs, wanted)
-        keep_database(Path(folder) / PRIVATE, wanted.database)
-    if not wanted.quiet:
-        show_end(scored, wanted.database)
+                scored = await post_runs(backend, runs, quiet=quiet)
+        keep_database(Path(folder) / PRIVATE, database)
+    if not quiet:
+        show_end(scored, database)
     return results
 
 
@@ -334,14 +307,6 @@ async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> l
     console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
     async with aclosing(score_in_order(requests, scorer, concurrency=8, done=lambda: None)) as results:
         return [result async for result in results]
-
-
-async def post_told(backend: Backend, runs: list[DemoRun], wanted: Wanted) -> list[ScoredRun]:
-    """Posts the runs, and says so first: it takes some seconds."""
-    if not wanted.quiet:
-        count = sum(len(run.items) for run in runs)
-        console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
-    return await post_runs(backend, runs)
 
 
 def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from app.cli.analysis_input import read
+from app.cli.analysis_input import read, read_whole
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
@@ -20,7 +19,7 @@ from app.domain.redaction import refuse_covered
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
-from app.domain.validation import MARK, InvalidDocument, Unfit, clip, validate
+from app.domain.validation import MARK, Unfit, clip, validate
 from app.finetuning.dataset import (
     Curriculum,
     Label,
@@ -32,26 +31,14 @@ from app.finetuning.dataset import (
     match,
 )
 from app.openers import open_rubrics
-from app.runtime.settings import Settings, read_settings
+from app.runtime.settings import read_settings
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
-from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults, split
+from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults
 
 SHARE = 0.1
-ITEM = "item"
-"""Where an item's metadata may name it."""
-
+ITEM = "item"  # where an item's metadata may name it
 TARGET = click.Path(dir_okay=False, path_type=Path)
-
-
-@dataclass(frozen=True)
-class OutputFiles:
-    """Where the lines go: to train on, `-` for standard output; to validate on, and the held-out responses; both are
-    None where they are not wanted."""
-
-    training: str
-    validation: Path | None
-    validation_items: Path | None
 
 
 @click.command("export-finetune")
@@ -109,10 +96,16 @@ def command(
     Exit 0: written; 2: bad usage or input; 3: could not run.
     """
     settings = read_settings()
-    rubric = find_rubric(settings, rubric_id)
-    language = check_language(rubric, language)
-    targets = OutputFiles(output, validation, validation_items)
-    check_use([items, ratings], targets, validation_share)
+    try:
+        rubric = open_rubrics(settings).get(rubric_id)
+    except UnknownRubric as error:
+        raise click.BadParameter(error.detail, param_hint="--rubric") from None
+    language = rubric.source_language if language is None else language
+    if language not in rubric.languages:
+        raise click.BadParameter(f"{rubric.id} exists in {', '.join(rubric.languages)}", param_hint="--language")
+    if validation is None and (validation_share is not None or validation_items is not None):
+        raise click.UsageError("nothing is held out without --validation FILE")
+    check_use([items, ratings], [output, validation, validation_items])
     candidates = read_candidates(items, rubric, settings.limits)
     observations, matching = read_ratings(ratings, rubric, candidates)
     made = build_curriculum(
@@ -126,36 +119,27 @@ def command(
     )
     if not made.conversations:
         raise InvalidItems(f"{name_input(ratings)}: no rating belongs to an item ({describe_left_out(made, matching)})")
-    held = hold_some_out(candidates, made, validation_share, seed) if validation is not None else frozenset()
-    write_parts(targets, candidates, made, held, rubric)
+    held: Collection[int] = ()
+    if validation is not None:
+        positions = list(dict.fromkeys(one.candidate for one in made.conversations))
+        try:
+            held = hold_out(candidates, positions, SHARE if validation_share is None else validation_share, seed)
+        except InvalidRequest as error:
+            raise InvalidItems(error.detail) from None
+    write(output, (one.line for one in made.conversations if one.candidate not in held))
+    if validation is not None:
+        write(validation, (one.line for one in made.conversations if one.candidate in held))
+    if validation_items is not None:
+        requests = (candidates[one].request(rubric) for one in sorted(held))
+        write(validation_items, (json.dumps(request, ensure_ascii=False) for request in requests))
     report(made, matching, rubric, held)
 
 
-def find_rubric(settings: Settings, rubric_id: str) -> Rubric:
-    """The rubric of that id; a usage error where there is none."""
-    try:
-        return open_rubrics(settings).get(rubric_id)
-    except UnknownRubric as error:
-        raise click.BadParameter(error.detail, param_hint="--rubric") from None
-
-
-def check_language(rubric: Rubric, language: str | None) -> str:
-    """The language to ask in; a usage error where the rubric lacks it."""
-    if language is None:
-        return rubric.source_language
-    if language not in rubric.languages:
-        raise click.BadParameter(f"{rubric.id} exists in {', '.join(rubric.languages)}", param_hint="--language")
-    return language
-
-
-def check_use(inputs: list[str], targets: OutputFiles, share: float | None) -> None:
-    """Raises a usage error where nothing is held out for what is asked, or standard input or a file is used twice."""
-    if targets.validation is None and (share is not None or targets.validation_items is not None):
-        raise click.UsageError("nothing is held out without --validation FILE")
+def check_use(inputs: Sequence[str], outputs: Sequence[str | Path | None]) -> None:
+    """Raises a usage error where standard input or a file is used twice."""
     if inputs.count("-") > 1:
         raise click.UsageError("ITEMS and RATINGS cannot both be standard input")
     read = {Path(one).resolve() for one in inputs if one != "-"}
-    outputs = (targets.training, targets.validation, targets.validation_items)
     written = [Path(one).resolve() for one in outputs if one is not None and one != "-"]
     if read & set(written) or len(set(written)) < len(written):
         raise click.UsageError("what is read and what is written must all be different files")
@@ -163,28 +147,13 @@ def check_use(inputs: list[str], targets: OutputFiles, share: float | None) -> N
 
 def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingCandidate]:
     """All items of the file; raises InvalidItems that names line and field of what does not fit."""
-    candidates: list[TrainingCandidate] = []
-    faults: list[str] = []
-    seen: dict[tuple[str, str], str] = {}
-    for where, value in split(name_input(path), read_bytes(path)):
-        try:
-            candidate = read_candidate(value, rubric, limits)
-        except InvalidDocument as error:
-            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
-            continue
-        except Unfit as unfit:
-            faults.append(f"{where}: {unfit}")
-            continue
-        key = candidate.item, candidate.system
-        if key in seen:
-            faults.append(f"{where}: item {clip(candidate.item)!r} of the same system stands at {seen[key]} too")
-        seen.setdefault(key, where)
-        candidates.append(candidate)
-    if faults:
-        raise InvalidItems(shorten_faults(faults))
-    if not candidates:
-        raise InvalidItems(f"{name_input(path)}: no items; expected a JSON array or one JSON object a line")
-    return candidates
+    return read_whole(
+        name_input(path),
+        read_bytes(path),
+        lambda value: read_candidate(value, rubric, limits),
+        lambda one: (one.item, one.system),
+        lambda one, first: f"item {clip(one.item)!r} of the same system stands at {first} too",
+    )
 
 
 def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandidate:
@@ -224,33 +193,6 @@ def read_ratings(path: str, rubric: Rubric, candidates: list[TrainingCandidate])
 def name_input(path: str) -> str:
     """What messages call the input."""
     return "standard input" if path == "-" else path
-
-
-def hold_some_out(
-    candidates: list[TrainingCandidate], made: Curriculum, share: float | None, seed: int
-) -> frozenset[int]:
-    """The positions of the candidates that are held out; raises InvalidItems where all are of one dialogue."""
-    positions = list(dict.fromkeys(one.candidate for one in made.conversations))
-    try:
-        return hold_out(candidates, positions, SHARE if share is None else share, seed)
-    except InvalidRequest as error:
-        raise InvalidItems(error.detail) from None
-
-
-def write_parts(
-    targets: OutputFiles, candidates: list[TrainingCandidate], made: Curriculum, held: Collection[int], rubric: Rubric
-) -> None:
-    """All that is asked for; raises InvalidRequest where a file cannot be written."""
-    write(targets.training, (one.line for one in made.conversations if one.candidate not in held))
-    if targets.validation is not None:
-        write(targets.validation, (one.line for one in made.conversations if one.candidate in held))
-    if targets.validation_items is not None:
-        write(targets.validation_items, (dump(candidates[one].request(rubric)) for one in sorted(held)))
-
-
-def dump(value: dict[str, Any]) -> str:
-    """One line of NDJSON."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def write(path: str | Path, lines: Iterable[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,6 +16,11 @@ from app.runtime.settings import read_settings
 from app.storage.rubric_files import check_rubric, read_rubric
 from saiten.commands.output import console
 from saiten.commands.service import URL
+
+if TYPE_CHECKING:
+    from app.cli.backend import Backend
+
+Result = TypeVar("Result")
 
 
 @click.group("rubric")
@@ -31,65 +37,41 @@ def check(files: tuple[Path, ...]) -> None:
         faults = check_rubric(path)
         for fault in faults:
             click.echo(fault.report(path))
-        if faults and not path.exists() and is_shipped(str(path)):
+        if faults and not path.exists() and any(one.id == str(path) for one in open_rubrics(read_settings()).list()):
             click.echo(f"{path} is no file; to look at a shipped rubric: saiten rubric show {path}")
         if not faults:
             rubric = read_rubric(path)
-            click.echo(f"{path}: {rubric.id} version {rubric.version}, {count(rubric)}, digest {rubric.digest[:12]}")
+            aspects = f"{len(rubric.aspects)} aspects in {', '.join(rubric.languages)}"
+            click.echo(f"{path}: {rubric.id} version {rubric.version}, {aspects}, digest {rubric.digest[:12]}")
         broken = broken or bool(faults)
     if broken:
         raise click.exceptions.Exit(1)
 
 
-def is_shipped(name: str) -> bool:
-    """Whether a rubric that comes with Saiten, or one of the operator's own, has this id."""
-    return any(rubric.id == name for rubric in open_rubrics(read_settings()).list())
-
-
-def count(rubric: Rubric) -> str:
-    """`6 aspects in ja, en`."""
-    return f"{len(rubric.aspects)} aspects in {', '.join(rubric.languages)}"
-
-
-Known = tuple[Rubric, Sequence[int]]
-"""A rubric in its newest version, with all its versions."""
-
-
-def find_all(url: str | None) -> Sequence[Known]:
-    """The rubrics that the service at `url` knows, or one with this process's settings would."""
-    if url is not None:
-        return asyncio.run(fetch_all(url))
-    rubrics = open_rubrics(read_settings())
-    return [(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]
-
-
-def find_one(name: str, url: str | None) -> Rubric:
-    """Likewise; raises the `SaitenError` of who does not know it."""
-    return open_rubrics(read_settings()).get(name) if url is None else asyncio.run(fetch_one(name, url))
-
-
-async def fetch_all(url: str) -> Sequence[Known]:
-    """Those of the service, one after the other."""
+async def ask_service(url: str, ask: Callable[[Backend], Awaitable[Result]]) -> Result:
+    """The answer of the service at `url`."""
     from app.cli.backend import open_backend
 
     async with open_backend(url) as backend:
-        listed = await backend.rubric_versions()
-        return [(await backend.rubric(rubric_id), versions) for rubric_id, versions in listed.items()]
+        return await ask(backend)
 
 
-async def fetch_one(name: str, url: str) -> Rubric:
-    """One of the service's."""
-    from app.cli.backend import open_backend
-
-    async with open_backend(url) as backend:
-        return await backend.exact_rubric(name)
+async def fetch_all(backend: Backend) -> list[tuple[Rubric, Sequence[int]]]:
+    """The service's rubrics in their newest versions, with all their versions."""
+    listed = await backend.rubric_versions()
+    return [(await backend.rubric(rubric_id), versions) for rubric_id, versions in listed.items()]
 
 
 @command.command("list")
 @URL
 def show_all(url: str | None) -> None:
     """List the rubrics that the service knows, in their newest versions."""
-    for rubric, versions in find_all(url):
+    if url is not None:
+        found = asyncio.run(ask_service(url, fetch_all))
+    else:
+        rubrics = open_rubrics(read_settings())
+        found = [(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]
+    for rubric, versions in found:
         older = [name_version(rubric.id, version) for version in versions if version != rubric.version]
         also = f", also {', '.join(older)}" if older else ""
         click.echo(
@@ -110,7 +92,10 @@ def show_all(url: str | None) -> None:
 @URL
 def show(name: str, as_json: bool, language: str | None, url: str | None) -> None:
     """Show one rubric: its aspects, levels and examples."""
-    rubric = find_one(name, url)
+    if url is not None:
+        rubric = asyncio.run(ask_service(url, lambda backend: backend.exact_rubric(name)))
+    else:
+        rubric = open_rubrics(read_settings()).get(name)
     if as_json:
         click.echo(json.dumps(rubric.model_dump(mode="json"), ensure_ascii=False, indent=2))
         return

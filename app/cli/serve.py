@@ -62,10 +62,8 @@ def list_remarks(settings: Settings) -> list[str]:
 
 
 async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
-    """Opens everything once, so that a fault is reported in one line before a port is taken.
-
-    Raises SettingsInvalid where other machines could call without a key (unless `only_here`).
-    """
+    """Opens everything once, so that a fault is reported in one line before a port is taken. Raises SettingsInvalid
+    where other machines could call without a key (unless `only_here`)."""
     async with open_container(settings) as service:
         if not only_here and not settings.allow_anonymous and not await service.governance.keys.any():
             raise SettingsInvalid(

@@ -67,7 +67,9 @@ async def run(settings: Settings, host: str, port: int | None) -> None:
             asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
         work = asyncio.create_task(service.worker.run())
         probes = asyncio.create_task(answer_probes(service, listener)) if listener is not None else None
-        click.echo(f"Saiten works on batches from {describe(settings)}")
+        url = urlsplit(settings.redis_url or "")  # shown without its password
+        port_part = f":{url.port}" if url.port else ""
+        click.echo(f"Saiten works on batches from {url.scheme}://{url.hostname or ''}{port_part}{url.path}")
         ends = asyncio.create_task(stopped.wait())
         await asyncio.wait([work, ends], return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping: what is in hand finishes first")
@@ -96,9 +98,3 @@ class Probes(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Captures none."""
         yield
-
-
-def describe(settings: Settings) -> str:
-    """The queue's address without its password."""
-    url = urlsplit(settings.redis_url or "")
-    return f"{url.scheme}://{url.hostname or ''}{f':{url.port}' if url.port else ''}{url.path}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import singledispatch
 
 import numpy as np
 
@@ -19,25 +18,38 @@ from app.domain.analysis_request import (
     WinRatesRequest,
 )
 from app.domain.errors import InvalidRequest
-from app.domain.reports import (
-    AgreementReport,
-    BlendFit,
-    CompositeFit,
-    CorrelationReport,
-    HierarchyReport,
-    Report,
-    WinReport,
-)
+from app.domain.reports import Report
 from app.domain.rubric import LinearComposite, Rubric
-from app.runtime.ports import RubricSource
+from app.domain.validation import MOST_NAME
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
+from app.stats.reading import ObservationReader, ReadingLimits
+from app.storage.rubric_files import RubricSource
+
+
+def make_reader(
+    request: AnalysisRequest, rubrics: RubricSource, noun: str = "line", bounds: ReadingLimits | None = None
+) -> ObservationReader:
+    """A reader that knows the aspects and scales of the request's rubric, if it names one."""
+    scales, aspects = None, request.aspects
+    if request.rubric is not None:
+        rubric = rubrics.get(request.rubric)
+        scales = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+        aspects = aspects or tuple(scales)
+    return ObservationReader(
+        labels=request.labels,
+        label_aspect=request.label_aspect,
+        scores_field=request.scores_field,
+        aspects=aspects,
+        scales=scales,
+        noun=noun,
+        name_characters=MOST_NAME,
+        bounds=bounds,
+    )
 
 
 def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
-    """The analysis that the request's type names. It takes seconds at worst: not for an event loop.
-
-    Raises InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here.
-    """
+    """The analysis that the request's type names. It takes seconds at worst: not for an event loop. Raises
+    InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here."""
     return compute(request, prepare(request, observations, rubrics), rubrics)
 
 
@@ -50,66 +62,48 @@ def prepare(request: AnalysisRequest, observations: Observations, rubrics: Rubri
     return chosen if request.rubric is None else orient(chosen, rubrics.get(request.rubric).best)
 
 
-@singledispatch
 def compute(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
     """The analysis of observations that are prepared. As `analyse`."""
+    match request:
+        case AgreementRequest():
+            from app.stats.agreement import measure_agreement
+
+            return measure_agreement(observations)
+        case CorrelationRequest():
+            from app.stats.correlation import correlate
+
+            if not observations.scores:
+                detail = f"no record has values of a metric or a judge in its field {request.scores_field!r}"
+                raise InvalidRequest(detail, pointer="/scores_field")
+            return correlate(observations, match=request.match, resamples=request.resamples, seed=request.seed)
+        case HierarchyRequest():
+            from app.stats.hierarchy import find_hierarchy
+
+            return find_hierarchy(observations, alpha=request.alpha, method=request.method)
+        case WinRatesRequest():
+            from app.stats.win_rates import rate_wins
+
+            return rate_wins(observations)
+        case CompositeFitRequest():
+            from app.stats.fitting import fit_composite
+
+            composite = find_composite(rubrics.get(request.rubric or "lfqa"), request.composite)
+            return fit_composite(observations, composite, request.target, seed=request.seed)
+        case BlendFitRequest():
+            from app.stats.fitting import fit_blend
+
+            if observations.similarity is None:
+                raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")
+            return fit_blend(
+                observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic
+            )
     raise NotImplementedError(type(request).__name__)
 
 
-@compute.register
-def _(request: AgreementRequest, observations: Observations, rubrics: RubricSource) -> AgreementReport:
-    from app.stats.agreement import measure_agreement
-
-    return measure_agreement(observations)
-
-
-@compute.register
-def _(request: CorrelationRequest, observations: Observations, rubrics: RubricSource) -> CorrelationReport:
-    from app.stats.correlation import correlate
-
-    if not observations.scores:
-        detail = f"no record has values of a metric or a judge in its field {request.scores_field!r}"
-        raise InvalidRequest(detail, pointer="/scores_field")
-    return correlate(observations, match=request.match, resamples=request.resamples, seed=request.seed)
-
-
-@compute.register
-def _(request: HierarchyRequest, observations: Observations, rubrics: RubricSource) -> HierarchyReport:
-    from app.stats.hierarchy import find_hierarchy
-
-    return find_hierarchy(observations, alpha=request.alpha, method=request.method)
-
-
-@compute.register
-def _(request: WinRatesRequest, observations: Observations, rubrics: RubricSource) -> WinReport:
-    from app.stats.win_rates import rate_wins
-
-    return rate_wins(observations)
-
-
-@compute.register
-def _(request: CompositeFitRequest, observations: Observations, rubrics: RubricSource) -> CompositeFit:
-    from app.stats.fitting import fit_composite
-
-    rubric = rubrics.get(request.rubric or "lfqa")
-    return fit_composite(observations, find_composite(rubric, request.composite), request.target, seed=request.seed)
-
-
-@compute.register
-def _(request: BlendFitRequest, observations: Observations, rubrics: RubricSource) -> BlendFit:
-    from app.stats.fitting import fit_blend
-
-    if observations.similarity is None:
-        raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")
-    return fit_blend(observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic)
-
-
 def orient(observations: Observations, best: Mapping[str, float]) -> Observations:
-    """Aspects whose best level is not the highest count by minus their distance from it; `folded` says which do.
-
-    Raters are averaged first: one who says −1 and one who says 1 agree on nothing, but their mean is 0. What nothing is
-    to be done to is handed back as it is.
-    """
+    """Aspects whose best level is not the highest count by minus their distance from it; `folded` says which do. Raters
+    are averaged first: one who says −1 and one who says 1 agree on nothing, but their mean is 0. What nothing is to be
+    done to is handed back as it is."""
     columns = {**observations.scores, **observations.ratings}
     levels = {name: level for name, level in best.items() if name in columns and name not in observations.folded}
     if not levels:
@@ -120,10 +114,7 @@ def orient(observations: Observations, best: Mapping[str, float]) -> Observation
         return {name: -np.abs(column - levels[name]) if name in levels else column for name, column in columns.items()}
 
     return replace(
-        averaged,
-        ratings=fold(averaged.ratings),
-        scores=fold(averaged.scores),
-        folded={**observations.folded, **levels},
+        averaged, ratings=fold(averaged.ratings), scores=fold(averaged.scores), folded={**observations.folded, **levels}
     )
 
 

@@ -18,25 +18,20 @@ from app.comparison.runs import assemble_run, find_batch, read_items
 from app.domain.comparison import Changes, Comparison, GateReport
 from app.domain.errors import SaitenError
 from app.runtime.memory import release
-from app.runtime.ports import RubricSource
 from app.runtime.tasks import end_tasks
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 
 logger = logging.getLogger("saiten.meta")
 
 Result = TypeVar("Result")
-Place = tuple[str, Hashable]
-"""Project and key."""
-
+Place = tuple[str, Hashable]  # project and key
 KEPT = 64
 AT_ONCE = 2
 WAITING = 32
-OF_ONE = 12
-"""Computations of one project that may run or wait, so that it cannot crowd out other projects."""
-
+OF_ONE = 12  # computations of one project that may run or wait, so that it cannot crowd out other projects
 WAIT_SECONDS = 0.05
-ERROR_SECONDS = 10.0
-"""How long an error is returned; a later request tries again."""
+ERROR_SECONDS = 10.0  # how long an error is returned; a later request tries again
 
 
 class Compute(Protocol):
@@ -47,10 +42,8 @@ class Compute(Protocol):
 
 @dataclass(frozen=True)
 class PendingComputation:
-    """There is no result yet: ask again. `seconds` have passed since the first request.
-
-    `turned-away` means that too many computations wait already; asking again may get a place.
-    """
+    """There is no result yet: ask again. `seconds` have passed since the first request. `turned-away` means that too
+    many computations wait already; asking again may get a place."""
 
     started_at: datetime
     seconds: float
@@ -73,16 +66,11 @@ class FinishedComputation:
     task: asyncio.Task[Any]
     at: datetime
 
-    def has_failed(self) -> bool:
-        return self.task.exception() is not None
-
 
 class Computations:
-    """Computes once for all requests with one key, and keeps the last `kept` results in memory.
-
-    Everything that a result depends on must be in its key. Results are shared and must not be changed. Nothing is
-    started after `close`.
-    """
+    """Computes once for all requests with one key, and keeps the last `kept` results in memory. Everything that a
+    result depends on must be in its key. Results are shared and must not be changed. Nothing is started after
+    `close`."""
 
     def __init__(
         self,
@@ -102,24 +90,24 @@ class Computations:
         self._closed = False
 
     async def get(
-        self,
-        project: str,
-        key: Hashable,
-        work: Callable[[], Awaitable[Result]],
-        *,
-        wait_seconds: float = WAIT_SECONDS,
+        self, project: str, key: Hashable, work: Callable[[], Awaitable[Result]], *, wait_seconds: float = WAIT_SECONDS
     ) -> Result | PendingComputation:
         """The work's result where it is there, or is ready within `wait_seconds`; else a PendingComputation, and
         the work continues even if the caller is cancelled. Raises what the work raised."""
         place = (project, key)
-        finished = self._find_finished(place)
+        finished = self._finished.get(place)
         if finished is not None:
-            return cast(Result, open_task(finished.task))
+            failed = finished.task.exception() is not None
+            if not failed or (self._now() - finished.at).total_seconds() < ERROR_SECONDS:
+                return cast(Result, open_task(finished.task))
+            del self._finished[place]
         running = self._running.get(place)
         if running is None:
             if self._closed or self._is_full(project):
                 return PendingComputation(self._now(), 0.0, "turned-away")
-            running = self._begin(place, work)
+            running = RunningComputation(asyncio.create_task(self._work(place, work)), self._now())
+            self._running[place] = running
+            running.task.add_done_callback(lambda _: self._finish(place))
         # Unlike `wait_for` this cancels nothing: neither when the time is up nor when the caller goes away.
         await asyncio.wait({running.task}, timeout=wait_seconds)
         if not running.task.done():
@@ -138,22 +126,6 @@ class Computations:
         """Whether there is no place for another computation, or none for this project's."""
         mine = sum(owner == project for owner, _ in self._running)
         return len(self._running) >= self._most_running or mine >= self._most_of_one
-
-    def _find_finished(self, place: Place) -> FinishedComputation | None:
-        """What is kept; an error only while it is fresh."""
-        found = self._finished.get(place)
-        if found is None:
-            return None
-        if found.has_failed() and (self._now() - found.at).total_seconds() >= ERROR_SECONDS:
-            del self._finished[place]
-            return None
-        return found
-
-    def _begin(self, place: Place, work: Callable[[], Awaitable[Result]]) -> RunningComputation:
-        running = RunningComputation(asyncio.create_task(self._work(place, work)), self._now())
-        self._running[place] = running
-        running.task.add_done_callback(lambda _: self._finish(place))
-        return running
 
     async def _work(self, place: Place, work: Callable[[], Awaitable[Result]]) -> Result:
         async with self._turns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
@@ -21,20 +22,15 @@ from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
 
-AT_ONCE = 8
-"""Anchors that are asked together; the judge's flow control has the last word."""
-
-MOST_CALLS = 150
-"""Judge calls of a check, where one run of all anchors does not need more."""
-
+AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
+MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
 MOST_RUNS = 4
-RECORDED_RUNS = 4
-"""How often each anchor is asked when its ratings are stored: the judge's own noise shows in between."""
-
+RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
 
 
+@dataclass(eq=False)
 class AnchorCheck:
     """Checks a judge against its own stored ratings.
 
@@ -44,97 +40,95 @@ class AnchorCheck:
     what drift is measured against. The first ones are not.
     """
 
-    def __init__(
-        self, instruments: ScoringContext, store: RatingStore, audit: AuditLog, *, now: Callable[[], datetime]
-    ) -> None:
-        self._instruments = instruments
-        self._store = store
-        self._audit = audit
-        self._now = now
+    instruments: ScoringContext
+    store: RatingStore
+    audit: AuditLog
+    now: Callable[[], datetime]
 
     async def check(self, project: str, request: JudgeCheckRequest, scope: RequestScope) -> JudgeCheck:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
-        rubric = self._instruments.rubrics.get(request.rubric)
+        rubric = self.instruments.rubrics.get(request.rubric)
         anchors = load_anchors(rubric.id)
-        key = self._key(rubric, request)
-        stored = request.reference or await self._store.find_anchor_ratings(project, key)
-        hindrance = find_hindrance(stored, digest_anchors(rubric, anchors), key)
+        judge = f"{self.instruments.judge.kind}/{request.judge.model or self.instruments.judge.default_model}"
+        key = make_key(rubric, request, judge)
+        stored = request.reference or await self.store.find_anchor_ratings(project, key)
+        hindrance = None  # why the stored ratings cannot be compared with those of now
+        if stored is not None and stored.anchors != digest_anchors(rubric, anchors):
+            hindrance = "are of other anchors"
+        elif stored is not None and stored.asked != key:
+            hindrance = f"are of {stored.judge}, or of other options"
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
-        now = await self._rate(rubric, anchors, request, key, scope, runs=runs)
-        judge = self._judge(request)
+        evaluations = await self._rate(anchors, request, scope, runs=runs)
+        names = [aspect.id for aspect in rubric.aspects]
+        now = AnchorRatings(
+            rubric=rubric.id,
+            anchors=digest_anchors(rubric, anchors),
+            asked=key,
+            judge=judge,
+            signature=evaluations[0][0].signature,
+            at=self.now(),
+            ratings={
+                anchor.id: {name: tuple(run[at].aspects[name].rating for run in evaluations) for name in names}
+                for at, anchor in enumerate(anchors)
+            },
+        )
         if stored is not None and usable:
             # In a thread: scipy is loaded here, and a caller's reference may be long.
-            found = await asyncio.to_thread(compared, stored, now, anchors, request, judge=judge)
+            found = await asyncio.to_thread(compared, stored, now, anchors, request)
         else:
-            refuse_unrated(now)
+            if all(rating is None for each in now.ratings.values() for runs in each.values() for rating in runs):
+                # As a measure of next time that would be none for ever.
+                raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
             if request.reference is None or request.record:  # else the measure is the caller's to keep
                 await self._keep(project, key, now, scope.actor)
-            found = recorded(now, anchors, request, judge=judge, hindrance=hindrance)
-        self._instruments.telemetry.checked(found.verdict)
+            found = recorded(now, anchors, request, hindrance=hindrance)
+        self.instruments.telemetry.checked(found.verdict)
         return found
 
     async def _keep(self, project: str, key: str, ratings: AnchorRatings, actor: str) -> None:
         """Stores the ratings; where they replace others, notes who did so."""
-        before = await self._store.find_anchor_ratings(project, key)
-        await self._store.keep_anchor_ratings(project, key, ratings)
+        before = await self.store.find_anchor_ratings(project, key)
+        await self.store.keep_anchor_ratings(project, key, ratings)
         if before is None:
             return
         event = AuditEvent(
-            at=self._now(),
+            at=self.now(),
             project=project,
             actor=actor,
             action="judge-reference.replaced",
             target=ratings.rubric,
             detail={"asked": ratings.asked, "anchors": ratings.anchors, "before": before.at.isoformat()},
         )
-        await self._audit.note(event)
-
-    def _judge(self, request: JudgeCheckRequest) -> str:
-        judge = self._instruments.judge
-        return f"{judge.kind}/{request.judge.model or judge.default_model}"
-
-    def _key(self, rubric: Rubric, request: JudgeCheckRequest) -> str:
-        """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
-        options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
-        # Those of the first release always: ratings that it stored are still to be found.
-        options |= request.judge.model_dump(include={"samples", "expected", "explain"})
-        return digest([rubric.id, rubric.digest, request.path, self._judge(request), options])
+        await self.audit.note(event)
 
     async def _rate(
-        self,
-        rubric: Rubric,
-        anchors: Sequence[Anchor],
-        request: JudgeCheckRequest,
-        asked: str,
-        scope: RequestScope,
-        *,
-        runs: int,
-    ) -> AnchorRatings:
+        self, anchors: Sequence[Anchor], request: JudgeCheckRequest, scope: RequestScope, *, runs: int
+    ) -> list[list[Evaluation]]:
+        """The evaluations, run by run."""
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def ask(anchor: Anchor) -> Evaluation:
+            posed = EvaluationRequest(
+                rubric=request.rubric,
+                context=anchor.context,
+                response=anchor.response,
+                path=request.path,
+                judge=request.judge,
+                relevance=None,  # a blend is not the judge's
+            )
             async with gate:
-                return (await evaluate(pose(anchor, request), self._instruments, scope)).evaluation
+                return (await evaluate(posed, self.instruments, scope)).evaluation
 
-        found: list[list[Evaluation]] = []
-        for _ in range(runs):
-            found.append(await run_together(*(ask(anchor) for anchor in anchors)))
-        ratings = {
-            anchor.id: {
-                aspect.id: tuple(run[position].aspects[aspect.id].rating for run in found) for aspect in rubric.aspects
-            }
-            for position, anchor in enumerate(anchors)
-        }
-        return AnchorRatings(
-            rubric=rubric.id,
-            anchors=digest_anchors(rubric, anchors),
-            asked=asked,
-            judge=self._judge(request),
-            signature=found[0][0].signature,
-            at=self._now(),
-            ratings=ratings,
-        )
+        return [await run_together(*(ask(anchor) for anchor in anchors)) for _ in range(runs)]
+
+
+def make_key(rubric: Rubric, request: JudgeCheckRequest, judge: str) -> str:
+    """Which judge is asked what: as it is asked for, since what the endpoint makes of that is what may move."""
+    options = request.judge.model_dump(exclude={"model"}, exclude_defaults=True)
+    # Those of the first release always: ratings that it stored are still to be found.
+    options |= request.judge.model_dump(include={"samples", "expected", "explain"})
+    return digest([rubric.id, rubric.digest, request.path, judge, options])
 
 
 def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, check: bool) -> int:
@@ -161,33 +155,6 @@ def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
     return digest([rubric.digest, [[anchor.id, anchor.model_dump(mode="json")] for anchor in anchors]])
 
 
-def find_hindrance(stored: AnchorRatings | None, anchors: str, asked: str) -> str | None:
-    """Why the current ratings cannot be compared with the stored ones, in words that follow "the stored ratings"; None
-    if they can, or if there are none."""
-    if stored is None or (stored.anchors == anchors and stored.asked == asked):
-        return None
-    return "are of other anchors" if stored.anchors != anchors else f"are of {stored.judge}, or of other options"
-
-
-def pose(anchor: Anchor, request: JudgeCheckRequest) -> EvaluationRequest:
-    """The anchor as a request; without a blend, which is not the judge's."""
-    return EvaluationRequest(
-        rubric=request.rubric,
-        context=anchor.context,
-        response=anchor.response,
-        path=request.path,
-        judge=request.judge,
-        relevance=None,
-    )
-
-
-def refuse_unrated(ratings: AnchorRatings) -> None:
-    """Raises JudgeReplyInvalid where the judge rated nothing: as a measure of next time that would be none for ever."""
-    runs = (runs for aspects in ratings.ratings.values() for runs in aspects.values())
-    if not any(rating is not None for ratings_of_anchor in runs for rating in ratings_of_anchor):
-        raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
-
-
 def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, ...]]]:
     """Anchor → aspect → runs, turned to aspect → anchor → runs."""
     turned: dict[str, dict[str, tuple[int | None, ...]]] = {}
@@ -198,7 +165,7 @@ def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, .
 
 
 def compared(
-    then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, judge: str
+    then: AnchorRatings, now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest
 ) -> JudgeCheck:
     """The verdict against the stored ratings."""
     # Loaded here: scipy takes half a second, for which each service, worker and command would wait as it starts.
@@ -211,23 +178,16 @@ def compared(
     aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
     moved = pooled.moved or any(drift.moved for drift in aspects.values())
     detail = describe(aspects, pooled, then)
-    return describe_check(
-        now, anchors, request, judge=judge, verdict="moved" if moved else "steady", detail=detail
-    ).model_copy(
-        update={
-            "aspects": aspects,
-            "pooled": pooled,
-            "signature_differences": differences(then.signature, now.signature),
-            "reference_at": then.at,
-        }
-    )
+    found = describe_check(now, anchors, request, verdict="moved" if moved else "steady", detail=detail)
+    drift = {"aspects": aspects, "pooled": pooled, "reference_at": then.at}
+    return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
 def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:
     """The verdict in a sentence, with the smallest shift that the check can see."""
-    moved = [name for name, drift in aspects.items() if drift.moved]
+    moved = [f"{name} ({describe_drift(drift)})" for name, drift in aspects.items() if drift.moved]
     if moved:
-        drifts = ", ".join(f"{name} ({describe_drift(aspects[name])})" for name in moved)
+        drifts = ", ".join(moved)
         return f"the judge moved since {then.at:%Y-%m-%d}: {drifts}"
     changed = sum(drift.changed for drift in aspects.values())
     total = sum(drift.n for drift in aspects.values())
@@ -246,12 +206,7 @@ def describe_drift(drift: AspectDrift) -> str:
 
 
 def recorded(
-    now: AnchorRatings,
-    anchors: Sequence[Anchor],
-    request: JudgeCheckRequest,
-    *,
-    judge: str,
-    hindrance: str | None,
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: str | None
 ) -> JudgeCheck:
     """The result of a check without a reference; `hindrance` says why stored ratings could not be used."""
     if request.record:
@@ -262,7 +217,7 @@ def recorded(
         detail = f"the ratings in the reference {hindrance}: keep those of now in their place"
     else:
         detail = f"the stored ratings {hindrance}: those of now take their place"
-    return describe_check(now, anchors, request, judge=judge, verdict="recorded", detail=detail)
+    return describe_check(now, anchors, request, verdict="recorded", detail=detail)
 
 
 def describe_check(
@@ -273,6 +228,7 @@ def describe_check(
     return JudgeCheck.model_validate(
         {
             "rubric": now.rubric,
+            "judge": now.judge,
             "anchors": len(anchors),
             "unrated": unrated,
             "alpha": request.alpha,

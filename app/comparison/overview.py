@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from app.comparison.computations import Compute
 from app.comparison.runs import best_of, find_batch, tabulate
-from app.domain.batch import Batch
 from app.domain.comparison import SystemCell, SystemMatrix
 from app.domain.errors import InvalidRequest
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from app.domain.rubric import Rubric
-from app.ratings.counted import CountedRatings, read_ratings
-from app.runtime.ports import RubricSource
+from app.ratings.reliability import CountedRatings, read_ratings
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
@@ -28,12 +27,8 @@ Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too
 Matrices = Mapping[str, SystemMatrix]
 
 MOST_BATCHES = 20
-MOST_RESULTS = 200_000
-"""Of all batches together: their scores are in memory at a time."""
-
-MOST_SYSTEMS = 40
-"""Systems of a matrix that is still readable."""
-
+MOST_RESULTS = 200_000  # of all batches together: their scores are in memory at a time
+MOST_SYSTEMS = 40  # systems of a matrix that is still readable
 ALPHA = 0.01
 
 
@@ -58,9 +53,8 @@ class Ranking:
 @dataclass(frozen=True)
 class Overview:
     """`judged` is by the judge's values, `rated` by human ratings. `systems` are those with a value of the judge's.
-
-    `ambiguous` counts ratings that fit several results, and so none. `ratings_used` are the human ratings that count.
-    """
+    `ambiguous` counts ratings that fit several results, and so none. `ratings_used` are the human ratings that
+    count."""
 
     batches: tuple[str, ...]
     systems: tuple[str, ...]
@@ -97,24 +91,19 @@ class Overviews:
         if not 1 <= len(ids) <= MOST_BATCHES:
             raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
         batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
-        check_batches(batches)
-        rubric = self._rubrics.nearest(batches[0].rubric_name)
+        rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
+        if len(rubrics) > 1:
+            raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
+        total = sum(batch.counts.total for batch in batches)
+        if total > MOST_RESULTS:
+            detail = (
+                f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer"
+            )
+            raise InvalidRequest(detail, pointer="/batches")
+        rubric = self._rubrics.nearest(rubrics[0])
         table = await tabulate(self._batches, project, batches)
         found = await read_ratings(self._ratings, project, ids)
         return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
-
-
-def check_batches(batches: Sequence[Batch]) -> None:
-    """Raises InvalidRequest for what cannot be looked at together."""
-    rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
-    if len(rubrics) > 1:
-        raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
-    total = sum(batch.counts.total for batch in batches)
-    if total > MOST_RESULTS:
-        raise InvalidRequest(
-            f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer",
-            pointer="/batches",
-        )
 
 
 def oversee(
@@ -183,22 +172,14 @@ def rank_systems(part: ReportPart[Observations], best: Mapping[str, float], alph
     from app.stats.hierarchy import find_hierarchy
 
     if part.report is not None and len(part.report.systems) < 2:
-        part = ReportPart(
-            code="few-systems", reason="these results are of one system: there is no other to tell it from"
-        )
+        reason = "these results are of one system: there is no other to tell it from"
+        part = ReportPart(code="few-systems", reason=reason)
     oriented = follow(part, lambda observations: orient(observations, best))
-    return Ranking(
-        hierarchy=follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha)),
-        matrices=follow_few(oriented, alpha),
-    )
-
-
-def follow_few(part: ReportPart[Observations], alpha: float) -> ReportPart[Matrices]:
-    """The matrices, where there are not too many systems for one."""
-    if part.report is not None and len(part.report.systems) > MOST_SYSTEMS:
-        reason = f"{len(part.report.systems):,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
-        return ReportPart(code="many-systems", reason=reason)
-    return follow(part, lambda observations: lay_out(observations, alpha))
+    hierarchy = follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha))
+    if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_SYSTEMS:
+        reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
+        return Ranking(hierarchy, ReportPart(code="many-systems", reason=reason))
+    return Ranking(hierarchy, follow(oriented, lambda observations: lay_out(observations, alpha)))
 
 
 def lay_out(observations: Observations, alpha: float) -> Matrices:
@@ -213,23 +194,13 @@ def lay_out(observations: Observations, alpha: float) -> Matrices:
     for name, column in observations.ratings.items():
         tests = compare_systems(settled_means(observations, column), observations.unit_system, len(systems))
         better = tests.better(alpha)
-        outcomes = np.where(better, 1, np.where(better.T, -1, 0))
-        found[name] = SystemMatrix(
-            systems=systems,
-            alpha=alpha,
-            n=tuple(tests.n.tolist()),
-            rows=tuple(
-                tuple(
-                    None if row == column else describe_cell(int(outcomes[row, column]), float(tests.p[row, column]))
-                    for column in range(len(systems))
-                )
-                for row in range(len(systems))
-            ),
+        outcomes = np.where(better, "better", np.where(better.T, "worse", "none")).tolist()
+        cells = [
+            [SystemCell(outcome=outcome, p=None if isnan(p) else p) for outcome, p in zip(*row, strict=True)]
+            for row in zip(outcomes, tests.p.tolist(), strict=True)
+        ]
+        rows = tuple(
+            tuple(None if own == other else cell for other, cell in enumerate(row)) for own, row in enumerate(cells)
         )
+        found[name] = SystemMatrix(systems=systems, alpha=alpha, n=tuple(tests.n.tolist()), rows=rows)
     return found
-
-
-def describe_cell(outcome: int, p: float) -> SystemCell:
-    """One system against another: better where the outcome is 1, worse where it is -1."""
-    name: Literal["better", "worse", "none"] = "better" if outcome > 0 else "worse" if outcome < 0 else "none"
-    return SystemCell(outcome=name, p=None if isnan(p) else p)

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app.batches.summaries import score_pages
+from app.batches.summaries import bounds_of, score_pages
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, RunItem
-from app.domain.composites import range_of
 from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored
@@ -85,9 +84,8 @@ def describe_result(result: Scored, batch: Batch) -> RunItem:
 
 def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
     """Lowest and highest value of every aspect, composite and blended aspect: a blend counts on its aspect's scale."""
-    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
-    composites = {composite.id: range_of(composite, rubric) for composite in rubric.composites}
-    return {**aspects, **composites, **{f"{name}.blended": scale for name, scale in aspects.items()}}
+    bounds = bounds_of(rubric)
+    return {**bounds, **{f"{aspect.id}.blended": bounds[aspect.id] for aspect in rubric.aspects}}
 
 
 def best_of(rubric: Rubric) -> dict[str, float]:

@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.comparison.inputs import adapt, compares_systems, make_reader, refuse_unknown, uses_scores
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
+    CompositeFitRequest,
     GateRequest,
+    HierarchyRequest,
+    WinRatesRequest,
 )
+from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
-from app.domain.errors import InvalidRequest
+from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.reliability import State
 from app.domain.reports import CorrelationReport, Report
+from app.domain.validation import clip
 from app.providers.ports import RequestScope
-from app.ratings.counted import read_ratings
-from app.ratings.reliability import Reliabilities, asked_of, attach_states, key_in, measures_of, validation_of
-from app.runtime.ports import RubricSource, Telemetry
+from app.ratings.reliability import (
+    Reliabilities,
+    asked_of,
+    attach_states,
+    key_in,
+    measures_of,
+    read_ratings,
+    validation_of,
+)
+from app.runtime.telemetry import Telemetry
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.stats.observations import Observations
+    pass
 
 Result = TypeVar("Result")
 
@@ -37,38 +49,25 @@ AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
 
 
+@dataclass(kw_only=True, eq=False)
 class ComparisonService:
-    """Analyses, comparisons, gates and judge checks, within the caller's project.
+    """Analyses, comparisons, gates and judge checks, within the caller's project. Methods raise NotFound for a batch
+    that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and StoreError."""
 
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and
-    StoreError.
-    """
+    batches: BatchStore
+    ratings: RatingStore
+    rubrics: RubricSource
+    reliabilities: Reliabilities
+    anchors: AnchorCheck
+    now: Callable[[], datetime]
+    telemetry: Telemetry | None = None
 
-    def __init__(
-        self,
-        *,
-        batches: BatchStore,
-        ratings: RatingStore,
-        rubrics: RubricSource,
-        reliabilities: Reliabilities,
-        anchors: AnchorCheck,
-        now: Callable[[], datetime],
-        telemetry: Telemetry | None = None,
-    ) -> None:
-        self._batches = batches
-        self._ratings = ratings
-        self._rubrics = rubrics
-        self._reliabilities = reliabilities
-        self._anchors = anchors
-        self._now = now
-        self._telemetry = telemetry
+    def __post_init__(self) -> None:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
-        """The analysis of the request's data, or of its batches.
-
-        `remember`: a correlation of batches with humans becomes the badge of the judge that rated them.
-        """
+        """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
+        becomes the badge of the judge that rated them."""
         if request.batch_ids:
             report = await self._analyse_batches(project, request)
             if remember and isinstance(report, CorrelationReport):
@@ -80,9 +79,12 @@ class ComparisonService:
 
         def work() -> Report:
             # numpy is loaded here, in a thread, so that the service starts quickly.
-            from app.comparison.analyses import analyse
+            from app.comparison.analyses import analyse, make_reader
 
-            return analyse(request, self.read(request, records), self._rubrics)
+            reader = make_reader(request, self.rubrics, noun="record")
+            for number, record in enumerate(records, start=1):
+                reader.add(record, number)
+            return analyse(request, reader.finish(), self.rubrics)
 
         return await self.compute(work)
 
@@ -95,54 +97,53 @@ class ComparisonService:
         """The analysis of records that come as CSV or as NDJSON."""
 
         def work() -> Report:
-            from app.comparison.analyses import analyse
+            from app.comparison.analyses import analyse, make_reader
             from app.stats.reading import read_csv, read_ndjson
 
             form = read_csv if csv else read_ndjson
             # Lines one at a time: as a list, the shortest would take twenty times the body.
-            observations = form(BytesIO(body), make_reader(request, self._rubrics))
-            return analyse(request, observations, self._rubrics)
+            observations = form(BytesIO(body), make_reader(request, self.rubrics))
+            return analyse(request, observations, self.rubrics)
 
         return await self.compute(work)
 
-    def read(self, request: AnalysisRequest, records: Sequence[Any]) -> Observations:
-        """The records as columns; raises InvalidLines."""
-        reader = make_reader(request, self._rubrics, noun="record")
-        for number, record in enumerate(records, start=1):
-            reader.add(record, number)
-        return reader.finish()
-
     async def _analyse_batches(self, project: str, request: AnalysisRequest) -> Report:
-        batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
+        batches = [await find_batch(self.batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
         wanted = adapt(request, batches)
         best: dict[str, float] = {}
         for batch in batches:
-            best |= best_of(self._rubrics.nearest(batch.rubric_name))
-        table = await tabulate(self._batches, project, batches)
-        by_scores = uses_scores(wanted)
-        found = None if by_scores else await read_ratings(self._ratings, project, [batch.id for batch in batches])
+            best |= best_of(self.rubrics.nearest(batch.rubric_name))
+        table = await tabulate(self.batches, project, batches)
+        # Which system is better: so the best level of each scale matters.
+        compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
+        found = None
+        if compared is None or compared.values != "scores":
+            found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
 
         def work() -> Report:
             from app.comparison.analyses import analyse, orient
             from app.ratings.table import judge_opinions, rater_opinions
 
             opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
-            refuse_unknown(opinions, wanted.aspects)
+            known = opinions.names
+            for number, name in enumerate(wanted.aspects or ()):
+                if name not in known:
+                    raise UnknownAspect(f"{clip(name)!r} has no rating here", pointer=f"/aspects/{number}")
             observations = opinions.observe(wanted.aspects)
-            if compares_systems(wanted):
+            if compared is not None:
                 observations = orient(observations, best)
-            report = analyse(wanted, observations, self._rubrics)
+            report = analyse(wanted, observations, self.rubrics)
             return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
-        batches = [await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)]
+        batches = [await find_batch(self.batches, project, batch_id) for batch_id in dict.fromkeys(ids)]
         keys = {key_in(line) for batch in batches for line in batch.signature_lines}
-        found = validation_of(report, batches[0].id if len(batches) == 1 else None, self._now())
+        found = validation_of(report, batches[0].id if len(batches) == 1 else None, self.now())
         if found is not None and len(keys) == 1:
-            await self._reliabilities.keep(project, keys.pop(), found)
+            await self.reliabilities.keep(project, keys.pop(), found)
 
     async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
         """The candidate batch against the baseline batch."""
@@ -162,20 +163,17 @@ class ComparisonService:
             )
 
         found = await self.compute(work)
-        states = await self._states_of(project, [baseline, candidate], measures_of(found))
+        signatures = {*baseline.signatures, *candidate.signatures}
+        states = await self.reliabilities.states(project, signatures, measures_of(found))
         return found.model_copy(update={"reliability": states})
-
-    async def _states_of(self, project: str, runs: Sequence[ComparedRun], names: Sequence[str]) -> dict[str, State]:
-        """By measure whether the judges of all these runs follow people."""
-        return await self._reliabilities.states(project, {line for run in runs for line in run.signatures}, names)
 
     async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
         not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
         page that shows a verdict is drawn again and again."""
         report = await self._judge_gate(project, request, scope or RequestScope())
-        if self._telemetry is not None:
-            self._telemetry.gated(report.verdict)
+        if self.telemetry is not None:
+            self.telemetry.gated(report.verdict)
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
@@ -202,32 +200,45 @@ class ComparisonService:
             )
 
         report = await self.compute(work)
-        runs = [candidate] if baseline is None else [candidate, baseline]
-        report = attach_states(report, await self._states_of(project, runs, asked_of(report)))
+        signatures = {*candidate.signatures, *(baseline.signatures if baseline else ())}
+        report = attach_states(report, await self.reliabilities.states(project, signatures, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:
             return report
         from app.stats.gate import judge_again
 
-        return judge_again(report, await self._check_of(project, request.candidate, scope))
+        batch = await find_batch(self.batches, project, request.candidate)
+        path = "source" if batch.path == "both" else batch.path
+        asked = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
+        try:
+            return judge_again(report, await self.anchors.check(project, asked, scope))
+        except InvalidRequest as error:
+            # The pointer of the error is into the request made here, not the caller's.
+            raise InvalidRequest(error.detail, pointer="/check_judge") from None
 
     async def check_judge(
         self, project: str, request: JudgeCheckRequest, scope: RequestScope | None = None
     ) -> JudgeCheck:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
-        return await self._anchors.check(project, request, scope or RequestScope())
-
-    async def _check_of(self, project: str, batch_id: str, scope: RequestScope) -> JudgeCheck:
-        batch = await find_batch(self._batches, project, batch_id)
-        path = "source" if batch.path == "both" else batch.path
-        request = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
-        try:
-            return await self._anchors.check(project, request, scope)
-        except InvalidRequest as error:
-            # The pointer of the error is into the request made here, not the caller's.
-            raise InvalidRequest(error.detail, pointer="/check_judge") from None
+        return await self.anchors.check(project, request, scope or RequestScope())
 
     async def _run(self, project: str, batch_id: str) -> ComparedRun:
-        batch = await find_batch(self._batches, project, batch_id)
-        rubric = self._rubrics.nearest(batch.rubric_name)
-        items = await read_items(self._batches, project, batch)
+        batch = await find_batch(self.batches, project, batch_id)
+        rubric = self.rubrics.nearest(batch.rubric_name)
+        items = await read_items(self.batches, project, batch)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)
+
+
+def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest:
+    """The request with the defaults that hold for batches: the results' values are in `scores`, win rates use the
+    judge's values unless the request asks for human ratings, and the rubric is that of the batches. Only a composite
+    fit keeps its own rubric. Raises InvalidRequest if any other request names a different rubric."""
+    changes: dict[str, Any] = {"scores_field": "scores"}
+    if isinstance(request, WinRatesRequest) and request.values is None:
+        changes["values"] = "scores"
+    if not isinstance(request, CompositeFitRequest):
+        for batch in batches:
+            if request.rubric not in {None, batch.rubric, batch.rubric_name}:
+                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric_name}; leave the field out"
+                raise InvalidRequest(detail, pointer="/rubric")
+        changes["rubric"] = None
+    return request.model_copy(update=changes)

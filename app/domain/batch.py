@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from app.domain.dialogue import Context, Text, check_line, limits_of
+from app.domain.dialogue import Context, Text, at_most, check_line
 from app.domain.evaluation import (
     DialogueId,
     Evaluation,
@@ -40,14 +40,6 @@ BatchName = Annotated[
 ItemId = Annotated[
     str, AfterValidator(partial(check_line, limit="item_id_characters", what="an item's id", blank=False))
 ]
-
-
-def check_responses(responses: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
-    """Raises ValueError if an item has more candidates than allowed."""
-    maximum = limits_of(info).responses
-    if responses is not None and len(responses) > maximum:
-        raise ValueError(f"an item may have at most {maximum} responses; this one has {len(responses)}")
-    return responses
 
 
 def check_response(response: str | None, info: ValidationInfo) -> str | None:
@@ -103,7 +95,14 @@ class BatchItem(Value):
     id: ItemId | None = None
     context: Context
     # Before `response`, which is checked against it.
-    responses: Annotated[tuple[Text, ...], listed(minimum=1), AfterValidator(check_responses)] | None = None
+    responses: (
+        Annotated[
+            tuple[Text, ...],
+            listed(minimum=1),
+            at_most("responses", "an item may have at most {maximum} responses; this one has {count}"),
+        ]
+        | None
+    ) = None
     response: Annotated[Text | None, AfterValidator(check_response)] = Field(default=None, validate_default=True)
     reference: References | None = None
     metadata: Metadata = Field(default_factory=dict)
@@ -299,10 +298,8 @@ class KeyedAnswer:
 
 @dataclass(frozen=True)
 class BatchFilter:
-    """Which batches to list; None and empty mean any. All `metadata` entries must match.
-
-    `text` is searched in the id, the name and the metadata values; the case of ASCII letters is ignored.
-    """
+    """Which batches to list; None and empty mean any. All `metadata` entries must match. `text` is searched in the id,
+    the name and the metadata values; the case of ASCII letters is ignored."""
 
     name: str | None = None
     text: str | None = None

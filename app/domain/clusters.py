@@ -24,32 +24,25 @@ DIGITS = 16
 
 
 class Trace(NamedTuple):
-    """The number of an item's candidates, and the hashes of its context's beginnings, from one utterance to all.
-
-    There are no hashes if the item names its dialogue.
-    """
+    """The number of an item's candidates, and the hashes of its context's beginnings, from one utterance to all. There
+    are no hashes if the item names its dialogue."""
 
     candidates: int
     beginnings: Sequence[int]
 
 
 def hash_beginnings(context: Iterable[Utterance]) -> list[int]:
-    """A hash of 64 bits of each beginning of the context, from one utterance to all.
-
-    Uses `hash`, which is cheaper than a digest. Its key differs per process, so collisions cannot be prepared, and the
-    result must not be stored.
-    """
+    """A hash of 64 bits of each beginning of the context, from one utterance to all. Uses `hash`, which is cheaper than
+    a digest. Its key differs per process, so collisions cannot be prepared, and the result must not be stored."""
     return list(
         accumulate(context, lambda before, utterance: hash((before, utterance.speaker, utterance.text)), initial=0)
     )[1:]
 
 
 def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
-    """The cluster of each item: the smallest item number in it, ALONE for a single candidate in no cluster.
-
-    `read` returns all traces in order and is called twice. The result does not depend on the order of the items.
-    Memory: about 150 bytes per distinct context and 8 per item. Time: linear in the number of utterances.
-    """
+    """The cluster of each item: the smallest item number in it, ALONE for a single candidate in no cluster. `read`
+    returns all traces in order and is called twice. The result does not depend on the order of the items. Memory: about
+    150 bytes per distinct context and 8 per item. Time: linear in the number of utterances."""
     numbers: dict[int, int] = {}
     nodes, first, size = array("q"), array("q"), array("q")
     for item, trace in enumerate(read()):
@@ -104,8 +97,6 @@ def name_dialogue(dialogue: str) -> str:
 
 
 def name_found(owner: str, cluster: int) -> str:
-    """The digest of a cluster that was detected among the items of `owner`, a batch or a file.
-
-    It does not depend on any text, so an erased text cannot be guessed from it.
-    """
+    """The digest of a cluster that was detected among the items of `owner`, a batch or a file. It does not depend on
+    any text, so an erased text cannot be guessed from it."""
     return digest(["found", owner, cluster])[:DIGITS]

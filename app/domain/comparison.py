@@ -69,10 +69,8 @@ class ComparedRun:
 
     @cached_property
     def columns(self) -> Mapping[tuple[Kind, str], Sequence[float | None]]:
-        """Each measure's values, one per response, None if missing: aspects, composites, then blended aspects.
-
-        Cached, since reading 100,000 responses takes time.
-        """
+        """Each measure's values, one per response, None if missing: aspects, composites, then blended aspects. Cached,
+        since reading 100,000 responses takes time."""
         columns: dict[tuple[Kind, str], Sequence[float | None]] = {}
         for name in self.aspects:
             columns["aspect", name] = [item.ratings.get(name) for item in self.items]
@@ -227,8 +225,8 @@ class GateRule(Value):
 
     @model_validator(mode="after")
     def _check_asks(self) -> GateRule:
-        asks = self.min_mean is not None or self.max_drop is not None
-        refuse("GateRule", [] if asks else [((), "needs min_mean or max_drop")])
+        if self.min_mean is None and self.max_drop is None:
+            refuse("GateRule", [((), "needs min_mean or max_drop")])
         return self
 
 

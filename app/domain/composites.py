@@ -18,11 +18,8 @@ def blend(rating: float, similarity: float, baseline: float, weight: float) -> f
 
 
 def compose(rubric: Rubric, ratings: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Every composite of the rubric by id, in its own scale points.
-
-    `ratings` holds a rating per aspect id. A composite is None if one of its aspects is unrated, that is, None or
-    absent.
-    """
+    """Every composite of the rubric by id, in its own scale points. `ratings` holds a rating per aspect id. A composite
+    is None if one of its aspects is unrated, that is, None or absent."""
     composed: dict[str, float | None] = {}
     for composite in rubric.composites:
         rated = {aspect: rating for aspect in composite.aspects if (rating := ratings.get(aspect)) is not None}

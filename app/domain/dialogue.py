@@ -70,11 +70,22 @@ def limits_of(info: ValidationInfo) -> Limits:
     return found if isinstance(found, Limits) else DEFAULT_LIMITS
 
 
+def at_most(limit: str, message: str) -> AfterValidator:
+    """Refuses a number, or a collection of items, beyond this field of `Limits`, in words that may name {maximum} and
+    {count}."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        maximum, count = getattr(limits_of(info), limit), value if isinstance(value, int) else len(value)
+        if count > maximum:
+            raise ValueError(message.format(maximum=maximum, count=count))
+        return value
+
+    return AfterValidator(check)
+
+
 def is_invisible(character: str) -> bool:
     """Whether the character is invisible: spaces, controls, format characters, fillers, lone marks and selectors.
-
-    Private-use characters (gaiji) are visible, and so are those that this Python's Unicode data does not know yet.
-    """
+    Private-use characters (gaiji) are visible, and so are those that this Python's Unicode data does not know yet."""
     if character in FILLERS:
         return True
     category = unicodedata.category(character)

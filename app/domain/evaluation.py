@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from operator import not_
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from app.domain.dialogue import (
     DEFAULT_LIMITS,
@@ -18,9 +19,9 @@ from app.domain.dialogue import (
     MetadataValue,
     Text,
     Utterance,
+    at_most,
     check_line,
     lengths,
-    limits_of,
 )
 from app.domain.errors import RubricRequired
 from app.domain.governance import Integrity
@@ -40,19 +41,6 @@ MOST_EXTRA_CHARACTERS = 4_000
 UnratedReason = Literal["missing", "out-of-scale", "unparseable", "refused", "truncated", "content-filter"]
 
 
-def check_samples(samples: int, info: ValidationInfo) -> int:
-    """Raises ValueError if more samples are requested than allowed."""
-    maximum = limits_of(info).samples
-    if samples > maximum:
-        raise ValueError(f"at most {maximum} samples may be asked for")
-    return samples
-
-
-def is_unset(value: object) -> bool:
-    """Whether an option has its default, falsy value."""
-    return not value
-
-
 def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
     """Raises ValueError if it has too many members, is too long, or is not JSON."""
     if len(extra) > MOST_EXTRA:
@@ -66,22 +54,6 @@ def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
     return extra
 
 
-def check_metadata(metadata: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-    """Raises ValueError if there are more entries than allowed."""
-    maximum = limits_of(info).metadata_entries
-    if len(metadata) > maximum:
-        raise ValueError(f"metadata may have at most {maximum} entries; this has {len(metadata)}")
-    return metadata
-
-
-def check_references(references: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    """Raises ValueError if there are more references than allowed."""
-    maximum = limits_of(info).references
-    if len(references) > maximum:
-        raise ValueError(f"at most {maximum} references may be given; this has {len(references)}")
-    return references
-
-
 def wrap_reference(reference: object) -> object:
     """A single reference may be a bare string."""
     return [reference] if isinstance(reference, str) else reference
@@ -92,11 +64,14 @@ DialogueId = Annotated[
     lengths(DEFAULT_LIMITS.item_id_characters),
     AfterValidator(partial(check_line, limit="item_id_characters", what="a dialogue's id", blank=False)),
 ]
-Metadata = Annotated[dict[MetadataKey, MetadataValue], AfterValidator(check_metadata)]
+Metadata = Annotated[
+    dict[MetadataKey, MetadataValue],
+    at_most("metadata_entries", "metadata may have at most {maximum} entries; this has {count}"),
+]
 References = Annotated[
     tuple[Text, ...],
     listed(minimum=1),
-    AfterValidator(check_references),
+    at_most("references", "at most {maximum} references may be given; this has {count}"),
     BeforeValidator(wrap_reference, json_schema_input_type=str | list[str]),
 ]
 
@@ -117,7 +92,7 @@ class JudgeOptions(Value):
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9./~][A-Za-z0-9._:/@+~\\-]{0,254}$")] | None = Field(
         default=None, description="the model to ask; null takes the service's default"
     )
-    samples: Annotated[int, Field(ge=1), AfterValidator(check_samples)] = 1
+    samples: Annotated[int, Field(ge=1), at_most("samples", "at most {maximum} samples may be asked for")] = 1
     expected: bool = False
     explain: bool = False
     # Excluded at their defaults: an older Saiten, as during an upgrade, would refuse options that it does not know.
@@ -127,11 +102,11 @@ class JudgeOptions(Value):
         description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
     )
     temperature: Annotated[Finite, Field(ge=0, le=2)] = Field(
-        default=0.0, exclude_if=is_unset, description="how much the judge's replies vary; 0 varies least"
+        default=0.0, exclude_if=not_, description="how much the judge's replies vary; 0 varies least"
     )
     max_tokens: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
         default=None,
-        exclude_if=is_unset,
+        exclude_if=not_,
         description="longest reply of the judge, with what it thinks before; null takes the service's 2,048",
     )
     composites: CompositeReading = Field(
@@ -141,7 +116,7 @@ class JudgeOptions(Value):
     )
     extra: Annotated[dict[ExtraName, Any], AfterValidator(check_extra)] = Field(
         default_factory=dict,
-        exclude_if=is_unset,
+        exclude_if=not_,
         description="further members of the request to the judge's endpoint, of those that SAITEN_JUDGE_EXTRA allows",
     )
 

@@ -20,10 +20,8 @@ CERTAIN = 0.999
 
 @dataclass(frozen=True)
 class Token:
-    """A token of the reply as bytes (it may hold part of a character).
-
-    `choices` are the alternative tokens, including this one, each with its natural log probability.
-    """
+    """A token of the reply as bytes (it may hold part of a character). `choices` are the alternative tokens, including
+    this one, each with its natural log probability."""
 
     text: bytes
     choices: tuple[tuple[bytes, float], ...]
@@ -38,15 +36,13 @@ class Expectation:
 
 
 def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values: Sequence[int]) -> Expectation | None:
-    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones.
-
-    None if the tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token
-    of one value could begin another (1 and 10). It is never a guess or the plain rating.
-    """
-    if begins_another(values):
+    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones. None if the
+    tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token of one
+    value could begin another (1 and 10). It is never a guess or the plain rating."""
+    legal = {str(value): value for value in values}
+    if any(one != other and other.startswith(one) for one in legal for other in legal):
         return None
     places = tokens_at(tokens, content, span)
-    legal = {str(value): value for value in values}
     if len(places) == 1:
         mass = masses_of_token(tokens[places[0]], legal)
     elif len(places) == 2 and strip(tokens[places[0]].text) == "-":
@@ -65,12 +61,6 @@ def weigh(mass: Mapping[int, float]) -> Expectation | None:
     return Expectation(mean, min(1.0, max(0.0, 1.0 - total)))
 
 
-def begins_another(values: Sequence[int]) -> bool:
-    """Whether the digits of one legal value begin another's, so that a token of one may continue to the other."""
-    texts = [str(value) for value in values]
-    return any(one != other and other.startswith(one) for one in texts for other in texts)
-
-
 def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> list[int]:
     """The indices of the tokens that overlap the span; empty if the tokens do not spell the content up to there."""
     start, end = (len(content[:place].encode()) for place in span)
@@ -83,10 +73,8 @@ def tokens_at(tokens: Sequence[Token], content: str, span: tuple[int, int]) -> l
 
 
 def masses_of_token(token: Token, legal: Mapping[str, int]) -> dict[int, float] | None:
-    """The probability of each legal value if one token holds the whole value.
-
-    A bare minus counts for the negative value if there is only one; with several the result is None.
-    """
+    """The probability of each legal value if one token holds the whole value. A bare minus counts for the negative
+    value if there is only one; with several the result is None."""
     choices = probabilities(token)
     if choices is None:
         return None

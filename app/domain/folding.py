@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from app.domain.dialogue import FILLERS
 from app.domain.plain_text import cut_mark_runs
@@ -40,34 +40,26 @@ def fold_character(character: str) -> str:
     return lower
 
 
-@cache
-def spaced_letters() -> re.Pattern[str]:
-    """Single characters set apart: at least six by one or two spaces, or at least four by the same sign."""
-    spaced = r"[^\W_](?:[ \u3000]{1,2}[^\W_]){5,}"
-    dotted = r"[^\W\d_]([^\w\s]|_)(?:[^\W_]\1){2,}[^\W_]"
-    # Not `(?!\w)`: a run of `a_a_a_` would be retried from each of its letters.
-    return re.compile(rf"(?<![^\W_])(?:{spaced}|{dotted})(?![^\W_])")
+# Not `(?!\w)` at the end: a run of `a_a_a_` would be retried from each of its letters.
+SPACED_LETTERS = (
+    r"(?<![^\W_])(?:[^\W_](?:[ \u3000]{1,2}[^\W_]){5,}|[^\W\d_]([^\w\s]|_)(?:[^\W_]\1){2,}[^\W_])(?![^\W_])"
+)
+"""Single characters set apart: at least six by one or two spaces, or at least four by the same sign."""
 
+LETTER_GAP = r"[ \u3000]{1,2}|[^\w\s]|_"
+"""The separators of letters that were set apart."""
 
-@cache
-def letter_gap() -> re.Pattern[str]:
-    """The separators of letters that were set apart."""
-    return re.compile(r"[ \u3000]{1,2}|[^\w\s]|_")
+LOOSE_LETTERS = "([ㄱ-ㅎ])([ㅏ-ㅣ])(?:([ㄱ-ㅎ])(?![ㅏ-ㅣ]))?"
+"""A Korean syllable typed as separate compatibility letters; a run of consonants alone is laughter."""
 
 
 def join_spaced_letters(text: str) -> str:
     """`text` with letters that were set apart joined again; two spaces separate words."""
 
     def joined(match: re.Match[str]) -> str:
-        return letter_gap().sub(lambda found: " " if len(found[0]) > 1 else "", match[0])
+        return re.sub(LETTER_GAP, lambda found: " " if len(found[0]) > 1 else "", match[0])
 
-    return spaced_letters().sub(joined, text)
-
-
-@cache
-def loose_letters() -> re.Pattern[str]:
-    """A Korean syllable typed as separate compatibility letters; a run of consonants alone is laughter."""
-    return re.compile("([ㄱ-ㅎ])([ㅏ-ㅣ])(?:([ㄱ-ㅎ])(?![ㅏ-ㅣ]))?")
+    return re.sub(SPACED_LETTERS, joined, text)
 
 
 FINALS = dict(
@@ -78,7 +70,7 @@ FINALS = dict(
 def compose_letters(text: str) -> str:
     """`text` with Korean letters that were typed one by one composed into syllables."""
     # NFKC turns every loose consonant into a leading one; the final of a syllable is found here.
-    return loose_letters().sub(lambda found: found[1] + found[2] + FINALS.get(found[3] or "", found[3] or ""), text)
+    return re.sub(LOOSE_LETTERS, lambda found: found[1] + found[2] + FINALS.get(found[3] or "", found[3] or ""), text)
 
 
 def fold(text: str) -> str:

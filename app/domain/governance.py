@@ -15,10 +15,8 @@ Scope = Literal["read", "write", "admin"]
 
 @dataclass(frozen=True)
 class APIKey:
-    """A key as it may be shown, never the secret itself. `revoked_at` is None while it is valid.
-
-    `requests_per_minute` and `usd_per_day` (UTC days) are None if the service's own limits apply.
-    """
+    """A key as it may be shown, never the secret itself. `revoked_at` is None while it is valid. `requests_per_minute`
+    and `usd_per_day` (UTC days) are None if the service's own limits apply."""
 
     id: str
     name: str

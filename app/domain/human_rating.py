@@ -1,7 +1,11 @@
-"""Human ratings of responses: as values, and as JSON lines in which every fault is reported with its line."""
+"""Human ratings of responses: as values, as JSON lines in which every fault is reported with its line, and in rounds.
+
+In a round raters are given responses of a batch to rate.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,20 +13,19 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.domain.batch import ItemId
-from app.domain.dialogue import Limits, MetadataValue
+from app.domain.batch import BatchName, ItemId
+from app.domain.dialogue import Limits, MetadataValue, Utterance
 from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest, NotFound
 from app.domain.model import Finite, Id, Location, Value, refuse
+from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
 MOST_BATCHES = 1000
 """Whose items are rated at a time: each is looked up for its rubric."""
 
-
 MOST_EXCLUSIONS = 1000
 """Per project: each analysis reads them all."""
-
 
 RaterId = ItemId
 Comment = Annotated[str, Field(max_length=2000)]
@@ -88,10 +91,8 @@ class Exclusion(Value):
 
     @model_validator(mode="after")
     def _check_one(self) -> Exclusion:
-        faults = (
-            [((), "needs a rater or a round, and not both")] if (self.rater is None) == (self.round is None) else []
-        )
-        refuse("Exclusion", faults)
+        if (self.rater is None) == (self.round is None):
+            refuse("Exclusion", [((), "needs a rater or a round, and not both")])
         return self
 
 
@@ -149,7 +150,8 @@ def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], l
         except (StrictJSONError, InvalidDocument) as error:
             faults.append((number, str(error)))
             continue
-        before = seen.setdefault(target_of(rating), number)
+        target = rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
+        before = seen.setdefault(target, number)
         if before != number:
             faults.append((number, f"rates what line {before} rates, by the same rater"))
         ratings.append(rating)
@@ -159,11 +161,6 @@ def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], l
     return ratings, numbers
 
 
-def target_of(rating: HumanRating) -> tuple[Any, ...]:
-    """The rater and the target."""
-    return rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
-
-
 def locate_fault(error: NotFound | InvalidRequest, numbers: Sequence[int]) -> NotFound | InvalidRequest:
     """The store's faults of single ratings at the numbers of their records; the error itself if it names none."""
     if isinstance(error, InvalidLines):
@@ -171,3 +168,88 @@ def locate_fault(error: NotFound | InvalidRequest, numbers: Sequence[int]) -> No
     if error.pointer is None or not error.pointer.isdigit():
         return error
     return InvalidLines([(numbers[int(error.pointer)], error.detail)])
+
+
+ABANDONED_SECONDS = 1800.0
+"""Time after which an unrated response may be given to another rater."""
+
+MOST_ITEMS = 2000
+
+
+class RoundOptions(Value):
+    """The options of a round. The responses are drawn from the batch's scored results, shuffled by `seed`."""
+
+    name: BatchName
+    items: Annotated[int, Field(ge=1, le=MOST_ITEMS)] = Field(default=100, description="responses to be rated, at most")
+    raters_per_item: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="raters that a response gets")
+    items_per_rater: Annotated[int, Field(ge=1, le=MOST_ITEMS)] | None = Field(
+        default=None, description="responses that one rater gets at most; null: as many as there are"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
+class RatingRound(Value):
+    """The current state of a round. `drawn` is the number of its responses; `closed_at` is null while it is open."""
+
+    id: str
+    batch: str
+    options: RoundOptions
+    drawn: int
+    created_at: Annotated[datetime, Field(strict=False)]
+    closed_at: Annotated[datetime | None, Field(strict=False)] = None
+
+    @property
+    def most_per_rater(self) -> int:
+        """The most responses that one rater gets."""
+        limit = self.options.items_per_rater
+        return self.drawn if limit is None else min(self.drawn, limit)
+
+
+class RoundProgress(Value):
+    """How far a round is: `ratings` of `wanted` (drawn × raters_per_item), and `complete` responses with all raters.
+
+    `raters` counts the rated responses by rater, 0 for one who rated none of those given. A late rating beyond
+    `raters_per_item` counts only there.
+    """
+
+    ratings: int
+    wanted: int
+    complete: int
+    raters: dict[str, int]
+
+
+class Task(Value):
+    """One response given to one rater; `position` is its place in the batch.
+
+    `number` counts the rater's responses from 0, and `of` is the most that the rater will get.
+    """
+
+    number: int
+    of: int
+    position: int
+    done: bool
+
+
+class OwnRating(Value):
+    """A rater's earlier rating of a response: values by aspect, and the comment."""
+
+    ratings: dict[str, float]
+    comment: str | None = None
+
+
+class RatingSheet(Value):
+    """Everything that a rater may see of a response: no ratings by the judge or other raters, no item id, no system.
+
+    `earlier` is the rater's own rating, null before there is one.
+    """
+
+    task: Task
+    context: tuple[Utterance, ...]
+    response: str
+    rubric: Rubric
+    earlier: OwnRating | None = None
+
+
+def own_order(seed: int, rater: str, number: int) -> bytes:
+    """A sort key that gives each rater an order of their own, the same on every machine."""
+    return hashlib.sha256(f"{seed}\n{rater}\n{number}".encode()).digest()

@@ -26,7 +26,6 @@ class Anchor(Value):
 Rating = Annotated[int, Field(ge=-1000, le=1000)]
 """No rubric has more levels. Bounded because a caller may send a reference, whose sums must stay small."""
 
-
 WRITTEN_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", re.ASCII)
 
 

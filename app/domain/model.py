@@ -67,10 +67,8 @@ Location = tuple[str | int, ...]
 
 
 def refuse(title: str, faults: Iterable[tuple[Location, str]]) -> None:
-    """Raises one ValidationError with every fault at its own place, if there are any.
-
-    Within a model's validator, pydantic prepends the model's own location.
-    """
+    """Raises one ValidationError with every fault at its own place, if there are any. Within a model's validator,
+    pydantic prepends the model's own location."""
     errors = [
         InitErrorDetails(type=PydanticCustomError("fault", "{detail}", {"detail": detail}), loc=location, input=None)
         for location, detail in faults

@@ -62,11 +62,8 @@ class KeptReply:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that is still to be removed from the provider.
-
-    `target` is a file's id, the id of a provider's batch whose files go with it, a name that files may have, or the
-    tags (JSON) that a provider's batch may have.
-    """
+    """Something that is still to be removed from the provider. `target` is a file's id, the id of a provider's batch
+    whose files go with it, a name that files may have, or the tags (JSON) that a provider's batch may have."""
 
     kind: LeftoverKind
     target: str

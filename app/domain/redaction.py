@@ -61,9 +61,7 @@ def mac(salt: str, text: str) -> str:
 
 def rekey_context(digest: str | None, salt: str) -> str | None:
     """The digest of a dialogue context keyed with the project's salt, so that contexts cannot be guessed without it.
-
-    Equal contexts stay equal.
-    """
+    Equal contexts stay equal."""
     if digest is None or digest.startswith(CONTEXT_PREFIX):
         return digest
     return CONTEXT_PREFIX + mac(salt, digest)[:CONTEXT_DIGITS]
@@ -102,10 +100,8 @@ def redact_asked(asked: Asked, cover: Cover) -> Asked:
 
 
 def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
-    """An evaluation with translation, reasons, and details of warnings and unrated aspects covered.
-
-    Ratings, figures, signature, usage and metadata stay.
-    """
+    """An evaluation with translation, reasons, and details of warnings and unrated aspects covered. Ratings, figures,
+    signature, usage and metadata stay."""
     translation, paths = evaluation.translation, evaluation.paths
     covered = translation and translation.model_copy(
         update={"context": tuple(map(cover, translation.context)), "response": cover(translation.response)}

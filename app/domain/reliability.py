@@ -28,10 +28,8 @@ State = Literal["validated", "not-shown", "unknown"]
 
 @dataclass(frozen=True)
 class JudgeKey:
-    """The judge, rubric and language path that a validation is of.
-
-    `rubric` is id and version; `judge` holds all other signature pieces that can change a rating, as a signature line.
-    """
+    """The judge, rubric and language path that a validation is of. `rubric` is id and version; `judge` holds all other
+    signature pieces that can change a rating, as a signature line."""
 
     rubric: str
     digest: str
@@ -79,13 +77,6 @@ class AspectValidation(Value):
 UNKNOWN = AspectValidation(n=0, raters=0, spearman=None, pearson=None)
 
 
-def follows(found: AspectValidation) -> bool:
-    """Whether the scores follow human ratings beyond chance, on enough items and by enough raters."""
-    interval = found.spearman_interval
-    enough = found.n >= FEWEST_ITEMS and found.raters >= FEWEST_RATERS
-    return enough and interval is not None and interval[0] > 0
-
-
 class Validation(Value):
     """Correlations on `n` items of a batch, computed at a time."""
 
@@ -131,8 +122,11 @@ def describe_reliability(found: Validation | None) -> Reliability:
 
 
 def judge_aspect(each: AspectValidation, found: Validation) -> AspectValidation:
-    """One aspect of the validation with its state and source."""
-    good = follows(each)
+    """One aspect of the validation with its source, and validated if its scores follow human ratings beyond chance, on
+    enough items and by enough raters."""
+    interval = each.spearman_interval
+    enough = each.n >= FEWEST_ITEMS and each.raters >= FEWEST_RATERS
+    good = enough and interval is not None and interval[0] > 0
     source = ValidationSource(batch=found.batch, items=each.n, raters=each.raters, at=found.at)
     state: State = "validated" if good else "not-shown"
     return each.model_copy(update={"validated": good, "state": state, "source": source})

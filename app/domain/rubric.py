@@ -112,10 +112,7 @@ class Aspect(Value):
 
     def level(self, value: int) -> Level:
         """The level of a legal value; raises KeyError for any other."""
-        for level in self.levels:
-            if level.value == value:
-                return level
-        raise KeyError(value)
+        return {level.value: level for level in self.levels}[value]
 
     @model_validator(mode="after")
     def _check_scale(self) -> Aspect:
@@ -193,10 +190,8 @@ class Rubric(Value):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the parsed rubric; white space, comments and key order of the file do not matter.
-
-        Fields at their default are excluded, so that a new optional field does not change any digest.
-        """
+        """SHA-256 of the parsed rubric; white space, comments and key order of the file do not matter. Fields at their
+        default are excluded, so that a new optional field does not change any digest."""
         return digest(self.model_dump(mode="json", exclude_defaults=True))
 
     @property
@@ -216,10 +211,7 @@ class Rubric(Value):
 
     def aspect(self, aspect_id: str) -> Aspect:
         """The aspect of that id; raises KeyError where there is none."""
-        for aspect in self.aspects:
-            if aspect.id == aspect_id:
-                return aspect
-        raise KeyError(aspect_id)
+        return {aspect.id: aspect for aspect in self.aspects}[aspect_id]
 
     @property
     def best(self) -> dict[str, float]:
@@ -269,7 +261,11 @@ def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
     for index, composite in enumerate(rubric.composites):
         if composite.id in known:
             yield ("composites", index, "id"), f"{composite.id} is the id of an aspect"
-        parts: dict[Location, str] = {("composites", index, *place): part for place, part in parts_of(composite)}
+        if isinstance(composite, MeanComposite):
+            places: list[Location] = [("of", number) for number in range(len(composite.of))]
+        else:
+            places = [("terms", number, "aspect") for number in range(len(composite.terms))]
+        parts = {("composites", index, *place): part for place, part in zip(places, composite.aspects, strict=True)}
         for place, part in parts.items():
             if part not in known:
                 yield place, f"{part} is not an aspect of this rubric ({', '.join(known)})"
@@ -287,14 +283,6 @@ def language_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
             yield place, f"lacks {', '.join(missing)}: every text exists in each language of the title"
         for language in sorted(set(texts) - languages):
             yield (*place, language), f"is in {language}, a language that the title lacks"
-
-
-def parts_of(composite: Composite) -> Iterator[tuple[Location, str]]:
-    """The aspects that a composite names, with their places within it."""
-    if isinstance(composite, MeanComposite):
-        yield from ((("of", index), part) for index, part in enumerate(composite.of))
-    else:
-        yield from ((("terms", index, "aspect"), term.aspect) for index, term in enumerate(composite.terms))
 
 
 def localized_texts(rubric: Rubric) -> Iterator[tuple[Location, Mapping[str, Any]]]:

@@ -79,24 +79,18 @@ def describe_composites(rubric: Rubric, options: JudgeOptions) -> dict[str, str]
 
 
 def describe_relevance(relevance: RelevanceResult | None, aspects: tuple[str, ...]) -> dict[str, str]:
-    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended.
-
-    A calibrated b̄ has four decimals, since it differs in the sixth between CPU and GPU. One given by the caller keeps
-    its digits.
-    """
+    """The blend's pieces: encoder, b̄ with its source, w, and which aspects are blended. A calibrated b̄ has four
+    decimals, since it differs in the sixth between CPU and GPU. One given by the caller keeps its digits."""
     if relevance is None or relevance.score is None or relevance.baseline is None:
         return {"encoder": NONE, "baseline": NONE, "weight": NONE, "blended": NONE}
+    source, baseline = relevance.baseline_source, relevance.baseline
+    shown = f"{baseline + 0.0:.12g}" if source == "number" else f"{baseline:.4f}"  # + 0.0: minus zero is zero
     return {
         "encoder": relevance.encoder or NONE,
-        "baseline": f"{relevance.baseline_source}={show_baseline(relevance.baseline_source, relevance.baseline)}",
-        "weight": f"{relevance.weight + 0.0:.12g}",  # + 0.0: minus zero is zero
+        "baseline": f"{source}={shown}",
+        "weight": f"{relevance.weight + 0.0:.12g}",
         "blended": ",".join(aspects) or NONE,
     }
-
-
-def show_baseline(source: str, baseline: float) -> str:
-    """b̄ as in the signature."""
-    return f"{baseline + 0.0:.12g}" if source == "number" else f"{baseline:.4f}"
 
 
 def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:

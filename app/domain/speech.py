@@ -37,10 +37,8 @@ class Misuse(Enum):
 
 
 class Sign(Enum):
-    """The register that the end of a sentence indicates. A weak sign counts only without a strong one.
-
-    An exclamation (すごい, 그렇구나) within polite speech is addressed to oneself, and はい or 응 fits any register.
-    """
+    """The register that the end of a sentence indicates. A weak sign counts only without a strong one. An exclamation
+    (すごい, 그렇구나) within polite speech is addressed to oneself, and はい or 응 fits any register."""
 
     POLITE = "polite"
     PLAIN = "plain"

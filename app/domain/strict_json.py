@@ -10,9 +10,8 @@ import codecs
 import json
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from saiten.strict_json import (
     BYTE_ORDER_MARK,
@@ -44,16 +43,14 @@ CUT_TOKEN = 12
 """An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A member of the object, other than the streamed list."""
 
     key: str
     value: Any
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(NamedTuple):
     """An element of the streamed list."""
 
     value: Any
@@ -129,10 +126,8 @@ class Window:
         return found
 
     def value(self, *where: str | int) -> Reading[Any]:
-        """The value that begins after white space. Raises StrictJSONError, and TooLarge with its place `where`.
-
-        One that is cut is read again only when twice as much of it has arrived, so the cost stays linear.
-        """
+        """The value that begins after white space. Raises StrictJSONError, and TooLarge with its place `where`. One
+        that is cut is read again only when twice as much of it has arrived, so the cost stays linear."""
         yield from self.peek()
         wanted = 1
         while True:
@@ -187,11 +182,8 @@ class Window:
 
 def read_object(window: Window, streamed: str) -> Iterator[Member | Element | None]:
     """Every member of the document's object. Where that with the key `streamed` is a list, it comes as a Member that is
-    empty, then its elements.
-
-    Yields None where more text is needed. Raises StrictJSONError, TooLarge for a value that is, and IsAList at a list's
-    first character.
-    """
+    empty, then its elements. Yields None where more text is needed. Raises StrictJSONError, TooLarge for a value that
+    is, and IsAList at a list's first character."""
     seen: set[str] = set()
     if (yield from window.peek()) == "[":
         raise IsAList

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
@@ -23,11 +23,8 @@ from app.domain.reliability import Reliability
 
 class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
-    unrated reason or None, rating or None) by aspect.
-
-    `similarity` is b; `system` is the entry of that name in the candidate's metadata; `context` is the digest of its
-    dialogue context.
-    """
+    unrated reason or None, rating or None) by aspect. `similarity` is b; `system` is the entry of that name in the
+    candidate's metadata; `context` is the digest of its dialogue context."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
@@ -62,14 +59,16 @@ SYSTEM = "system"
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 
+PACKED = "sacwfbyx"
+"""The fields of `Scores` in their order, as they are named when packed."""
+
+EMPTY: tuple[Any, ...] = (None, {}, ())
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
-    """The evaluation's figures; with both paths those of the source path.
-
-    Each warning code occurs once, `translation-sensitive` among them. `context` is the digest of the dialogue context.
-    """
+    """The evaluation's figures; with both paths those of the source path. Each warning code occurs once,
+    `translation-sensitive` among them. `context` is the digest of the dialogue context."""
     codes = [warned.code for warned in evaluation.warnings]
     if evaluation.paths is not None and evaluation.paths.translation_sensitive:
         codes.append(TRANSLATION_SENSITIVE)
@@ -94,35 +93,19 @@ def failed_scores(failure: Failure) -> Scores:
 
 def pack_scores(scores: Scores) -> str:
     """The scores as compact JSON on one line: about 300 bytes for six aspects. What is empty is left out."""
-    packed: dict[str, Any] = {"s": scores.status}
-    if scores.aspects:
-        packed["a"] = {name: list(figures) for name, figures in scores.aspects.items()}
-    if scores.composites:
-        packed["c"] = dict(scores.composites)
-    if scores.warnings:
-        packed["w"] = list(scores.warnings)
-    further = {"f": scores.failure, "b": scores.similarity, "y": scores.system, "x": scores.context}
-    packed.update((key, value) for key, value in further.items() if value is not None)
-    return COMPACT.encode(packed)
+    return COMPACT.encode({key: value for key, value in zip(PACKED, scores, strict=True) if value not in EMPTY})
 
 
 def unpack_scores(text: str) -> Scores:
     """The scores in a text from `pack_scores`. Raises ValueError for any other text."""
     packed = from_json(text)
     try:
-        return Scores(
-            status=packed["s"],
-            aspects={
-                name: (mean, blended, reason, rating)
-                for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
-            },
-            composites=packed.get("c", {}),
-            warnings=tuple(packed.get("w", ())),
-            failure=packed.get("f"),
-            similarity=packed.get("b"),
-            system=packed.get("y"),
-            context=packed.get("x"),
-        )
+        aspects = {
+            name: (mean, blended, reason, rating)
+            for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
+        }
+        further = map(packed.get, PACKED[4:])
+        return Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
 
@@ -237,10 +220,10 @@ def pack_tally(tally: Tally) -> str:
         {
             "s": tally.statuses,
             "a": {
-                name: [list_moments(one.means), list_moments(one.blended), one.levels, one.reasons]
+                name: [astuple(one.means), astuple(one.blended), one.levels, one.reasons]
                 for name, one in tally.aspects.items()
             },
-            "c": {name: list_moments(moments) for name, moments in tally.composites.items()},
+            "c": {name: astuple(moments) for name, moments in tally.composites.items()},
             "w": tally.warnings,
             "f": tally.failures,
         }
@@ -260,11 +243,6 @@ def unpack_tally(text: str) -> Tally:
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("this is not a packed tally") from error
-
-
-def list_moments(moments: Moments) -> list[float]:
-    """The moments in the order of the constructor's arguments."""
-    return [moments.n, moments.mean, moments.squares]
 
 
 def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], reasons: dict[str, int]) -> AspectTally:

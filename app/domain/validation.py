@@ -29,11 +29,8 @@ MOST_VALUES = 10_000
 
 
 class InvalidDocument(InvalidRequest):
-    """A document that does not fit its model.
-
-    `faults` are (JSON pointer, what is wrong), never empty, at most MOST_FAULTS; `total` also counts those that are not
-    listed.
-    """
+    """A document that does not fit its model. `faults` are (JSON pointer, what is wrong), never empty, at most
+    MOST_FAULTS; `total` also counts those that are not listed."""
 
     def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
         where, what = faults[0]
@@ -44,11 +41,8 @@ class InvalidDocument(InvalidRequest):
 
 
 def validate(model: type[Model], value: Any, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
-    """The model's instance of a parsed JSON value; raises InvalidDocument.
-
-    The document may hold `limit_values(limits)` values, excluding its `unlimited` members, because each value may be a
-    fault that costs time and memory.
-    """
+    """The model's instance of a parsed JSON value; raises InvalidDocument. The document may hold `limit_values(limits)`
+    values, excluding its `unlimited` members, because each value may be a fault that costs time and memory."""
     most = limit_values(limits)
     where = find_excess(value, most, unlimited)
     if where is not None:
@@ -66,10 +60,8 @@ def limit_values(limits: Limits) -> int:
 
 
 def find_excess(value: Any, most: int, unlimited: Collection[str]) -> str | None:
-    """The pointer to the member in which the document has more than `most` values; None where it has not.
-
-    Takes time in proportion to `most`, however large the document is.
-    """
+    """The pointer to the member in which the document has more than `most` values; None where it has not. Takes time in
+    proportion to `most`, however large the document is."""
     if not isinstance(value, dict):
         return "" if count_values(value, most) > most else None
     left = most - len(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,12 +16,29 @@ from typing import Any
 
 from app.domain.evaluation import Unrated, UnratedReason
 from app.domain.plain_text import clean
-from app.domain.prompt_parts import INTEGER, SCREEN, Malformed, VerdictPart, frame_of, leaks
+from app.domain.prompt import SCREEN, frame_of, leaks
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, read_strict_json
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """The tokens of a text that is known to be JSON."""
+
+
+INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+"""An integer as in JSON, without leading zero, plus sign, fraction or exponent."""
+
+
+class Malformed(Exception):
+    """The reply is not a verdict; the message says why and holds none of the reply's text."""
+
+
+@dataclass(frozen=True)
+class VerdictPart:
+    """One aspect in a verdict: the number as written (None if missing), its place, and the reason."""
+
+    number: str | None
+    span: tuple[int, int] = (0, 0)
+    reason: str | None = None
 
 
 class Number(str):
@@ -34,30 +51,8 @@ def read_json_verdict(
     reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False
 ) -> tuple[dict[str, VerdictPart], bool]:
     """The parts of a reply that follows `build_schema`, without missing aspects, and whether it says that a text
-    addresses its evaluator, which it must answer with `screen`. Raises Malformed.
-
-    The text must be a single JSON object. Repeated or unknown members, and anything but an integer in the place of a
-    rating, are refused.
-    """
-    members = parse_object(reply)
-    addressed = members.pop(SCREEN, None) if screen else False
-    if not isinstance(addressed, bool):
-        raise Malformed(f"it does not say with true or false what {SCREEN} asks")
-    known = {aspect.id for aspect in aspects}
-    if set(members) - known:
-        raise Malformed("it holds a member that was not asked for")
-    read: Callable[[Any], tuple[str | None, str | None]] = read_reasoned if explain else read_bare
-    found = {aspect_id: read(value) for aspect_id, value in members.items()}
-    spans = locate_numbers(reply)
-    parts = {
-        aspect_id: VerdictPart(number, spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0)), reason)
-        for aspect_id, (number, reason) in found.items()
-    }
-    return parts, addressed
-
-
-def parse_object(reply: str) -> dict[str, Any]:
-    """The reply's members, integers kept as they are spelled. Raises Malformed."""
+    addresses its evaluator, which it must answer with `screen`. Raises Malformed. The text must be a single JSON
+    object. Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
     # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
     try:
         members = read_strict_json(reply, parse_int=Number)
@@ -65,12 +60,19 @@ def parse_object(reply: str) -> dict[str, Any]:
         raise Malformed(str(fault)) from None
     if not isinstance(members, dict):
         raise Malformed("it is not a JSON object")
-    return members
-
-
-def read_bare(value: Any) -> tuple[str, None]:
-    """An aspect's number, with no reason."""
-    return require_number(value), None
+    addressed = members.pop(SCREEN, None) if screen else False
+    if not isinstance(addressed, bool):
+        raise Malformed(f"it does not say with true or false what {SCREEN} asks")
+    known = {aspect.id for aspect in aspects}
+    if set(members) - known:
+        raise Malformed("it holds a member that was not asked for")
+    spans = locate_numbers(reply)
+    parts = {}
+    for aspect_id, value in members.items():
+        number, reason = read_reasoned(value) if explain else (require_number(value), None)
+        span = spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0))
+        parts[aspect_id] = VerdictPart(number, span, reason)
+    return parts, addressed
 
 
 def read_reasoned(value: Any) -> tuple[str | None, str]:
@@ -180,12 +182,9 @@ LEAKED = "the judge's reply holds part of its own instructions, which it must ne
 
 @dataclass(frozen=True)
 class VerdictReading:
-    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given.
-
-    `spans` holds the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply
-    holds the canary of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses
-    its evaluator.
-    """
+    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given. `spans` holds
+    the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply holds the canary
+    of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses its evaluator."""
 
     ratings: Mapping[str, Rating]
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -28,10 +28,8 @@ MOST_SET_ASIDE = 8
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """A request to work on a chunk. It holds no text; the receiver asks the store what is left to do.
-
-    `chunk` counts from 0; `FINISH` and `COLLECT` mean work on the batch as a whole.
-    """
+    """A request to work on a chunk. It holds no text; the receiver asks the store what is left to do. `chunk` counts
+    from 0; `FINISH` and `COLLECT` mean work on the batch as a whole."""
 
     batch: str
     chunk: int
@@ -62,10 +60,8 @@ class Work:
 
 @dataclass(frozen=True)
 class FinishedCandidate:
-    """A candidate's result on its way to the store: a record, or why there is none.
-
-    `calls` are the cache keys of the external calls that it is based on, so that an erasure finds them.
-    """
+    """A candidate's result on its way to the store: a record, or why there is none. `calls` are the cache keys of the
+    external calls that it is based on, so that an erasure finds them."""
 
     job: ChunkJob
     entry: Entry

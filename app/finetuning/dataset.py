@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -18,16 +20,14 @@ from app.domain.dialogue import Dialogue, digest_context
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
 from app.domain.evaluation import JudgeOptions
 from app.domain.model import digest
-from app.domain.prompt import build_prefix, enclose, group_aspects, text_reply
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN, build_prefix, enclose, group_aspects, text_reply
 from app.domain.rubric import Aspect, Rubric
 from app.domain.validation import clip
 from app.stats.observations import Observations
 from app.text.injection import inspect_dialogue
 
 Label = Literal["median", "each"]
-Ratings = Mapping[str, int]
-"""A level by aspect."""
+Ratings = Mapping[str, int]  # a level by aspect
 
 
 @dataclass(frozen=True)
@@ -112,17 +112,17 @@ def line_of(observations: Observations, row: int) -> int:
 
 
 def match(candidates: Sequence[TrainingCandidate], observations: Observations) -> Matching:
-    """Which ratings are of which candidate.
-
-    By item and system. Where either side names no system, by the item alone, if it has one candidate. Raises
-    InvalidLines where several candidates, or ratings of several systems, would fit.
-    """
+    """Which ratings are of which candidate. By item and system. Where either side names no system, by the item alone,
+    if it has one candidate. Raises InvalidLines where several candidates, or ratings of several systems, would fit."""
     by_item: dict[str, dict[str, int]] = {}
     for position, one in enumerate(candidates):
         by_item.setdefault(one.item, {})[one.system] = position
+    by_unit: dict[int, list[int]] = {}
+    for row, number in enumerate(observations.unit.tolist()):
+        by_unit.setdefault(number, []).append(row)
     rows: dict[int, Sequence[int]] = {}
     strangers, faults = [], []
-    for unit in rows_by_unit(observations):
+    for unit in by_unit.values():
         item = observations.items[observations.item[unit[0]]]
         system = observations.systems[observations.system[unit[0]]]
         line, known = line_of(observations, unit[0]), by_item.get(item, {})
@@ -148,14 +148,6 @@ def locate(system: str, known: Mapping[str, int]) -> int | None:
     return None if system and alone else position
 
 
-def rows_by_unit(observations: Observations) -> list[list[int]]:
-    """The rows of each unit, units in the order in which they first appear."""
-    found: dict[int, list[int]] = {}
-    for row, unit in enumerate(observations.unit.tolist()):
-        found.setdefault(unit, []).append(row)
-    return list(found.values())
-
-
 def labels_of(rows: Iterable[int], observations: Observations, label: Label) -> list[Ratings]:
     """A candidate's labels: each rater's ratings, or the lower median of all, which is always a level."""
     by_rater: dict[int, dict[str, int]] = {}
@@ -164,10 +156,9 @@ def labels_of(rows: Iterable[int], observations: Observations, label: Label) -> 
         own |= {name: int(column[row]) for name, column in observations.ratings.items() if not np.isnan(column[row])}
     if label == "each":
         return [ratings for ratings in by_rater.values() if ratings]
-    values: dict[str, list[int]] = {}
-    for ratings in by_rater.values():
-        for name, value in ratings.items():
-            values.setdefault(name, []).append(value)
+    values = defaultdict[str, list[int]](list)
+    for name, value in chain.from_iterable(ratings.items() for ratings in by_rater.values()):
+        values[name].append(value)
     return [{name: statistics.median_low(each) for name, each in values.items()}] if values else []
 
 
@@ -181,24 +172,12 @@ def build_curriculum(
     structured: bool,
     label: Label,
 ) -> Curriculum:
-    """Every conversation, in the order of the candidates, then of the raters, then of the calls.
-
-    Raises LanguageNotSupported. The ratings must be levels, see `check_levels`.
-    """
+    """Every conversation, in the order of the candidates, then of the raters, then of the calls. Raises
+    LanguageNotSupported. The ratings must be levels, see `check_levels`."""
     groups = group_aspects(rubric)
     screened = structured and JudgeOptions().screens(rubric.version)  # as it will be asked
-    systems = [
-        build_prefix(
-            rubric,
-            language,
-            aspects,
-            explain=False,
-            structured=structured,
-            references=rubric.references,
-            screen=screened,
-        ).system
-        for aspects in groups
-    ]
+    form = {"explain": False, "structured": structured, "references": rubric.references, "screen": screened}
+    systems = [build_prefix(rubric, language, aspects, **form).system for aspects in groups]
     made = Curriculum()
     for position, candidate in enumerate(candidates):
         labels = labels_of(matching.rows.get(position, ()), observations, label)
@@ -211,17 +190,12 @@ def build_curriculum(
                 given = {aspect.id: ratings[aspect.id] for aspect in aspects if aspect.id in ratings}
                 if len(given) == len(aspects):
                     reply = write_reply(aspects, given, language, structured=structured, addressed=suspected)
-                    messages = converse(system, user, reply)
+                    texts = {"system": system, "user": user, "assistant": reply}
+                    messages = tuple({"role": role, "content": content} for role, content in texts.items())
                     made.conversations.append(Conversation(position, aspects, given, messages))
                 else:
                     made.incomplete += bool(given)
     return made
-
-
-def converse(system: str, user: str, reply: str) -> tuple[Mapping[str, str], ...]:
-    """The three messages."""
-    texts = {"system": system, "user": user, "assistant": reply}
-    return tuple({"role": role, "content": content} for role, content in texts.items())
 
 
 def write_reply(
@@ -261,19 +235,14 @@ def group_candidates(candidates: Sequence[TrainingCandidate], positions: Sequenc
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    items = enumerate_names(candidates[one].item for one in positions)
-    contexts = enumerate_names(digest_context(candidates[one].dialogue.context) for one in positions)
+    _, items = np.unique([candidates[one].item for one in positions], return_inverse=True)
+    digests = [digest_context(candidates[one].dialogue.context) for one in positions]
+    _, contexts = np.unique(digests, return_inverse=True)
     # A graph whose nodes are items and, after them, contexts; a candidate is the edge between its two.
     nodes = len(positions)
-    edges = coo_array((np.ones(nodes), (items, [nodes + one for one in contexts])), shape=(2 * nodes, 2 * nodes))
+    edges = coo_array((np.ones(nodes), (items, nodes + contexts)), shape=(2 * nodes, 2 * nodes))
     _, parts = connected_components(edges, directed=False)
     groups: dict[int, list[int]] = {}
-    for one, item in zip(positions, items, strict=True):
+    for one, item in zip(positions, items.tolist(), strict=True):
         groups.setdefault(int(parts[item]), []).append(one)
     return list(groups.values())
-
-
-def enumerate_names(names: Iterable[str]) -> list[int]:
-    """Each name's number, equal for equal names, counted from 0."""
-    known: dict[str, int] = {}
-    return [known.setdefault(name, len(known)) for name in names]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
-from app.batches.erasure import settle_erasures
+from app.batches.commits import settle_erasures
 from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
 from app.domain.redaction import Erased
-from app.runtime.ports import CallCache
+from app.providers.call_cache import CallCache
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.texts import TextStore
@@ -20,10 +20,8 @@ logger = logging.getLogger("saiten.governance")
 
 
 class ErasureService:
-    """Erases texts and results, records it in the audit log, and removes the calls from the call cache.
-
-    Methods raise InvalidRequest and the `Store…` errors. Without a `cache`, processes that have one do the removal.
-    """
+    """Erases texts and results, records it in the audit log, and removes the calls from the call cache. Methods raise
+    InvalidRequest and the `Store…` errors. Without a `cache`, processes that have one do the removal."""
 
     def __init__(
         self,
@@ -41,10 +39,8 @@ class ErasureService:
         self._now = now
 
     async def erase(self, project: str, metadata: Mapping[str, str], *, actor: str) -> Erased:
-        """Erases what has all these entries. The audit log names only their keys, since a value may name a person.
-
-        If the cache is not reachable, a later sweep removes the calls.
-        """
+        """Erases what has all these entries. The audit log names only their keys, since a value may name a person. If
+        the cache is not reachable, a later sweep removes the calls."""
         if not metadata:
             raise InvalidRequest("name at least one metadata entry", pointer="/metadata")
         about: dict[str, object] = {"keys": sorted(metadata)}

@@ -1,14 +1,30 @@
-"""Measures responses: each item's reference metrics, or the reason why one cannot be had."""
+"""Measures responses: each item's reference metrics, or the reason why one cannot be had, and the report on them."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import random
+import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.domain.reference_metrics import PERPLEXITIES, ROUGE, Figure, ItemFigures, Language, MetricItem
-from app.metrics.figures import compute_perplexity, draw_other_questions
+import numpy as np
+
+from app.domain.reference_metrics import (
+    FIGURES,
+    PERPLEXITIES,
+    ROUGE,
+    Figure,
+    FigureCorrelation,
+    FigureMean,
+    ItemFigures,
+    Language,
+    MetricItem,
+    ReferenceReport,
+    SystemFigures,
+)
 from app.providers.ports import (
     Encoder,
     EncoderUnavailable,
@@ -19,10 +35,10 @@ from app.providers.ports import (
     Similarity,
     Words,
 )
+from app.stats.observations import Floats
+from app.stats.statistics import obstacle, pearson, settle, spearman
 
-ITEMS_TOGETHER = 64
-"""Items that the encoder is given at a time: enough to fill its batches, and few enough to hold."""
-
+ITEMS_TOGETHER = 64  # items that the encoder is given at a time: enough to fill its batches, and few enough to hold
 NO_REFERENCE = "the item has no reference"
 NO_QUESTION = "the item has neither a context nor a question"
 NO_OTHER_QUESTION = "no other item has another question"
@@ -64,14 +80,12 @@ class MeasuredItem:
     truncated: list[Figure] = field(default_factory=list)
 
     def lack(self, figures: Iterable[Figure], reason: str) -> None:
-        """Says why these cannot be had."""
+        """Says why these figures are missing."""
         self.reasons.update(dict.fromkeys(figures, reason))
 
     def put(self, figure: Figure, value: float, *, truncated: bool) -> None:
-        """Enters a figure."""
         self.values[figure] = value
-        if truncated:
-            self.truncated.append(figure)
+        self.truncated += [figure] if truncated else []
 
     def close(self, position: int) -> ItemFigures:
         """The figures of the item that is the `position`-th."""
@@ -89,10 +103,8 @@ class MeasuredItem:
 async def measure(
     items: Sequence[MetricItem], tools: MetricTools, *, seed: int, done: Callable[[], None] = lambda: None
 ) -> list[ItemFigures]:
-    """Every item's figures, in order. `seed` draws the random other questions of RQA.
-
-    No figure but RQA's depends on what is measured beside the item. `done` is called with each finished item.
-    """
+    """Every item's figures, in order. `seed` draws the random other questions of RQA. No figure but RQA's depends on
+    what is measured beside the item. `done` is called with each finished item."""
     others = draw_other_questions((item.asked for item in items if item.asked is not None), seed)
     sheets = [MeasuredItem(item, tools.words.count(item.response)) for item in items]
     for sheet in sheets:
@@ -173,3 +185,115 @@ async def add_perplexity(figure: Figure, sheet: MeasuredItem, model: LanguageMod
         sheet.lack([figure], TOO_UNLIKELY)
     else:
         sheet.put(figure, perplexity, truncated=likelihood.truncated)
+
+
+MOST_NATS = 230.0  # e^230 is 1e100: beyond it a model does not know the language at all, and a mean could leave floats
+
+
+def draw_other_questions(questions: Iterable[str], seed: int) -> dict[str, str]:
+    """Each distinct question's random other question, for RQA. Empty where there are fewer than two.
+
+    A random cyclic permutation (Sattolo 1986): no question keeps its own, each gets any other with the same
+    probability, and each is given once. Over distinct questions, because several systems answer the same: by items, one
+    could be given its own question from another system's item. So all answers to a question get the same other, and
+    the order of the items changes nothing.
+    """
+    drawn = sorted(set(questions))
+    own = list(drawn)
+    if len(own) < 2:
+        return {}
+    # No `shuffle`: of all that `random` offers, Python keeps the sequence of `random()` alone over versions.
+    generator = random.Random(seed)  # noqa: S311 - for an experiment, not a secret
+    for last in range(len(drawn) - 1, 0, -1):
+        other = int(generator.random() * last)
+        drawn[last], drawn[other] = drawn[other], drawn[last]
+    return dict(zip(own, drawn, strict=True))
+
+
+def compute_perplexity(nats: float) -> float | None:
+    """exp of the mean negative log-likelihood (nats per token); None if that is NaN or above 230."""
+    return math.exp(nats) if nats <= MOST_NATS else None
+
+
+def summarise(
+    items: Sequence[MetricItem],
+    figures: Sequence[ItemFigures],
+    *,
+    language: Language,
+    seed: int,
+    tools: Mapping[str, str],
+) -> ReferenceReport:
+    """The report over the items and their figures, which are in the same order."""
+    systems: dict[str | None, list[ItemFigures]] = {}
+    for one in figures:
+        systems.setdefault(one.system, []).append(one)
+    return ReferenceReport(
+        language=language,
+        seed=seed,
+        items=len(figures),
+        systems=tuple(
+            SystemFigures(system=system, items=len(own), figures=average(own)) for system, own in systems.items()
+        ),
+        overall=average(figures),
+        correlations=correlate_with_humans(items, figures),
+        unavailable=count_reasons(figures),
+        tools=dict(tools),
+    )
+
+
+def average(figures: Sequence[ItemFigures]) -> dict[Figure, FigureMean]:
+    """Every figure's mean over the items that have it; null over no items."""
+    found = {}
+    for figure in FIGURES:
+        values = [value for one in figures if (value := one.value(figure)) is not None]
+        truncated = sum(figure in one.truncated for one in figures)
+        mean = statistics.fmean(values) if values else None
+        found[figure] = FigureMean(n=len(values), mean=mean, truncated=truncated)
+    return found
+
+
+def count_reasons(figures: Sequence[ItemFigures]) -> dict[Figure, dict[str, int]]:
+    """How many items lack a figure, by figure and reason; figures that none lacks are left out."""
+    counts = {
+        figure: Counter(one.unavailable[figure] for one in figures if figure in one.unavailable) for figure in FIGURES
+    }
+    return {figure: dict(reasons) for figure, reasons in counts.items() if reasons}
+
+
+def correlate_with_humans(
+    items: Sequence[MetricItem], figures: Sequence[ItemFigures]
+) -> dict[str, dict[Figure, FigureCorrelation]]:
+    """Each figure against each aspect that any item has a human value of: by aspect, then figure."""
+    aspects = list(dict.fromkeys(aspect for item in items for aspect in item.ratings))
+    return {
+        aspect: {
+            figure: correlate(
+                [
+                    (value, item.ratings[aspect])
+                    for item, one in zip(items, figures, strict=True)
+                    if aspect in item.ratings and (value := one.value(figure)) is not None
+                ]
+            )
+            for figure in FIGURES
+        }
+        for aspect in aspects
+    }
+
+
+def correlate(pairs: Sequence[tuple[float, float]]) -> FigureCorrelation:
+    """Pearson's and Spearman's coefficients of (figure, human value) pairs."""
+    figures, ratings = map(scale, np.array(pairs, dtype=np.float64).reshape(-1, 2).T)
+    why = obstacle(settle(figures), settle(ratings), "figures", "human values")
+    if why is not None:
+        return FigureCorrelation(n=len(pairs), pearson=None, spearman=None, undefined={"pearson": why, "spearman": why})
+    return FigureCorrelation(
+        n=len(pairs), pearson=float(pearson(figures, ratings)), spearman=float(spearman(figures, ratings))
+    )
+
+
+def scale(values: Floats) -> Floats:
+    """The values, shape (n,), in a unit in which the largest is about 1: the sum of large ones could leave floats. The
+    unit is a power of two, so nothing is rounded."""
+    _, exponent = np.frexp(np.abs(values).max(initial=0))
+    scaled: Floats = np.ldexp(values, -exponent)
+    return scaled

@@ -3,18 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from app.providers.ports import RequestScope
-from app.runtime.ports import CallCache, Telemetry, Turn
+from app.runtime.telemetry import Telemetry
 
 Make = Callable[[], Awaitable[bytes]]
 Accept = Callable[[bytes], bool]
 
-SHORTEST_POLL_SECONDS = 0.01
-LONGEST_POLL_SECONDS = 0.1
-POLL_GROWTH = 1.5
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS, POLL_GROWTH = 0.01, 0.1, 1.5
+
+
+class Turn(Enum):
+    """Who makes the call for a key without a reply."""
+
+    CALL = "call"
+    """The caller of `claim`."""
+    WAIT = "wait"
+    """Another process, which is making it."""
+
+
+class CallCache(ABC):
+    """Replies of outside calls by the digest of everything that was sent. Entries may disappear at any time."""
+
+    def peek(self, key: str) -> bytes | None:
+        """The reply if it is available without waiting; None if it is not, or that is not known."""
+        return None
+
+    @abstractmethod
+    async def get(self, key: str) -> bytes | None: ...
+
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+        """The reply, or whose turn it is to make the call. An entry equal to `refused` counts as missing.
+
+        After `Turn.CALL` the caller must call `put` or `leave`. After `Turn.WAIT` it claims again from time to time,
+        until the other process puts, leaves or dies. A cache that no other process shares never returns WAIT.
+        """
+        kept = await self.get(key)
+        return Turn.CALL if kept is None or kept == refused else kept
+
+    @abstractmethod
+    async def put(self, key: str, value: bytes) -> None:
+        """Stores the reply, replacing any entry, before it returns. A reply that is too large is not stored."""
+
+    async def leave(self, key: str) -> None:  # noqa: B027 (most caches have nothing to do)
+        """Ends a turn without a reply, because the call failed or was cancelled."""
+
+    @abstractmethod
+    async def forget(self, keys: Sequence[str]) -> None:
+        """Removes replies. Unlike the other methods it raises StoreError, so that no failed erasure is missed."""
+
+    async def close(self) -> None:  # noqa: B027 (as above)
+        """Waits for pending writes."""
 
 
 @dataclass
@@ -27,11 +70,9 @@ class Flight:
 
 
 class CachedCalls:
-    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop.
-
-    `max_wait_seconds` limits the wait for a call that another process is making. After that, this process makes the
-    call too, because the other may be held up by something else, such as a batch's share of the rate limit.
-    """
+    """Fetches replies by the digest of everything that was sent. For the tasks of one event loop. `max_wait_seconds`
+    limits the wait for a call that another process is making. After that, this process makes the call too, because the
+    other may be held up by something else, such as a batch's share of the rate limit."""
 
     def __init__(self, cache: CallCache, telemetry: Telemetry, *, max_wait_seconds: float = 30.0) -> None:
         self._cache = cache
@@ -46,8 +87,7 @@ class CachedCalls:
         as a miss, and a new reply that it rejects is returned but not cached. Callers of a key that is being fetched
         share that call's reply or error, and the call is cancelled only once none of them waits any longer. Processes
         share only replies: if a call fails, a process that waits for it makes it again. `scope` collects the key,
-        unless it bypasses the cache.
-        """
+        unless it bypasses the cache."""
         near = self.recall(call, key, accept, scope)
         return (near, True) if near is not None else await self.obtain(call, key, make, accept, scope)
 
@@ -77,7 +117,10 @@ class CachedCalls:
         finally:
             flight.waiting -= 1
             if flight.task.done() or not flight.waiting:
-                self._land(key, flight)
+                # A later caller starts a new flight.
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
+                flight.task.cancel()
         if flight.billed:
             self._telemetry.cache(call, "hit")
             return reply, True
@@ -116,12 +159,6 @@ class CachedCalls:
             await asyncio.sleep(pause)
             pause = min(pause * POLL_GROWTH, LONGEST_POLL_SECONDS)
         return None
-
-    def _land(self, key: str, flight: Flight) -> None:
-        """Removes the flight, so that a later caller starts a new one, and cancels it if it still runs."""
-        if self._flights.get(key) is flight:
-            del self._flights[key]
-        flight.task.cancel()
 
 
 def retrieve_error(task: asyncio.Task[tuple[bytes, bool]]) -> None:

@@ -8,18 +8,16 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import KW_ONLY, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.providers.huggingface import ModelKind, Source, Worker, loading
+from app.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
 from app.providers.ports import Likelihood, MetricUnavailable, Passage
 
+# Names under which configurations state the number of positions, in order of precedence
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
-"""Names under which configurations state the number of positions, in order of precedence."""
-
 Ids = Sequence[int]
 
 
@@ -34,13 +32,9 @@ class TokenWindow:
 
 
 def place(start: Ids, question: Ids, response: Ids, window: int) -> TokenWindow:
-    """Start, question and response in at most `window` tokens.
-
-    What is too long loses the question's beginning first, to the last token, and then the response's end.
-
-    Raises:
-        MetricUnavailable: no token of the response has one before it.
-    """
+    """Start, question and response in at most `window` tokens. What is too long loses the question's beginning first,
+    to the last token, and then the response's end. Raises MetricUnavailable if no token of the response has one before
+    it."""
     kept = response[: window - len(start)]
     room = window - len(start) - len(kept)
     asked = question[len(question) - min(room, len(question)) :]
@@ -63,32 +57,32 @@ def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
     return int(min(stated or tokenizer.model_max_length, max_tokens))
 
 
-SEPARATOR = "\n"
-"""Between question and response; it belongs to the question and is not scored."""
+SEPARATOR = "\n"  # Between question and response; it belongs to the question and is not scored
 
 
+@dataclass(eq=False, repr=False)
 class LoadedModel:
     """Reads passages one by one on one thread, so that padding and other passages cannot change a likelihood."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, identity: str, device: str, window: int) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._device = device
-        self._window = window
-        self._start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
+    model: Any
+    tokenizer: Any
+    _: KW_ONLY
+    identity: str
+    device: str
+    window: int
+
+    def __post_init__(self) -> None:
+        begins = self.tokenizer.bos_token_id
+        self._start = () if begins is None else (int(begins),)
         # Logits over a large vocabulary take most of the memory: only the response's are wanted.
-        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
-        self.identity = identity
+        self._keeps = "logits_to_keep" in inspect.signature(self.model.forward).parameters
 
     def read(self, passage: Passage) -> Likelihood:
-        """The likelihood of the response's tokens, which are the same after any question and after none.
-
-        Raises:
-            MetricUnavailable: no token to score, or the model broke on the text, or ran out of memory.
-        """
+        """The likelihood of the response's tokens, which are the same after any question and after none. Raises
+        MetricUnavailable if there is no token to score, the model broke on the text, or memory ran out."""
         try:
             question = "" if passage.question is None else passage.question + SEPARATOR
-            reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self._window)
+            reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self.window)
             nats = self._score(reading.ids, reading.first)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
             raise MetricUnavailable(f"the language model failed on this text ({type(error).__name__})") from error
@@ -102,13 +96,13 @@ class LoadedModel:
         import torch
 
         with torch.inference_mode():
-            one, other = (self._model(self._batch(ids)).logits[0, :2].float() for ids in ((0, 1, 2), (0, 1, 3)))
+            one, other = (self.model(self._batch(ids)).logits[0, :2].float() for ids in ((0, 1, 2), (0, 1, 3)))
         return bool((one - other).abs().max() > 1e-4 * one.abs().max())
 
     def _tokenize(self, text: str) -> list[int]:
         # No special tokens out of the text: a response that spells <|endoftext|> has written these letters.
         settings = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
-        return list(self._tokenizer(text, **settings)["input_ids"]) if text else []
+        return list(self.tokenizer(text, **settings)["input_ids"]) if text else []
 
     def _score(self, ids: tuple[int, ...], first: int) -> float:
         import torch
@@ -117,7 +111,7 @@ class LoadedModel:
         # The logits at one token predict the next: from the token before the first to the one before the last.
         kept = {"logits_to_keep": scored + 1} if self._keeps else {}
         with torch.inference_mode():
-            logits = self._model(self._batch(ids), **kept).logits[0, -scored - 1 : -1].float()
+            logits = self.model(self._batch(ids), **kept).logits[0, -scored - 1 : -1].float()
             targets = torch.tensor(ids[first:], device=logits.device)
             losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
         return float(losses.double().mean())
@@ -125,32 +119,22 @@ class LoadedModel:
     def _batch(self, ids: tuple[int, ...]) -> Any:
         import torch
 
-        return torch.tensor([ids], dtype=torch.long, device=self._device)
+        return torch.tensor([ids], dtype=torch.long, device=self.device)
 
 
 LANGUAGE_MODEL = ModelKind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
-PROBE = Passage("1 2")
-SMALLEST_VOCABULARY = 4
-"""As many tokens as the probe for causality needs."""
 
 
-@dataclass(frozen=True)
-class ModelChoice:
-    """A `Choice`; `max_tokens` bounds the window."""
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelChoice(ModelChoice):
+    """`max_tokens` bounds the window."""
 
-    name: str
-    device: str | None
-    threads: int | None
     max_tokens: int
-    hub_timeout_seconds: float
 
 
-def load_model(choice: ModelChoice) -> LoadedModel:
-    """Loads tokenizer and weights, in float32. Code that comes with a model is never run.
-
-    Raises:
-        MetricUnavailable: extra not installed, folder absent or broken, hub out of reach, no causal language model.
-    """
+def load_model(choice: LanguageModelChoice) -> LoadedModel:
+    """Loads tokenizer and weights, in float32. Code that comes with a model is never run. Raises MetricUnavailable if
+    the extra is not installed, the folder absent or broken, the hub out of reach, or the model not causal."""
     with loading(LANGUAGE_MODEL, choice) as (source, device):
         from transformers import AutoTokenizer
 
@@ -166,7 +150,7 @@ def load_model(choice: ModelChoice) -> LoadedModel:
         )
         if loaded.depends_on_what_follows():
             raise MetricUnavailable(f"{Path(choice.name).name} is no causal language model: it reads ahead")
-        loaded.read(PROBE)  # a model that cannot run is not available
+        loaded.read(Passage("1 2"))  # a model that cannot run is not available
         return loaded
 
 
@@ -182,8 +166,8 @@ def _load_weights(source: Source) -> Any:
     lacking = [key for key in report["missing_keys"] if key in parameters]
     if lacking:
         raise MetricUnavailable(f"the files of language model {shown} lack {len(lacking)} of its weights")
-    if model.config.get_text_config().vocab_size < SMALLEST_VOCABULARY:
-        raise MetricUnavailable(f"language model {shown} has fewer than {SMALLEST_VOCABULARY} tokens")
+    if model.config.get_text_config().vocab_size < 4:  # as many tokens as the probe for causality needs
+        raise MetricUnavailable(f"language model {shown} has fewer than 4 tokens")
     model.config.use_cache = False  # nothing is generated
     return model
 
@@ -195,32 +179,19 @@ def _identify(source: Source, window: int, tokenizer: Any) -> str:
     return f"{shown}_rev={source.find_revision()}_window={window}_{start}_float32_hug_trans={version('transformers')}"
 
 
-CLOSED = "the language model is closed"
-
-
 class PassageReader(Protocol):
     """A loaded model, used from one thread. `read` raises MetricUnavailable where it cannot."""
 
     @property
     def identity(self) -> str: ...
-
     def read(self, passage: Passage) -> Likelihood: ...
 
 
 class CausalLM:
-    """Implements `LanguageModel`. It loads the model at the first use in its own thread, and reads there in order.
-
-    The tokenizer's token for the beginning (BOS), if it has one, precedes every passage. Without it, the first token of
-    a response without a question is not scored, because nothing predicts it. A failed load is remembered.
-
-    Args:
-        name: Hugging Face name or local folder.
-        device: as PyTorch names it; None takes CUDA where there is one.
-        threads: PyTorch's threads, process-wide; None leaves them alone.
-        max_tokens: the longest passage, were the model to have more positions; at least 2.
-        hub_timeout_seconds: how long the Hugging Face hub may take to say what it has.
-        load: what loads a model (in that thread).
-    """
+    """Implements `LanguageModel`. It loads the model at the first use in its own thread, and reads there in order. The
+    tokenizer's token for the beginning (BOS), if it has one, precedes every passage. Without it, the first token of a
+    response without a question is not scored, because nothing predicts it. A failed load is remembered. The parameters
+    are those of `LanguageModelChoice`; `max_tokens` is at least 2. `load` runs in the thread."""
 
     def __init__(
         self,
@@ -230,9 +201,11 @@ class CausalLM:
         threads: int | None = None,
         max_tokens: int = 2048,
         hub_timeout_seconds: float = 10.0,
-        load: Callable[[ModelChoice], PassageReader] = load_model,
+        load: Callable[[LanguageModelChoice], PassageReader] = load_model,
     ) -> None:
-        self._choice = ModelChoice(name, device, threads, max_tokens, hub_timeout_seconds)
+        self._choice = LanguageModelChoice(
+            name=name, device=device, threads=threads, max_tokens=max_tokens, hub_timeout_seconds=hub_timeout_seconds
+        )
         self._load = load
         self._worker = Worker("causal-lm")
         self._loaded: PassageReader | None = None
@@ -245,7 +218,7 @@ class CausalLM:
 
     async def read(self, passage: Passage) -> Likelihood:
         self._refuse_closed()
-        return await self._worker.submit(partial(self._read, passage))
+        return await self._worker.submit(lambda: self._ensure_loaded().read(passage))
 
     async def close(self) -> None:
         self._closed = True
@@ -253,10 +226,7 @@ class CausalLM:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise MetricUnavailable(CLOSED)
-
-    def _read(self, passage: Passage) -> Likelihood:
-        return self._ensure_loaded().read(passage)
+            raise MetricUnavailable("the language model is closed")
 
     def _ensure_loaded(self) -> PassageReader:
         if self._failure is not None:

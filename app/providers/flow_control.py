@@ -7,7 +7,7 @@ import math
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -25,20 +25,17 @@ from app.providers.flow_state import (
     batch_places,
 )
 from app.providers.ports import Lane, RequestScope
-from app.runtime.ports import FlowFigures
 from app.runtime.tasks import cancel_for_good, within
+from app.runtime.telemetry import FlowFigures
 
-RATIO_WEIGHT = 0.1
-"""Weight of the latest reply in the running ratio of tokens used to tokens expected."""
+RATIO_WEIGHT = 0.1  # Weight of the latest reply in the running ratio of tokens used to tokens expected
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
 
 
 @dataclass(frozen=True)
 class RateLimits:
-    """The endpoint's limits as a reply stated them; None if it did not.
-
-    `closed_seconds` is above 0 if the limit is exhausted for that long.
-    """
+    """The endpoint's limits as a reply stated them; None if it did not. `closed_seconds` is above 0 if the limit is
+    exhausted for that long."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -54,47 +51,21 @@ class FlowUpdate:
 
     successes: int = 0
     tokens: int = 0
-    throttled_since: float | None = None
+    throttled_since: float = -math.inf
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     urgent: bool = False
 
-    def learn(self, limits: RateLimits) -> None:
-        self.requests_per_minute = limits.requests_per_minute or self.requests_per_minute
-        self.tokens_per_minute = limits.tokens_per_minute or self.tokens_per_minute
-
-    def throttle(self, since: float) -> None:
-        """A call that began at `since` was answered with 429."""
-        self.throttled_since = since if self.throttled_since is None else max(since, self.throttled_since)
-
-    def take(self, now: float, opens_at: float) -> Report:
-        """Returns the observations as a report for the other processes, and resets them."""
-        report = Report(
+    def report(self, now: float, opens_at: float) -> Report:
+        """The observations for the other processes."""
+        return Report(
             successes=self.successes,
-            throttled_age_seconds=None if self.throttled_since is None else now - self.throttled_since,
+            throttled_age_seconds=None if math.isinf(self.throttled_since) else now - self.throttled_since,
             closed_seconds=max(0.0, opens_at - now),
             tokens=self.tokens,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
         )
-        self.successes = self.tokens = 0
-        self.throttled_since = self.requests_per_minute = self.tokens_per_minute = None
-        self.urgent = False
-        return report
-
-
-@dataclass
-class TokenRatio:
-    """The running ratio of tokens used to tokens expected."""
-
-    value: float = 1.0
-
-    def reserve(self, expected: int) -> int:
-        return max(1, round(expected * self.value))
-
-    def learn(self, used: int, expected: int) -> None:
-        latest = min(GREATEST_RATIO, max(LEAST_RATIO, used / max(1, expected)))
-        self.value += RATIO_WEIGHT * (latest - self.value)
 
 
 @dataclass(frozen=True)
@@ -102,37 +73,35 @@ class Call:
     """A call in flight since `began_at`. Report its outcome once; errors unrelated to limits need no report."""
 
     began_at: float
-    expected: int
-    reserved: int
-    update: FlowUpdate
-    ratio: TokenRatio
-    close_for: Callable[[float], None]
+    waiter: Waiter
+    flow: FlowControl
 
     def succeeded(self, limits: RateLimits = NO_LIMITS, tokens_used: int = 0) -> None:
         """`tokens_used` counts prompt and reply together, 0 if the endpoint does not say."""
-        self.update.successes += 1
+        self.flow.update.successes += 1
         if tokens_used > 0:
-            self.update.tokens += tokens_used - self.reserved
-            self.ratio.learn(tokens_used, self.expected)
-        self._learn(limits, 0.0)
+            self.flow.update.tokens += tokens_used - self.waiter.reserved
+            latest = min(GREATEST_RATIO, max(LEAST_RATIO, tokens_used / max(1, self.waiter.expected)))
+            self.flow.ratio += RATIO_WEIGHT * (latest - self.flow.ratio)
+        self.put_off(0.0, limits)
 
     def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = NO_LIMITS) -> None:
         """The endpoint answered with 429, for which it counts no tokens."""
-        self.update.throttle(self.began_at)
-        self.update.tokens -= self.reserved
-        self.update.urgent = True
-        self._learn(limits, retry_after_seconds or 0.0)
+        update = self.flow.update
+        update.throttled_since = max(self.began_at, update.throttled_since)
+        update.tokens -= self.waiter.reserved
+        update.urgent = True
+        self.put_off(retry_after_seconds or 0.0, limits)
 
     def put_off(self, retry_after_seconds: float, limits: RateLimits = NO_LIMITS) -> None:
-        """The endpoint failed and asked for a pause."""
-        self._learn(limits, retry_after_seconds)
-
-    def _learn(self, limits: RateLimits, seconds: float) -> None:
-        self.update.learn(limits)
-        seconds = max(seconds, limits.closed_seconds)
+        """The endpoint stated its limits, and asked for a pause if that is above 0."""
+        update = self.flow.update
+        update.requests_per_minute = limits.requests_per_minute or update.requests_per_minute
+        update.tokens_per_minute = limits.tokens_per_minute or update.tokens_per_minute
+        seconds = max(retry_after_seconds, limits.closed_seconds)
         if seconds > 0:
-            self.update.urgent = True
-            self.close_for(seconds)
+            update.urgent = True
+            self.flow.close_for(seconds)
 
 
 @dataclass(eq=False)
@@ -177,20 +146,19 @@ class CallQueue:
     def __iter__(self) -> Iterator[Waiter]:
         return chain(self._interactive, self._batch)
 
-    def join(self, waiter: Waiter) -> None:
-        self._lane_of(waiter)[waiter] = None
-
-    def leave(self, waiter: Waiter) -> None:
-        self._lane_of(waiter).pop(waiter, None)
+    def lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+        return self._interactive if waiter.lane == "interactive" else self._batch
 
     def admit(self, waiter: Waiter) -> None:
         """Removes an admitted call."""
-        self.leave(waiter)
+        self.lane_of(waiter).pop(waiter, None)
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
     def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
         """The calls for which there is a place, in order, and how many of the first ones may use every place."""
-        interactive, batch = waiting(self._interactive), waiting(self._batch)
+        # Those that still wait, neither refused nor cancelled.
+        interactive = (waiter for waiter in self._interactive if not waiter.turn.done())
+        batch = (waiter for waiter in self._batch if not waiter.turn.done())
         first: list[Waiter] = []
         passed = self._passed
         while len(first) < places - in_flight:
@@ -203,34 +171,22 @@ class CallQueue:
         free = batch_places(places) - in_flight - len(first)
         return [*first, *islice(batch, max(0, free))], len(first)
 
-    def _lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
-        return self._interactive if waiter.lane == "interactive" else self._batch
-
-
-def waiting(lane: Iterable[Waiter]) -> Iterator[Waiter]:
-    """The calls that still wait, neither refused nor cancelled."""
-    return (waiter for waiter in lane if not waiter.turn.done())
-
 
 def copy_refusal(refusal: UpstreamError) -> UpstreamError:
     """The same error for another caller, without the endpoint's words about someone else's dialogue."""
     return type(refusal)(refusal.loggable)
 
 
-HERD_SECONDS = 0.25
-"""Calls that waited for the same moment are spread over this time."""
+HERD_SECONDS = 0.25  # Calls that waited for the same moment are spread over this time
+# Calls that wait for a rate limit ask again after this time: others may have used less than they reserved
 LONGEST_NAP_SECONDS = 1.0
-"""Calls that wait for a rate limit ask again after this time: others may have used less than they reserved."""
-TELL_SECONDS = 0.05
-"""Time after which other processes learn of a call that ended, unless an exchange happens before."""
+TELL_SECONDS = 0.05  # Time after which other processes learn of a call that ended, unless an exchange happens before
 
 
 class FlowControl:
     """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
-    arrival within a lane.
-
-    All calls of a process to one endpoint with one key go through one of these. For the tasks of one event loop.
-    """
+    arrival within a lane. All calls of a process to one endpoint with one key go through one of these. For the tasks of
+    one event loop."""
 
     def __init__(
         self,
@@ -245,8 +201,9 @@ class FlowControl:
         self._line = CallQueue()
         self._in_flight = 0
         self._places = FIRST_CALLS
-        self._update = FlowUpdate()
-        self._ratio = TokenRatio()
+        self.update = FlowUpdate()
+        self.ratio = 1.0
+        """The running ratio of tokens used to tokens expected."""
         self._opens_at = -math.inf
         self._herd_until = -math.inf
         self._refusal: UpstreamError | None = None
@@ -266,17 +223,15 @@ class FlowControl:
         max_wait_seconds: float,
         scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
-        """Waits for the turn of a call of about this many tokens.
-
-        Raises JudgeUnavailable if the wait takes longer than `max_wait_seconds` (`math.inf` for no limit). Raises the
-        refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
-        later call has succeeded.
-        """
+        """Waits for the turn of a call of about this many tokens. Raises JudgeUnavailable if the wait takes longer than
+        `max_wait_seconds` (`math.inf` for no limit). Raises the refusal passed to `turn_away` if that happens
+        meanwhile, or has happened since the work of `scope` began and no later call has succeeded."""
         scope = scope or RequestScope()
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
-        waiter = Waiter(lane, tokens, self._ratio.reserve(tokens), self._clock() + max_wait_seconds)
+        reserved = max(1, round(tokens * self.ratio))
+        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds)
         await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
@@ -284,7 +239,7 @@ class FlowControl:
             if scope.announce is not None:
                 await scope.announce()
             began_at = self._clock()
-            yield Call(began_at, tokens, waiter.reserved, self._update, self._ratio, self._close_for)
+            yield Call(began_at, waiter, self)
             if began_at > self._refused_at:
                 self._refusal = None  # the account works again
         finally:
@@ -312,7 +267,7 @@ class FlowControl:
         await self._state.close()
 
     async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
-        self._line.join(waiter)
+        self._line.lane_of(waiter)[waiter] = None
         waiter.refuse_if_closed(self._opens_at, self._clock())
         self._start_dispatcher()
         try:
@@ -329,8 +284,9 @@ class FlowControl:
             self._give_back(waiter)
             raise
         finally:
-            self._line.leave(waiter)
-            self._stop_dispatcher()
+            self._line.lane_of(waiter).pop(waiter, None)
+            if self._dispatcher is not None and self._napping and not len(self._line):
+                self._dispatcher.cancel()
 
     def _give_back(self, waiter: Waiter) -> None:
         """Releases the place if the call was admitted just as it stopped waiting."""
@@ -342,7 +298,7 @@ class FlowControl:
         self._start_dispatcher()
         self._set_recount()
 
-    def _close_for(self, seconds: float) -> None:
+    def close_for(self, seconds: float) -> None:
         """Admits no calls for that long. A shorter pause does not end a longer one."""
         now = self._clock()
         if now + seconds > self._opens_at:
@@ -353,28 +309,23 @@ class FlowControl:
     # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
-        return self._line.next(self._places + self._update.successes, self._in_flight)
+        return self._line.next(self._places + self.update.successes, self._in_flight)
 
     def _has_work(self) -> bool:
-        return self._update.urgent or bool(self._next()[0])
+        return self.update.urgent or bool(self._next()[0])
 
     def _start_dispatcher(self) -> None:
         if self._dispatcher is None:
             if self._has_work():
                 self._dispatcher = asyncio.create_task(self._let_through())
                 self._dispatcher.add_done_callback(self._end_dispatcher)
-        elif self._napping and self._update.urgent:
+        elif self._napping and self.update.urgent:
             # The reason for its nap is out of date; a new dispatcher takes over.
-            self._dispatcher.cancel()
-
-    def _stop_dispatcher(self) -> None:
-        if self._dispatcher is not None and self._napping and not len(self._line):
             self._dispatcher.cancel()
 
     def _end_dispatcher(self, dispatcher: asyncio.Task[None]) -> None:
         self._dispatcher = None
-        error = None if dispatcher.cancelled() else dispatcher.exception()
-        if error is None:
+        if dispatcher.cancelled() or (error := dispatcher.exception()) is None:
             self._start_dispatcher()
             return
         for waiter in self._line:
@@ -384,7 +335,7 @@ class FlowControl:
         while self._has_work():
             now = self._clock()
             closed = self._opens_at - now
-            if closed > 0 and not self._update.urgent:
+            if closed > 0 and not self.update.urgent:
                 await self._nap(closed + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
                 self._herd_until = self._clock() + HERD_SECONDS
                 continue
@@ -401,17 +352,14 @@ class FlowControl:
                 await self._nap(HERD_SECONDS / self._places)
 
     async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
-        report = self._update.take(self._clock(), self._opens_at)
-        demand = Demand(
-            tokens=tuple(waiter.reserved for waiter in wanted),
-            interactive=first,
-            in_flight=self._in_flight,
-        )
+        report = self.update.report(self._clock(), self._opens_at)
+        self.update = FlowUpdate()
+        demand = Demand(tuple(waiter.reserved for waiter in wanted), first, self._in_flight)
         grant = await self._state.exchange(report, demand)
         self._places = grant.places
         self._counted = demand.in_flight + grant.admitted
         if grant.closed_seconds > 0:
-            self._close_for(grant.closed_seconds)
+            self.close_for(grant.closed_seconds)
         return grant
 
     def _admit(self, waiters: list[Waiter]) -> None:
@@ -434,15 +382,14 @@ class FlowControl:
             self._napping = False
 
     def _set_heartbeat(self) -> None:
-        seconds = self._state.heartbeat_seconds
-        if seconds is not None:
+        if (seconds := self._state.heartbeat_seconds) is not None:
             self._heartbeat = asyncio.get_running_loop().call_later(seconds, self._beat)
 
     def _beat(self) -> None:
         """Makes an exchange while calls are in flight, so that their places stay counted."""
         self._heartbeat = None
         if self._in_flight:
-            self._update.urgent = True
+            self.update.urgent = True
             self._set_heartbeat()
             self._start_dispatcher()
 
@@ -455,7 +402,7 @@ class FlowControl:
     def _tell_count(self) -> None:
         self._recount = None
         if self._in_flight < self._counted:
-            self._update.urgent = True
+            self.update.urgent = True
             self._start_dispatcher()
 
 

@@ -8,16 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-FIRST_CALLS = 8
-"""Calls in flight at most until the endpoint's first answer, which states its rate limit."""
-FIRST_LIMIT = 64
-"""The adaptive limit's initial number of calls in flight. It grows by one per success."""
-BURST_SECONDS = 0.1
-"""How much of a rate may be used in advance, so that a late timer costs no throughput."""
+FIRST_CALLS = 8  # Calls in flight at most until the endpoint's first answer, which states its rate limit
+FIRST_LIMIT = 64  # The adaptive limit's initial number of calls in flight. It grows by one per success.
+BURST_SECONDS = 0.1  # How much of a rate may be used in advance, so that a late timer costs no throughput
 PLACES_A_RESERVE = 64
 FEWEST_WITH_RESERVE = 4
-CALLS_A_BATCH_CALL = 10
-"""While both lanes wait, one in so many admitted calls is a batch's: its minimum share."""
+CALLS_A_BATCH_CALL = 10  # While both lanes wait, one in so many admitted calls is a batch's: its minimum share
 
 
 @dataclass(frozen=True)
@@ -31,12 +27,10 @@ class FlowLimits:
 
 @dataclass(frozen=True)
 class Report:
-    """What a process has observed since its last exchange.
-
-    `throttled_age_seconds` is how long ago the latest call that was answered with 429 began, None if there was none.
-    `closed_seconds` is for how long no call may be made, as far as this process knows. `tokens` is the number used
-    minus the number reserved. The rates are the endpoint's latest, None if it stated none.
-    """
+    """What a process has observed since its last exchange. `throttled_age_seconds` is how long ago the latest call that
+    was answered with 429 began, None if there was none. `closed_seconds` is for how long no call may be made, as far as
+    this process knows. `tokens` is the number used minus the number reserved. The rates are the endpoint's latest, None
+    if it stated none."""
 
     successes: int = 0
     throttled_age_seconds: float | None = None
@@ -53,12 +47,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Demand:
-    """The calls that wait in a process, in order: the tokens of each.
-
-    The first `interactive` calls may use every place: interactive calls, and a batch's call if its minimum share is
-    due. The others leave the reserve free. `in_flight` is how many calls the process has in flight. These and the
-    admitted ones count against the limit until the next exchange.
-    """
+    """The calls that wait in a process, in order: the tokens of each. The first `interactive` calls may use every
+    place: interactive calls, and a batch's call if its minimum share is due. The others leave the reserve free.
+    `in_flight` is how many calls the process has in flight. These and the admitted ones count against the limit until
+    the next exchange."""
 
     tokens: tuple[int, ...] = ()
     interactive: int = 0
@@ -67,12 +59,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Grant:
-    """The first `admitted` of a demand's calls may be made now.
-
-    `wait_seconds` is when to ask again, None if a call in flight must end first or no call is left. `places` is how
-    many calls this process may have in flight, at least 1, and fewer than its share while other processes use more.
-    `closed_seconds` is for how long no call may be made.
-    """
+    """The first `admitted` of a demand's calls may be made now. `wait_seconds` is when to ask again, None if a call in
+    flight must end first or no call is left. `places` is how many calls this process may have in flight, at least 1,
+    and fewer than its share while other processes use more. `closed_seconds` is for how long no call may be made."""
 
     admitted: int
     places: int
@@ -81,17 +70,13 @@ class Grant:
 
 
 class FlowState(Protocol):
-    """The shared state. `exchange` never fails: if the other processes are unreachable, it continues alone."""
+    """The shared state. `exchange` records the report, then admits as many calls of the demand as possible. It never
+    fails: if the other processes are unreachable, it continues alone. `heartbeat_seconds` is how often a process with
+    calls in flight must make an exchange to be counted; None if it need not."""
 
     @property
-    def heartbeat_seconds(self) -> float | None:
-        """How often a process with calls in flight must make an exchange to be counted; None if it need not."""
-        ...
-
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
-        """Records the report, then admits as many calls of the demand as possible."""
-        ...
-
+    def heartbeat_seconds(self) -> float | None: ...
+    async def exchange(self, report: Report, demand: Demand) -> Grant: ...
     async def close(self) -> None: ...
 
 
@@ -107,11 +92,9 @@ NEGLIGIBLE_SECONDS = 1e-6
 
 @dataclass
 class Pace:
-    """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls.
-
-    A call of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `stated` is
-    the rate that the endpoint stated.
-    """
+    """One rate limit by the generic cell rate algorithm: `due` is when the rate has covered all admitted calls. A call
+    of any size is admitted once the earlier ones are covered, so no call is too large for the limit. `stated` is the
+    rate that the endpoint stated."""
 
     configured: float | None
     stated: float | None = None
@@ -146,11 +129,6 @@ class LocalFlowState:
         self._requests = Pace(bounds.requests_per_minute)
         self._tokens = Pace(bounds.tokens_per_minute)
 
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
-        now = self._clock()
-        self._learn(report, now)
-        return self._admit(demand, now)
-
     async def close(self) -> None:
         """There is nothing to close."""
 
@@ -170,7 +148,8 @@ class LocalFlowState:
         self._requests.stated = requests_per_minute
         self._tokens.stated = tokens_per_minute
 
-    def _learn(self, report: Report, now: float) -> None:
+    async def exchange(self, report: Report, demand: Demand) -> Grant:
+        now = self._clock()
         self._answered = self._answered or report.answered
         self._opens_at = max(self._opens_at, now + report.closed_seconds)
         self._requests.stated = report.requests_per_minute or self._requests.stated
@@ -181,6 +160,7 @@ class LocalFlowState:
         if age is not None and now - age > self._halved_at:
             self._limit = max(1, self._limit // 2)
             self._halved_at = now
+        return self._admit(demand, now)
 
     def _admit(self, demand: Demand, now: float) -> Grant:
         limit = self._limit if self._answered else min(self._limit, FIRST_CALLS)

@@ -18,20 +18,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, Protocol, TypeVar
-
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUPS = Path("/proc/self/cgroup")
+from typing import Any, TypeVar
 
 
-def read_quota(cgroups: Path = CGROUPS, own_cgroups: Path = OWN_CGROUPS) -> int | None:
+def read_quota(cgroups: Path = Path("/sys/fs/cgroup"), own_cgroups: Path = Path("/proc/self/cgroup")) -> int | None:
     """The smallest CPU quota of the process's cgroup and its parents, rounded up to whole cores; None without one."""
-    quotas = [quota for folder in _find_folders(cgroups, own_cgroups) if (quota := _read_folder(folder)) is not None]
-    return max(1, math.ceil(min(quotas))) if quotas else None
-
-
-def _find_folders(cgroups: Path, own_cgroups: Path) -> list[Path]:
-    """The process's folder and its parents in each hierarchy. In a container the outermost folder is its own."""
+    # The process's folder and its parents in each hierarchy. In a container the outermost folder is its own.
     folders: list[Path] = []
     for line in _read(own_cgroups).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -40,7 +32,8 @@ def _find_folders(cgroups: Path, own_cgroups: Path) -> list[Path]:
         root = cgroups / "cpu" if controllers else cgroups  # version 1 names its controllers, version 2 does not
         own = root / path.strip("/")
         folders += [folder for folder in (own, *own.parents) if folder.is_relative_to(root)]
-    return folders
+    quotas = [quota for folder in folders if (quota := _read_folder(folder)) is not None]
+    return max(1, math.ceil(min(quotas))) if quotas else None
 
 
 def _read_folder(folder: Path) -> float | None:
@@ -92,19 +85,11 @@ class ModelKind:
         return f"{self.noun} {shown} could not be loaded ({type(error).__name__}; the log says more)"
 
 
-_DIGITS = 12
-_BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})
-"""Suffixes of files that are never loaded."""
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})  # Suffixes of files that are never loaded
 _VOCABULARIES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
+    "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
     "spm.model",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -129,16 +114,13 @@ class Source:
         if self.folder is not None:
             return digest_folder(self.folder)
         snapshot = _find_snapshot(self.name)
-        return "unknown" if snapshot is None else snapshot.name[:_DIGITS]
+        return "unknown" if snapshot is None else snapshot.name[:12]
 
 
 def locate(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
     """The source of a model. A complete model in the hub's cache is used from there. Otherwise the hub is queried once
-    with a time limit, because transformers would retry for 20 s per file.
-
-    Raises:
-        kind.unavailable: no such folder, not a Hugging Face name, or the hub is unreachable or does not have it.
-    """
+    with a time limit, because transformers would retry for 20 s per file. Raises `kind.unavailable` if the folder does
+    not exist, the name is no Hugging Face name, or the hub is unreachable or does not have it."""
     from huggingface_hub.errors import HFValidationError
 
     folder = Path(name).expanduser()
@@ -165,22 +147,22 @@ def digest_folder(folder: Path) -> str:
             with path.open("rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
             digest.update(f"{path.name}\0{content}\n".encode())
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:12]
 
 
 def is_whole(snapshot: Path) -> bool:
-    """Whether the folder holds a vocabulary and all weights; an interrupted download may lack some."""
-    has_vocabulary = any((snapshot / file).is_file() for file in _VOCABULARIES)
-    return has_vocabulary and any(_has_weights(snapshot, file) for file in _WEIGHTS)
-
-
-def _has_weights(snapshot: Path, file: str) -> bool:
-    """In one file, or in the parts that an index lists."""
-    index = snapshot / f"{file}.index.json"
-    if (snapshot / file).is_file() or not index.is_file():
-        return (snapshot / file).is_file()
-    parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return all((snapshot / part).is_file() for part in set(parts))
+    """Whether the folder holds a vocabulary and all weights, in one file or in the parts that an index lists; an
+    interrupted download may lack some."""
+    if not any((snapshot / file).is_file() for file in _VOCABULARIES):
+        return False
+    for file in ("model.safetensors", "pytorch_model.bin"):
+        index = snapshot / f"{file}.index.json"
+        parts = {file}
+        if not (snapshot / file).is_file() and index.is_file():
+            parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if all((snapshot / part).is_file() for part in parts):
+            return True
+    return False
 
 
 def _find_snapshot(name: str) -> Path | None:
@@ -209,29 +191,22 @@ def _ask_hub(kind: ModelKind, name: str, timeout_seconds: float) -> None:
 logger = logging.getLogger(__name__)
 
 
-class LoadableModel(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
     """`name` is a Hugging Face name or a local folder; `device` None takes CUDA where there is one; `threads` None
     leaves PyTorch's process-wide number alone, unless the cgroup has fewer cores; the hub is asked for no longer than
     `hub_timeout_seconds`."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def device(self) -> str | None: ...
-    @property
-    def threads(self) -> int | None: ...
-    @property
-    def hub_timeout_seconds(self) -> float: ...
+    name: str
+    device: str | None = None
+    threads: int | None = None
+    hub_timeout_seconds: float = 10.0
 
 
 @contextmanager
-def loading(kind: ModelKind, choice: LoadableModel) -> Iterator[tuple[Source, str]]:
-    """Yields the source of the files and the device. Every error inside the block becomes the kind's own exception,
-    whose message holds no path; the log has the details.
-
-    Raises:
-        kind.unavailable: extra not installed, files not to be had; as it was raised inside, or for anything else.
-    """
+def loading(kind: ModelKind, choice: ModelChoice) -> Iterator[tuple[Source, str]]:
+    """Yields the source of the files and the device. Every error, also inside the block, becomes `kind.unavailable`,
+    whose message holds no path; the log has the details."""
     kind.require_installed()
     shown = Path(choice.name).name
     try:
@@ -246,11 +221,10 @@ def loading(kind: ModelKind, choice: LoadableModel) -> Iterator[tuple[Source, st
         raise kind.unavailable(kind.explain(shown, error)) from error
 
 
-def _choose_device(choice: LoadableModel) -> str:
+def _choose_device(choice: ModelChoice) -> str:
     import torch
 
-    threads = choose_threads(choice.threads, torch.get_num_threads(), read_quota())
-    if threads != torch.get_num_threads():
+    if (threads := choose_threads(choice.threads, torch.get_num_threads(), read_quota())) != torch.get_num_threads():
         torch.set_num_threads(threads)
     return choice.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -279,7 +253,6 @@ def quiet_transformers() -> Iterator[None]:
 
 
 T = TypeVar("T")
-GRACE_SECONDS = 5.0
 
 
 class Worker:
@@ -308,7 +281,7 @@ class Worker:
         self._jobs.put((answer, job))
         return asyncio.wrap_future(answer)
 
-    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+    async def stop(self, grace_seconds: float = 5.0) -> None:
         """Ends the thread after the current job, and waits for that at most `grace_seconds`."""
         self._jobs.put(None)
         if self._thread is not None:
@@ -318,7 +291,10 @@ class Worker:
         while (item := self._take()) is not None:
             answer, job = item
             if answer.set_running_or_notify_cancel():
-                _settle(answer, job)
+                try:
+                    answer.set_result(job())
+                except BaseException as error:  # noqa: BLE001 - the edge of a thread: passed on to the caller
+                    answer.set_exception(error)
             del answer, job, item  # a waiting thread must not hold the last job's embeddings
         self._ended.set_result(None)
 
@@ -328,10 +304,3 @@ class Worker:
                 return self._jobs.get(timeout=self._tidy())
             except Empty:
                 continue
-
-
-def _settle(answer: Future[T], job: Callable[[], T]) -> None:
-    try:
-        answer.set_result(job())
-    except BaseException as error:  # noqa: BLE001 - the edge of a thread: passed on to the caller
-        answer.set_exception(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,8 +15,7 @@ from app.domain.governance import ANONYMOUS
 from app.domain.provider_batch import KeptReply, ProviderPart
 from app.domain.rubric import Rubric
 
-Lane = Literal["interactive", "batch"]
-"""A caller waits for an interactive call, so it goes before a batch's calls."""
+Lane = Literal["interactive", "batch"]  # A caller waits for an interactive call, so it goes before a batch's calls
 
 
 @dataclass(eq=False)
@@ -27,14 +26,13 @@ class RequestScope:
     call cache's keys of all calls, in order, which an erasure needs. `cost_usd` is the cost of judging so far; calls of
     unknown cost count as 0.
 
-    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when work of many calls began, in
-    seconds of flow control's clock; infinity for a single call. `announce` is awaited before each call to the judge,
+    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when the work began, in seconds of
+    flow control's clock. `announce` is awaited before each call to the judge,
     once the call has its turn. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
-    and their keys are not collected.
-    """
+    and their keys are not collected."""
 
     actor: str = ANONYMOUS
-    begun_at: float = math.inf
+    begun_at: float = field(default_factory=time.monotonic)
     announce: Callable[[], Awaitable[None]] | None = None
     bypass_cache: bool = False
     keys: dict[str, None] = field(default_factory=dict)
@@ -89,11 +87,9 @@ class JudgingEstimate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's verdict on one aspect: one value per sample, `Unrated` for a sample without one.
-
-    `expected` is the mean over the legal values by token probability, or a baseline judge's continuous estimate.
-    `off_scale_mass` is the probability of all other values, in [0, 1].
-    """
+    """The judge's verdict on one aspect: one value per sample, `Unrated` for a sample without one. `expected` is the
+    mean over the legal values by token probability, or a baseline judge's continuous estimate. `off_scale_mass` is the
+    probability of all other values, in [0, 1]."""
 
     samples: tuple[int | Unrated, ...]
     expected: float | None = None
@@ -114,20 +110,15 @@ class Judgement:
 
 
 class Judge(Protocol):
-    """Rates a dialogue by a rubric. Raises the `Judge…` errors of `app.domain.errors`."""
+    """Rates a dialogue by a rubric. Raises the `Judge…` errors of `app.domain.errors`. `estimate` gives what `judge`
+    would take, without making a call, and raises as `judge` does if the task cannot be judged."""
 
     @property
     def kind(self) -> str: ...
-
     @property
     def default_model(self) -> str: ...
-
     async def judge(self, task: JudgingTask) -> Judgement: ...
-
-    def estimate(self, task: JudgingTask) -> JudgingEstimate:
-        """What `judge` would take, without making a call. Raises as `judge` does if the task cannot be judged."""
-        ...
-
+    def estimate(self, task: JudgingTask) -> JudgingEstimate: ...
     async def close(self) -> None: ...
 
 
@@ -141,15 +132,12 @@ class Translated:
 
 
 class Translator(Protocol):
-    """Puts a dialogue into English (US). Raises the `Translator…` errors of `app.domain.errors`."""
+    """Puts a dialogue into English (US). Raises the `Translator…` errors of `app.domain.errors`. `scope` is given the
+    call cache's keys."""
 
     @property
     def engine(self) -> str: ...
-
-    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
-        """The translation. `scope` is given the call cache's keys."""
-        ...
-
+    async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated: ...
     async def close(self) -> None: ...
 
 
@@ -169,16 +157,12 @@ class EncoderUnavailable(Exception):
 
 
 class Encoder(Protocol):
-    """Compares texts by their contextual embeddings. Methods raise `EncoderUnavailable`."""
+    """Compares texts by their contextual embeddings. Methods raise EncoderUnavailable. `identify` gives encoder, layer,
+    revision and library as one string; equal strings mean equal similarities. `compare` gives one similarity per (last
+    utterance, response) pair, in order, independent of the other pairs."""
 
-    async def identify(self, language: str) -> str:
-        """Encoder, layer, revision and library as one string; equal strings mean equal similarities."""
-        ...
-
-    async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
-        """One similarity per (last utterance, response) pair, in order, independent of the other pairs."""
-        ...
-
+    async def identify(self, language: str) -> str: ...
+    async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]: ...
     async def close(self) -> None: ...
 
 
@@ -187,16 +171,11 @@ class MetricUnavailable(Exception):
 
 
 class Words(Protocol):
-    """The words of one language."""
+    """Counts the words of one language. `identity` names the tokenizer with its versions."""
 
     @property
-    def identity(self) -> str:
-        """The tokenizer with its versions."""
-        ...
-
-    def count(self, text: str) -> int:
-        """Len: how many words the text has, at least 0."""
-        ...
+    def identity(self) -> str: ...
+    def count(self, text: str) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -209,19 +188,13 @@ class Rouge:
 
 
 class Overlap(Protocol):
-    """Compares a response with references by the words that they share."""
+    """Compares a response with references, of which there is at least one, by the words that they share. Each figure is
+    the best over the references. `identity` names the scorer and the tokenizer with their versions; equal identities
+    mean equal figures for equal texts. Raises MetricUnavailable if no reference has a word."""
 
     @property
-    def identity(self) -> str:
-        """The scorer and the tokenizer with their versions; equal identities mean equal figures for equal texts."""
-        ...
-
-    def compare(self, references: Sequence[str], response: str) -> Rouge:
-        """Each figure is the best over the references, of which there is at least one.
-
-        Raises MetricUnavailable if no reference has a word.
-        """
-        ...
+    def identity(self) -> str: ...
+    def compare(self, references: Sequence[str], response: str) -> Rouge: ...
 
 
 @dataclass(frozen=True)
@@ -243,16 +216,12 @@ class Likelihood:
 
 
 class LanguageModel(Protocol):
-    """A causal language model. Methods raise MetricUnavailable."""
+    """A causal language model. Methods raise MetricUnavailable. `identify` gives model, revision, window and library as
+    one string; equal strings mean equal likelihoods. `read` gives the likelihood of the response's tokens, not of the
+    question's, independent of earlier passages."""
 
-    async def identify(self) -> str:
-        """Model, revision, window and library as one string; equal strings mean equal likelihoods."""
-        ...
-
-    async def read(self, passage: Passage) -> Likelihood:
-        """The likelihood of the response's tokens, not of the question's, independent of earlier passages."""
-        ...
-
+    async def identify(self) -> str: ...
+    async def read(self, passage: Passage) -> Likelihood: ...
     async def close(self) -> None: ...
 
 
@@ -260,16 +229,13 @@ class LanguageModel(Protocol):
 
 Unanswered = Literal["live", "fail"]
 
-PROVIDER_BATCH_SHARE = 0.5
-"""Share of the ordinary price that a call costs in the provider's batch mode."""
+PROVIDER_BATCH_SHARE = 0.5  # Share of the ordinary price that a call costs in the provider's batch mode
 
 
 @dataclass(frozen=True)
 class DeferredCall:
     """A call to the judge that can be answered later. `body` is what to send; `accept` recognises a valid cache entry.
-
-    `cost_usd` is the expected cost at the ordinary price, None if unknown.
-    """
+    `cost_usd` is the expected cost at the ordinary price, None if unknown."""
 
     key: str
     body: Mapping[str, Any]
@@ -286,18 +252,13 @@ class KeptReplies(Protocol):
 
 @runtime_checkable
 class DeferringJudge(Judge, Protocol):
-    """A judge whose calls can be made in the provider's batch mode."""
+    """A judge whose calls can be made in the provider's batch mode. `defer` gives the calls that `judge` would make
+    first, and raises LanguageNotSupported. `answered_by` gives the same judge, but it takes a reply from `replies` if
+    there is one, at half the price; with `fail` it makes no calls, and raises ProviderBatchUnanswered if there is no
+    reply."""
 
-    def defer(self, task: JudgingTask, conceded: tuple[str, ...]) -> list[DeferredCall]:
-        """The calls that `judge` would make first. Raises LanguageNotSupported."""
-        ...
-
-    def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> Judge:
-        """The same judge, but it takes a reply from `replies` if there is one, at half the price.
-
-        With `fail` it makes no calls, and raises ProviderBatchUnanswered if there is no reply.
-        """
-        ...
+    def defer(self, task: JudgingTask, conceded: tuple[str, ...]) -> list[DeferredCall]: ...
+    def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> Judge: ...
 
 
 @dataclass(frozen=True)
@@ -317,9 +278,7 @@ class ProviderBatch:
 @dataclass(frozen=True)
 class ProviderAnswer:
     """One line of a file of answers: a reply as the call cache keeps it, or None if the call failed.
-
-    `refused` is the parameter that the provider refused, None if the call failed for another reason.
-    """
+    `refused` is the parameter that the provider refused, None if the call failed for another reason."""
 
     key: str
     entry: bytes | None
@@ -327,36 +286,19 @@ class ProviderAnswer:
 
 
 class BatchProvider(Protocol):
-    """A service that answers a file of calls within a day at half the price. Methods raise the `Judge…` errors."""
+    """A service that answers a file of calls within a day at half the price. Methods raise the `Judge…` errors.
+    `upload` streams a file of `line`s and returns its id. `find` gives the batch with these tags among those created
+    since then. `retrieve` gives None if the batch no longer exists, and `delete_file` does nothing if the file is gone
+    already. `answers` streams the answers in a file: unreadable lines are skipped, and a file that is gone has none."""
 
-    async def upload(self, content: IO[bytes], name: str) -> str:
-        """Streams a file of `line`s, and returns its id."""
-        ...
-
+    async def upload(self, content: IO[bytes], name: str) -> str: ...
     async def find_uploads(self, name: str) -> list[str]: ...
-
     async def create(self, file_id: str, tags: Mapping[str, str]) -> str: ...
-
-    async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None:
-        """The provider's batch with these tags among those created since then."""
-        ...
-
-    async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
-        """The batch; None if it no longer exists."""
-        ...
-
+    async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None: ...
+    async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None: ...
     async def cancel(self, provider_batch_id: str) -> None: ...
-
-    async def delete_file(self, file_id: str) -> None:
-        """Deletes a file; does nothing if it is gone already."""
-        ...
-
+    async def delete_file(self, file_id: str) -> None: ...
     def line(self, call: DeferredCall) -> bytes: ...
-
-    def answers(self, file_id: str, part: ProviderPart) -> AsyncIterator[ProviderAnswer]:
-        """Streams the answers in a file. Unreadable lines are skipped; a file that is gone has no answers."""
-        ...
-
+    def answers(self, file_id: str, part: ProviderPart) -> AsyncIterator[ProviderAnswer]: ...
     def concede(self, conceded: tuple[str, ...], refused: str) -> tuple[str, ...]: ...
-
     async def close(self) -> None: ...

@@ -20,34 +20,21 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
 
 if TYPE_CHECKING:
-    from app.providers.call_cache import CachedCalls
+    from app.providers.call_cache import CachedCalls, CallCache
     from app.providers.flow_control import FlowControl
     from app.providers.ports import BatchProvider, Encoder, Judge, Translator
-    from app.runtime.ports import CallCache, Telemetry
     from app.runtime.settings import Settings
+    from app.runtime.telemetry import Telemetry
 
-
-class OpenJudge(Protocol):
-    def __call__(self, settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge: ...
-
-
-class OpenTranslator(Protocol):
-    def __call__(self, settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator: ...
-
-
-class OpenEncoder(Protocol):
-    def __call__(self, settings: Settings) -> Encoder: ...
-
-
-OpensJudge = TypeVar("OpensJudge", bound=OpenJudge)
-OpensTranslator = TypeVar("OpensTranslator", bound=OpenTranslator)
-OpensEncoder = TypeVar("OpensEncoder", bound=OpenEncoder)
+    OpenJudge = Callable[[Settings, CachedCalls, FlowControl], Judge]
+    OpenTranslator = Callable[[Settings, CallCache, Telemetry], Translator]
+    OpenEncoder = Callable[[Settings], Encoder]
 
 
 @dataclass(frozen=True)
@@ -56,16 +43,22 @@ class JudgeProvider:
 
     A `baseline` rates without a language model, costs nothing, and is used if no other judge is wanted. `check` raises
     SettingsInvalid if the settings do not suffice. `preload` names modules that take long to import and that only calls
-    need. `open_batches` opens the provider's own batch mode, or returns None if the settings do not allow it.
-    """
+    need. `open_batches` opens the provider's own batch mode, or returns None if the settings do not allow it. `locate`
+    gives the host that is called; None for a judge that calls none, or only its usual one."""
 
     name: str
     open: OpenJudge
-    wanted: Callable[[Settings], bool]
+    wanted: Callable[[Settings], bool] = lambda _: False
     baseline: bool = False
     check: Callable[[Settings], None] = lambda _: None
     preload: tuple[str, ...] = ()
     open_batches: Callable[[Settings], BatchProvider | None] = lambda _: None
+    locate: Callable[[Settings], str | None] = lambda _: None
+
+    def describe(self, settings: Settings) -> str:
+        """The judge's name, with its host if there is one to name."""
+        host = self.locate(settings)
+        return f"{self.name} at {host}" if host else self.name
 
 
 @dataclass(frozen=True)
@@ -80,12 +73,9 @@ class TranslatorProvider:
 
 @dataclass(frozen=True)
 class EncoderProvider:
-    """An encoder, used if it is `wanted`.
-
-    `is_installed` says whether its packages are installed. `describe` gives the encoder by language, with `*` for all
-    others. `find_faults` gives one sentence per configured encoder that is unavailable; it may take seconds, so run it
-    in a thread.
-    """
+    """An encoder, used if it is `wanted`. `is_installed` says whether its packages are installed. `describe` gives the
+    encoder by language, with `*` for all others. `find_faults` gives one sentence per configured encoder that is
+    unavailable; it may take seconds, so run it in a thread."""
 
     name: str
     open: OpenEncoder
@@ -98,50 +88,35 @@ class EncoderProvider:
 JUDGES: dict[str, JudgeProvider] = {}
 TRANSLATORS: dict[str, TranslatorProvider] = {}
 ENCODERS: dict[str, EncoderProvider] = {}
+Opens = TypeVar("Opens", bound=Callable[..., Any])
 
 
-def judge(
-    name: str,
-    *,
-    wanted: Callable[[Settings], bool] = lambda _: False,
-    baseline: bool = False,
-    check: Callable[[Settings], None] = lambda _: None,
-    preload: tuple[str, ...] = (),
-    open_batches: Callable[[Settings], BatchProvider | None] = lambda _: None,
-) -> Callable[[OpensJudge], OpensJudge]:
-    """Registers the decorated function, which opens the judge of that name (SAITEN_JUDGE)."""
+def judge(name: str, **fields: Any) -> Callable[[Opens], Opens]:
+    """Registers the decorated function, which opens the judge of that name (SAITEN_JUDGE), with further `fields` of
+    `JudgeProvider`."""
 
-    def register(function: OpensJudge) -> OpensJudge:
-        JUDGES[name] = JudgeProvider(name, function, wanted, baseline, check, preload, open_batches)
+    def register(function: Opens) -> Opens:
+        JUDGES[name] = JudgeProvider(name, function, **fields)
         return function
 
     return register
 
 
-def translator(
-    name: str, *, wanted: Callable[[Settings], bool], preload: tuple[str, ...] = ()
-) -> Callable[[OpensTranslator], OpensTranslator]:
-    """Registers the decorated function, which opens the translator of that name."""
+def translator(name: str, **fields: Any) -> Callable[[Opens], Opens]:
+    """The same for a translator, with fields of `TranslatorProvider`."""
 
-    def register(function: OpensTranslator) -> OpensTranslator:
-        TRANSLATORS[name] = TranslatorProvider(name, function, wanted, preload)
+    def register(function: Opens) -> Opens:
+        TRANSLATORS[name] = TranslatorProvider(name, function, **fields)
         return function
 
     return register
 
 
-def encoder(
-    name: str,
-    *,
-    wanted: Callable[[Settings], bool],
-    is_installed: Callable[[], bool],
-    describe: Callable[[Settings], dict[str, str]],
-    find_faults: Callable[[Settings], list[str]],
-) -> Callable[[OpensEncoder], OpensEncoder]:
-    """Registers the decorated function, which opens the encoder of that name."""
+def encoder(name: str, **fields: Any) -> Callable[[Opens], Opens]:
+    """The same for an encoder, with fields of `EncoderProvider`."""
 
-    def register(function: OpensEncoder) -> OpensEncoder:
-        ENCODERS[name] = EncoderProvider(name, function, wanted, is_installed, describe, find_faults)
+    def register(function: Opens) -> Opens:
+        ENCODERS[name] = EncoderProvider(name, function, **fields)
         return function
 
     return register
@@ -173,7 +148,7 @@ def judge_names() -> list[str]:
 
 
 def is_baseline(kind: str) -> bool:
-    """Whether a judge of that name is a baseline. False for an unregistered name, as old results may hold."""
+    """Whether a judge of that name is a baseline; an unregistered one, as in old results, is none."""
     load_providers()
     return kind in JUDGES and JUDGES[kind].baseline
 

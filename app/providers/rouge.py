@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 from app.providers.ports import MetricUnavailable, Overlap, Rouge, Words
-from app.text.tagger import open_tagger
+from app.text.tagger import JapaneseTagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 WORD = re.compile(r"\w+")
-INSTALL = "install saiten[metrics] for ROUGE (rouge_score not installed)"
 
 
 class SpacedWords:
@@ -28,33 +28,22 @@ class SpacedWords:
 
 
 class JapaneseWords:
-    """MeCab's tokens (UniDic short units, punctuation included, white space not), in NFC.
+    """MeCab's tokens (UniDic short units, punctuation included, white space not), in NFC. The tagger is built on the
+    first text; one thread at a time may ask."""
 
-    The tagger is built on the first text; one thread at a time may ask.
-    """
+    def __init__(self) -> None:
+        self._tagger = JapaneseTagger()
 
     @cached_property
     def identity(self) -> str:
         return f"fugashi-{version('fugashi')}/unidic-lite-{version('unidic-lite')}"
 
-    @cached_property
-    def _tagger(self) -> Any:
-        return open_tagger()
-
     def split(self, text: str) -> list[str]:
         """The tokens' surfaces: が written as two code points must not differ from が written as one."""
-        words = self._tagger(unicodedata.normalize("NFC", text))
-        return [word.surface for word in words if not word.surface.isspace()]
+        return self._tagger.split_surfaces(unicodedata.normalize("NFC", text))
 
     def count(self, text: str) -> int:
         return len(self.split(text))
-
-
-class Tokenizer:
-    """What rouge-score asks for its tokens."""
-
-    def __init__(self, split: Callable[[str], list[str]]) -> None:
-        self.tokenize = split
 
 
 class RougeOverlap:
@@ -85,7 +74,7 @@ def open_words(language: str) -> Words:
 def open_overlap(language: str) -> Overlap:
     """ROUGE for `ja`, `ko` or `en`. Raises MetricUnavailable where rouge-score is not installed."""
     if find_spec("rouge_score") is None:
-        raise MetricUnavailable(INSTALL)
+        raise MetricUnavailable("install saiten[metrics] for ROUGE (rouge_score not installed)")
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
@@ -95,6 +84,6 @@ def open_overlap(language: str) -> Overlap:
         words = "default"
     else:
         japanese = JapaneseWords()
-        tokenizer = Tokenizer(japanese.split if language == "ja" else split_korean)
+        tokenizer = SimpleNamespace(tokenize=japanese.split if language == "ja" else split_korean)
         words = japanese.identity if language == "ja" else "unicode-words"
     return RougeOverlap(RougeScorer(TYPES, use_stemmer=False, tokenizer=tokenizer), tokenizer.tokenize, words)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
@@ -19,6 +20,7 @@ from app.domain.batch import Batch, BatchFilter, ItemResult
 from app.domain.comparison import Comparison, GateReport
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from app.domain.evaluation import Evaluation
+from app.domain.human_rating import StoredRating
 from app.domain.reliability import (
     UNKNOWN,
     UNVALIDATED,
@@ -32,25 +34,20 @@ from app.domain.reliability import (
     list_all,
     outweighs,
 )
-from app.domain.reports import CorrelationReport, Report
+from app.domain.reports import CorrelationReport, RatingsUsed, Report
 from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
-from app.ratings.counted import read_ratings
 from app.runtime.caches import RecentValues
-from app.runtime.log_context import working_on
 from app.runtime.tasks import end_tasks
+from app.runtime.telemetry import working_on
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
-FRESH_SECONDS = 10.0
-"""How long a validation by another process may go unnoticed."""
-
+FRESH_SECONDS = 10.0  # how long a validation by another process may go unnoticed
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
 
-ENGLISH = "english."
-"""Before pieces of the English path where both paths were asked: the aspects are the source path's."""
-
+ENGLISH = "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
 Names = tuple[str, ...]
 
 
@@ -73,11 +70,9 @@ class Badges:
 
 
 class Reliabilities:
-    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`.
-
-    `renew` is called, once, for a project that has no validation at all: its ratings may not have been looked at since
-    an upgrade that cleared what was stored.
-    """
+    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`. `renew` is
+    called, once, for a project that has no validation at all: its ratings may not have been looked at since an upgrade
+    that cleared what was stored."""
 
     def __init__(
         self,
@@ -136,14 +131,7 @@ class Reliabilities:
             self._known.forget(project)
 
     async def renew(
-        self,
-        project: str,
-        key: JudgeKey,
-        batch: str,
-        found: Validation | None,
-        *,
-        now: datetime,
-        removed: bool = False,
+        self, project: str, key: JudgeKey, batch: str, found: Validation | None, *, now: datetime, removed: bool = False
     ) -> None:
         """Keeps what the ratings of the batch now say of its judge, None where they say nothing. A badge that rests on
         the batch gives way even to nothing; so does one of several batches where ratings were `removed`, since it may
@@ -168,6 +156,37 @@ class Reliabilities:
             self._renewed.add(project)
             self._renew(project)
         return Badges(found)
+
+
+@dataclass(frozen=True)
+class CountedRatings:
+    """The ratings that count; `used` says how many there are and how many were left out."""
+
+    ratings: Sequence[StoredRating]
+    used: RatingsUsed
+
+
+async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
+    """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated
+    ratings count only if there are no others."""
+    found: dict[int, StoredRating] = {}
+    for batch_id in batch_ids:
+        after = -1
+        while page := await store.of_batch(project, batch_id, after=after, limit=PAGE):
+            after = page[-1][0]
+            for number, rating in page:
+                found.setdefault(number, rating)
+    excluded = await store.excluded(project)
+    left = [rating for rating in found.values() if not excluded.holds(rating)]
+    people = [rating for rating in left if not rating.simulated]
+    counted = people or left
+    used = RatingsUsed(
+        counted=len(counted),
+        simulated=bool(left) and not people,
+        simulated_left_out=len(left) - len(counted),
+        excluded=len(found) - len(left),
+    )
+    return CountedRatings(counted, used)
 
 
 def measures_of(comparison: Comparison) -> list[str]:
@@ -233,12 +252,8 @@ def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -
 
 logger = logging.getLogger("saiten.meta")
 
-REST = 9.0
-"""Seconds of rest per second of work, so that continuous ratings take at most a tenth of the time."""
-
-NEWEST = 20
-"""Batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one."""
-
+REST = 9.0  # seconds of rest per second of work, so that continuous ratings take at most a tenth of the time
+NEWEST = 20  # batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one
 PAGE = 1000
 
 FAILED = "a judge's reliability could not be computed after its ratings changed"
@@ -260,11 +275,9 @@ class Revalidator(Protocol):
 
 
 class Revalidation:
-    """Renews badges behind the requests that change ratings, one batch after the other. For one event loop.
-
-    What is asked for while it works or rests is done once, however often it was asked. An error of one batch is logged
-    and takes nothing from the others.
-    """
+    """Renews badges behind the requests that change ratings, one batch after the other. For one event loop. What is
+    asked for while it works or rests is done once, however often it was asked. An error of one batch is logged and
+    takes nothing from the others."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -351,32 +364,22 @@ class Analyse(Protocol):
     async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> Report: ...
 
 
+@dataclass(kw_only=True, eq=False)
 class BadgeRenewal:
-    """`Revalidator` by the correlation of the batch.
+    """`Revalidator` by the correlation of the batch. Ratings that name no batch concern those that have such items,
+    which no index tells: looked at are the batches on which the project's badges rest, and the NEWEST, and of these
+    those with ratings that came in since the last look."""
 
-    Ratings that name no batch concern those that have such items, which no index tells: looked at are the batches on
-    which the project's badges rest, and the NEWEST, and of these those with ratings that came in since the last look.
-    """
-
-    def __init__(
-        self,
-        *,
-        analyse: Analyse,
-        batches: BatchStore,
-        ratings: RatingStore,
-        reliabilities: Reliabilities,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._analyse = analyse
-        self._batches = batches
-        self._ratings = ratings
-        self._reliabilities = reliabilities
-        self._now = now
-        self._seen: dict[str, dict[str, int]] = {}
+    analyse: Analyse
+    batches: BatchStore
+    ratings: RatingStore
+    reliabilities: Reliabilities
+    now: Callable[[], datetime]
+    _seen: dict[str, dict[str, int]] = field(default_factory=dict, init=False)
 
     async def renew(self, project: str, batch_id: str, *, removed: bool) -> None:
         """Nothing where the batch or its rubric are gone, or where it was not one judge that rated it."""
-        batch = await self._batches.find(project, batch_id)
+        batch = await self.batches.find(project, batch_id)
         keys = {key_in(line) for line in batch.signature_lines} if batch is not None else set()
         if batch is None or len(keys) != 1:
             return
@@ -384,17 +387,17 @@ class BadgeRenewal:
             found = await self._validate(project, batch)
         except (NotFound, UnknownRubric):
             return
-        await self._reliabilities.renew(project, keys.pop(), batch_id, found, now=self._now(), removed=removed)
+        await self.reliabilities.renew(project, keys.pop(), batch_id, found, now=self.now(), removed=removed)
 
     async def look(self, project: str, *, removed: bool) -> Collection[str]:
         """The batches whose badges may have changed; if ratings were removed, every batch that may be concerned."""
-        resting = await self._reliabilities.batches(project)
-        if not (await self._ratings.mark(project)).count:
+        resting = await self.reliabilities.batches(project)
+        if not (await self.ratings.mark(project)).count:
             return resting if removed else []
-        newest = await self._batches.list(project, BatchFilter(), after=None, limit=NEWEST)
+        newest = await self.batches.list(project, BatchFilter(), after=None, limit=NEWEST)
         candidates = dict.fromkeys([*resting, *(batch.id for batch in newest)])
         if removed:
-            return candidates | dict.fromkeys(await self._ratings.rated_batches(project, limit=NEWEST))
+            return candidates | dict.fromkeys(await self.ratings.rated_batches(project, limit=NEWEST))
         before, seen = self._seen.get(project, {}), dict[str, int]()
         for batch_id in candidates:
             seen[batch_id] = await self._newest_of(project, batch_id, before.get(batch_id, -1))
@@ -404,19 +407,19 @@ class BadgeRenewal:
     async def _validate(self, project: str, batch: Batch) -> Validation | None:
         """What its ratings say of the judge; None where they say nothing. Raises NotFound, UnknownRubric."""
         # Before its results are read, which may be a hundred thousand.
-        used = (await read_ratings(self._ratings, project, [batch.id])).used
+        used = (await read_ratings(self.ratings, project, [batch.id])).used
         if not used.counted or used.simulated:
             return None
         try:
-            report = await self._analyse(project, CorrelationRequest(batch=batch.id), remember=False)
+            report = await self.analyse(project, CorrelationRequest(batch=batch.id), remember=False)
         except UnknownRubric:
             raise
         except InvalidRequest:
             return None  # too few ratings, or none that fit a result
-        return validation_of(report, batch.id, self._now()) if isinstance(report, CorrelationReport) else None
+        return validation_of(report, batch.id, self.now()) if isinstance(report, CorrelationReport) else None
 
     async def _newest_of(self, project: str, batch_id: str, after: int) -> int:
         """The number of the newest rating that may concern the batch; `after` where none is newer."""
-        while page := await self._ratings.of_batch(project, batch_id, after=after, limit=PAGE):
+        while page := await self.ratings.of_batch(project, batch_id, after=after, limit=PAGE):
             after = page[-1][0]
         return after

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -13,12 +14,24 @@ from pydantic import TypeAdapter, ValidationError
 from app.batches.summaries import score_pages
 from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Comment, HumanRating, RaterId, RatingFilter, RatingsKept, StoredRating
+from app.domain.human_rating import (
+    Comment,
+    HumanRating,
+    OwnRating,
+    RaterId,
+    RatingFilter,
+    RatingRound,
+    RatingSheet,
+    RatingsKept,
+    RoundOptions,
+    RoundProgress,
+    StoredRating,
+    Task,
+)
 from app.domain.model import pointer
-from app.domain.rating_round import OwnRating, RatingRound, RatingSheet, RoundOptions, RoundProgress, Task
 from app.domain.rubric import Rubric
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.rounds import RoundStore
 
@@ -37,6 +50,7 @@ class RatingKeeper(Protocol):
     ) -> Sequence[tuple[int, StoredRating]]: ...
 
 
+@dataclass(kw_only=True, eq=False)
 class RoundService:
     """Everything that callers and raters do with rating rounds, within the caller's project.
 
@@ -45,68 +59,54 @@ class RoundService:
     and StoreError. `limits` bound a rater's name.
     """
 
-    def __init__(
-        self,
-        *,
-        batches: BatchStore,
-        rounds: RoundStore,
-        ratings: RatingKeeper,
-        rubrics: RubricSource,
-        now: Callable[[], datetime],
-        new_id: Callable[[], str],
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        self._batches = batches
-        self._rounds = rounds
-        self._ratings = ratings
-        self._rubrics = rubrics
-        self._now = now
-        self._new_id = new_id
-        self._limits = limits
-
-    # Rounds
+    batches: BatchStore
+    rounds: RoundStore
+    ratings: RatingKeeper
+    rubrics: RubricSource
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    limits: Limits = DEFAULT_LIMITS
 
     async def open(self, project: str, batch_id: str, options: RoundOptions) -> RatingRound:
         """A new round of responses that are drawn from the batch's results of now. InvalidRequest where none has a
         rating by the judge."""
         await self._find_rubric(project, batch_id)  # raises UnknownRubric before anything is drawn
-        pages = score_pages(self._batches, project, batch_id)
+        pages = score_pages(self.batches, project, batch_id)
         rated = [one.entry.position async for page in pages for one in page if one.scores.status != "failed"]
         if not rated:
             raise InvalidRequest("no response of this batch has been scored, so there is none to be rated")
-        positions = draw(rated, options)
+        # By the seed, so that a second team can be asked for the same responses.
+        positions = random.Random(options.seed).sample(rated, min(options.items, len(rated)))  # noqa: S311 - no secret
         opened = RatingRound(
-            id=self._new_id(), batch=batch_id, options=options, drawn=len(positions), created_at=self._now()
+            id=self.new_id(), batch=batch_id, options=options, drawn=len(positions), created_at=self.now()
         )
-        await self._rounds.open_round(project, opened, positions)
+        await self.rounds.open_round(project, opened, positions)
         return opened
 
     async def find(self, project: str, round_id: str) -> RatingRound:
         """The round as it is now."""
-        return present(await self._rounds.find_round(project, round_id))
+        return present(await self.rounds.find_round(project, round_id))
 
     async def close(self, project: str, round_id: str) -> RatingRound:
         """Gives nothing more out. What raters have in hand they may still rate."""
-        return present(await self._rounds.close_round(project, round_id, self._now()))
+        return present(await self.rounds.close_round(project, round_id, self.now()))
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """By round; those that the project has not are left out."""
-        return await self._rounds.progress(project, round_ids)
-
-    # A rater's part
+        return await self.rounds.progress(project, round_ids)
 
     async def next(self, project: str, round_id: str, rater: str) -> RatingSheet | None:
         """What the rater is to rate next; None where there is nothing more for this rater, or the round is closed."""
-        rater = read_rater(rater, self._limits)
+        rater = read_rater(rater, self.limits)
         found = await self.find(project, round_id)
-        task = await self._rounds.take(project, round_id, rater, self._now())
+        task = await self.rounds.take(project, round_id, rater, self.now())
         return None if task is None else await self._write_sheet(project, found, rater, task)
 
     async def sheet(self, project: str, round_id: str, rater: str, number: int) -> RatingSheet:
         """The rater's response of that number again, with the rater's rating; raises NotFound if there is none."""
-        rater = read_rater(rater, self._limits)
+        rater = read_rater(rater, self.limits)
         found = await self.find(project, round_id)
-        for task in await self._rounds.tasks(project, round_id, rater):
+        for task in await self.rounds.tasks(project, round_id, rater):
             if task.number == number:
                 return await self._write_sheet(project, found, rater, task)
         raise NotFound(NEVER_GIVEN)
@@ -121,33 +121,31 @@ class RoundService:
         *,
         comment: str | None = None,
     ) -> None:
-        """Keeps the rater's values, one for every aspect, in the place of earlier ones.
-
-        Raises InvalidDocument with pointers such as `/ratings/overall`, and InvalidRequest where the response was not
-        given to the rater.
-        """
-        rater = read_rater(rater, self._limits)
+        """Keeps the rater's values, one for every aspect, in the place of earlier ones. Raises InvalidDocument with
+        pointers such as `/ratings/overall`, and InvalidRequest where the response was not given to the rater."""
+        rater = read_rater(rater, self.limits)
         found = await self.find(project, round_id)
-        if all(task.position != position for task in await self._rounds.tasks(project, round_id, rater)):
+        if all(task.position != position for task in await self.rounds.tasks(project, round_id, rater)):
             raise InvalidRequest(NEVER_GIVEN, pointer="/position")
         rubric = await self._find_rubric(project, found.batch)
-        check_values(ratings, rubric)
+        if faults := [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, rubric)]:
+            raise InvalidDocument(faults)
         rating = HumanRating.model_validate(
             {
                 "evaluation": await self._find_evaluation(project, found.batch, position),
                 "rater": rater,
                 "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in rubric.aspects},
-                "comment": read_comment(comment),
+                "comment": read_text(COMMENT, comment or "", "/comment") or None,
             },
             context={"limits": UNBOUNDED},  # what is bounded was checked above
         )
         # In this order: who is cut off in between is asked once more, and the same rating is replaced.
-        await self._ratings.keep_ratings(project, [rating])
-        await self._rounds.finish(project, round_id, rater, position, self._now())
+        await self.ratings.keep_ratings(project, [rating])
+        await self.rounds.finish(project, round_id, rater, position, self.now())
 
     async def _write_sheet(self, project: str, found: RatingRound, rater: str, task: Task) -> RatingSheet:
         rubric = await self._find_rubric(project, found.batch)
-        page = await self._batches.candidates(found.batch, after=task.position - 1, limit=1)
+        page = await self.batches.candidates(found.batch, after=task.position - 1, limit=1)
         if not page:
             raise missing()  # erased with its batch a moment ago
         _, candidate = page[0]
@@ -163,56 +161,41 @@ class RoundService:
     async def _find_earlier(self, project: str, found: RatingRound, rater: str, position: int) -> OwnRating | None:
         evaluation = await self._find_evaluation(project, found.batch, position)
         own = RatingFilter(evaluation=evaluation, rater=rater)
-        kept = await self._ratings.list_ratings(project, own, after=-1, limit=1)
+        kept = await self.ratings.list_ratings(project, own, after=-1, limit=1)
         return OwnRating(ratings=kept[0][1].ratings, comment=kept[0][1].comment) if kept else None
 
     async def _find_evaluation(self, project: str, batch_id: str, position: int) -> str:
         """The id of the result at that position, which a round has drawn."""
-        page = await self._batches.scores(project, batch_id, after=position - 1, limit=1)
+        page = await self.batches.scores(project, batch_id, after=position - 1, limit=1)
         if not page or page[0].entry.position != position:
             raise missing()
         return page[0].evaluation
 
     async def _find_rubric(self, project: str, batch_id: str) -> Rubric:
         """The batch's rubric."""
-        options = await self._batches.options(project, batch_id)
+        options = await self.batches.options(project, batch_id)
         if options is None:
             raise NotFound(f"there is no batch {batch_id[:64]} in this project")
-        return self._rubrics.nearest(options.rubric)
+        return self.rubrics.nearest(options.rubric)
 
     # Last, for its name hides the type's from whatever stands below
 
     async def list(self, project: str, batch_id: str | None = None, *, limit: int = 200) -> builtins.list[RatingRound]:
         """Newest first; of one batch, or of all."""
-        return await self._rounds.list_rounds(project, batch_id, limit=limit)
-
-
-def draw(positions: Sequence[int], options: RoundOptions) -> list[int]:
-    """Some of the positions, shuffled. By the seed, so that a second team can be asked for the same responses."""
-    generator = random.Random(options.seed)  # noqa: S311 - for a sample, not a secret
-    return generator.sample(positions, min(options.items, len(positions)))
+        return await self.rounds.list_rounds(project, batch_id, limit=limit)
 
 
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The name without spaces around it; raises InvalidDocument at `/rater` for one that no rater may have."""
+    return read_text(RATER, name, "/rater", limits)
+
+
+def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
+    """The text without white space around it; raises InvalidDocument at `where` for one that is not of the form."""
     try:
-        return RATER.validate_python(name.strip(), strict=True, context={"limits": limits})
+        return form.validate_python(text.strip(), strict=True, context={"limits": limits})
     except ValidationError as error:
-        raise InvalidDocument([("/rater", describe(fault)) for fault in error.errors()[:1]]) from None
-
-
-def read_comment(comment: str | None) -> str | None:
-    """The comment without white space around it, None where nothing is left; raises InvalidDocument at `/comment`."""
-    try:
-        return COMMENT.validate_python((comment or "").strip(), strict=True) or None
-    except ValidationError as error:
-        raise InvalidDocument([("/comment", describe(fault)) for fault in error.errors()[:1]]) from None
-
-
-def check_values(ratings: Mapping[str, float], rubric: Rubric) -> None:
-    """Raises InvalidDocument where an aspect is missing or off its scale, or something else is rated."""
-    if faults := [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, rubric)]:
-        raise InvalidDocument(faults)
+        raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
 
 
 def find_faults(ratings: Mapping[str, float], rubric: Rubric) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.domain.composites import range_of
+from app.batches.summaries import Bounds, bounds_of
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
 from app.domain.human_rating import (
     MOST_BATCHES,
@@ -18,26 +19,17 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
-from app.domain.rubric import Rubric, split_name
+from app.domain.rubric import split_name
 from app.domain.validation import clip, hint
 from app.ratings.reliability import Revalidation
-from app.runtime.ports import RubricSource
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
-
-Scales = Mapping[str, tuple[float, float]]
-"""Lowest and highest value by name."""
 
 UNKNOWN = "the rubric has no such aspect"
 
 
-def scales_to_rate(rubric: Rubric) -> Scales:
-    """What humans may rate of a response: the rubric's aspects and composites."""
-    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
-    return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
-
-
-def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Scales | None]) -> None:
+def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Bounds | None]) -> None:
     """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it; without any it fits."""
     faults: list[tuple[int, str]] = []
     total = 0
@@ -52,7 +44,7 @@ def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Scales | None
         raise InvalidLines(faults, total, "rating")
 
 
-def misfits(rating: HumanRating, scales: Scales) -> Iterator[tuple[str, str]]:
+def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, str]]:
     """What does not fit: the name, and what is wrong. Values between two levels fit."""
     for name, value in rating.ratings.items():
         if name not in scales:
@@ -63,26 +55,16 @@ def misfits(rating: HumanRating, scales: Scales) -> Iterator[tuple[str, str]]:
             yield name, f"{value:g} is off its scale from {low:g} to {high:g}"
 
 
+@dataclass(kw_only=True, eq=False)
 class RatingService:
-    """Human ratings within the caller's project. Badges follow them in the background.
+    """Human ratings within the caller's project. Badges follow them in the background. Methods raise NotFound for a
+    batch that is not in the project, InvalidRequest, and StoreError."""
 
-    Methods raise NotFound for a batch that is not in the project, InvalidRequest, and StoreError.
-    """
-
-    def __init__(
-        self,
-        *,
-        batches: BatchStore,
-        ratings: RatingStore,
-        rubrics: RubricSource,
-        now: Callable[[], datetime],
-        revalidation: Revalidation | None = None,
-    ) -> None:
-        self._batches = batches
-        self._ratings = ratings
-        self._rubrics = rubrics
-        self._now = now
-        self._revalidation = revalidation or Revalidation()
+    batches: BatchStore
+    ratings: RatingStore
+    rubrics: RubricSource
+    now: Callable[[], datetime]
+    revalidation: Revalidation = field(default_factory=Revalidation)
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
@@ -95,59 +77,57 @@ class RatingService:
             )
         rubrics: dict[str, str] = {}
         for batch_id in named:
-            batch = await self._batches.find(project, batch_id)
+            batch = await self.batches.find(project, batch_id)
             if batch is not None:  # else the store says which rating names none
                 rubrics[batch_id] = batch.rubric_name
         scored = [rating.evaluation for rating in ratings if rating.evaluation is not None]
-        rubrics.update(await self._ratings.rubrics_of(project, scored))
-        scales = self._scales_of(set(rubrics.values()))
+        rubrics.update(await self.ratings.rubrics_of(project, scored))
+        # By each of the rubrics that are still there: of one that is gone, anything may be rated.
+        known = {rubric.id for rubric in self.rubrics.list()}
+        names = {name for name in rubrics.values() if split_name(name)[0] in known}
+        scales = {name: bounds_of(self.rubrics.nearest(name)) for name in names}
         fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
         await asyncio.to_thread(check_ratings, ratings, fitting)
-        kept = await self._ratings.keep(project, ratings, self._now())
+        kept = await self.ratings.keep(project, ratings, self.now())
         loose = any(rating.batch is None for rating in ratings)
-        self._revalidation.ask(project, [*named, *([None] if loose else [])])
+        self.revalidation.ask(project, [*named, *([None] if loose else [])])
         return kept
-
-    def _scales_of(self, rubrics: Collection[str]) -> dict[str, Scales]:
-        """What may be rated by each of the rubrics that are still there: of one that is gone, anything."""
-        known = {rubric.id for rubric in self._rubrics.list()}
-        return {name: scales_to_rate(self._rubrics.nearest(name)) for name in rubrics if split_name(name)[0] in known}
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
         """Ratings in the order in which they came in."""
-        return await self._ratings.list(project, wanted, after=after, limit=limit)
+        return await self.ratings.list(project, wanted, after=after, limit=limit)
 
     async def mark_ratings(self, project: str) -> RatingsMark:
         """What changes whenever the project's ratings do."""
-        return await self._ratings.mark(project)
+        return await self.ratings.mark(project)
 
     async def remove_ratings(self, project: str, wanted: RatingFilter) -> int:
         """How many there were. Badges that rested on them go, or follow what is left, in the background."""
-        removed = await self._ratings.remove(project, wanted)
+        removed = await self.ratings.remove(project, wanted)
         if removed:
-            self._revalidation.ask(project, [wanted.batch], removed=True)
+            self.revalidation.ask(project, [wanted.batch], removed=True)
         return removed
 
     async def exclude(self, project: str, exclusion: Exclusion) -> bool:
         """From now on these ratings do not count, and badges follow in the background; whether this is new. Raises
         NotFound for a round that is not there."""
-        return await self._follow(project, changed=await self._ratings.exclude(project, exclusion, self._now()))
+        return await self._follow(project, changed=await self.ratings.exclude(project, exclusion, self.now()))
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
         """The ratings count again; whether they did not before."""
-        return await self._follow(project, changed=await self._ratings.include(project, exclusion))
+        return await self._follow(project, changed=await self.ratings.include(project, exclusion))
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
         """Raters and rounds whose ratings do not count, the oldest first."""
-        return await self._ratings.exclusions(project)
+        return await self.ratings.exclusions(project)
 
     async def _follow(self, project: str, *, changed: bool) -> bool:
         if changed:
-            self._revalidation.ask(project, [None], removed=True)
+            self.revalidation.ask(project, [None], removed=True)
         return changed
 
     async def settle(self) -> None:
         """Returns when the badges have followed the ratings: for a process that ends, while a service goes on."""
-        await self._revalidation.drain()
+        await self.revalidation.drain()

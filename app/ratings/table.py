@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 import numpy as np
@@ -31,11 +31,8 @@ from app.stats.observations import (
 )
 from app.stats.reading import ReadingLimits, find_excess
 
-Place = tuple[str, int | None, str | None]
-"""Item, candidate, system; None stands for whatever there is one of."""
-
-Key = tuple[str | None, Place]
-"""A batch, or None for any, and a place in it."""
+Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
+Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
 
 
 class Shape(NamedTuple):
@@ -64,11 +61,9 @@ class Origin(NamedTuple):
 
 
 class AnswerTable:
-    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`.
-
-    Systems of different batches are different, and so are an item's candidates by one system. `ambiguous` counts
-    ratings that fit several results, `unmatched` those that fit none.
-    """
+    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`. Systems of
+    different batches are different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit
+    several results, `unmatched` those that fit none."""
 
     def __init__(self) -> None:
         self.ambiguous = 0
@@ -96,7 +91,8 @@ class AnswerTable:
             self._add_place(batch, result)
         for number, result in enumerate(results, start=row):
             values = name_values(result.scores)
-            shape = Shape(tuple(values), tuple(blended_of(result.scores)))
+            blended = (name for name, figures in result.scores.aspects.items() if figures[1] is not None)
+            shape = Shape(tuple(values), tuple(blended))
             self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
             for name, value in values.items():
                 self._columns.setdefault(name, NumberColumn()).put(number, value, number + 1)
@@ -123,29 +119,26 @@ class AnswerTable:
         label = system or batch.name or batch.id
         return label if self._owners.setdefault(label, batch.id) == batch.id else f"{label} ({batch.id})"
 
+    # `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`.
+
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that `system` indexes."""
         return tuple(self._systems)
 
     @property
     def items(self) -> tuple[str, ...]:
-        """The items that `item` indexes."""
         return tuple(self._items)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes that `shape` indexes."""
         return tuple(self._shapes)
 
     @property
     def system(self) -> Integers:
-        """Each row's system, shape (rows,)."""
         return integers(self._system)
 
     @property
     def item(self) -> Integers:
-        """Each row's item, shape (rows,)."""
         return integers(self._item)
 
     @property
@@ -155,7 +148,6 @@ class AnswerTable:
 
     @property
     def shape(self) -> Integers:
-        """Each row's shape, shape (rows,)."""
         return integers(self._shape)
 
     def column(self, name: str) -> Floats:
@@ -168,11 +160,9 @@ class AnswerTable:
         return self._similarity.filled(len(self))
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
-        """Each rater's ratings of each result.
-
-        A rater may have rated one response more than once, by its evaluation and by its item: of an aspect the later
-        rating counts, as it does where both name the response in the same way.
-        """
+        """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
+        and by its item: of an aspect the later rating counts, as it does where both name the response in the same
+        way."""
         evaluations, places = self._find_all(ratings)
         found: dict[tuple[int, str], dict[str, float]] = {}
         for rating in ratings:
@@ -185,10 +175,12 @@ class AnswerTable:
             if len(rows) == 1:
                 found.setdefault((rows[0], rating.rater), {}).update(rating.ratings)
         shapes = self.shapes
-        return [
-            Opinion(row, rater, widen(values, shapes[self._shape[row]].blended))
-            for (row, rater), values in found.items()
-        ]
+        opinions = []
+        for (row, rater), values in found.items():
+            blended = shapes[self._shape[row]].blended
+            repeated = {f"{name}.blended": value for name, value in values.items() if name in blended}
+            opinions.append(Opinion(row, rater, {**values, **repeated}))
+        return opinions
 
     def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
         """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand
@@ -200,40 +192,24 @@ class AnswerTable:
             if origin.evaluation in evaluations:
                 evaluations[origin.evaluation] = [row]
             if origin.item in items:
-                for place in places_of(origin.item, origin.candidate, origin.system):
-                    for key in ((origin.batch, place), (None, place)):
-                        if key in places:
-                            places[key].append(row)
+                # Everything that a rating of the response may call it by.
+                candidates, systems = {origin.candidate, None}, {origin.system or None, None}
+                for batch, candidate, system in product((origin.batch, None), candidates, systems):
+                    if (key := (batch, (origin.item, candidate, system))) in places:
+                        places[key].append(row)
         return evaluations, places
 
 
 def name_values(scores: Scores) -> dict[str, float | None]:
     """Every value of a result by name: means, composites, what is blended."""
     means = {name: figures[0] for name, figures in scores.aspects.items()}
-    blended = {f"{name}.blended": scores.aspects[name][1] for name in blended_of(scores)}
+    blended = {f"{name}.blended": figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
     return {**means, **scores.composites, **blended}
-
-
-def blended_of(scores: Scores) -> list[str]:
-    """The aspects that have a blended value."""
-    return [name for name, figures in scores.aspects.items() if figures[1] is not None]
 
 
 def key_of(rating: StoredRating) -> Key:
     """The batch and the place that the rating names."""
     return rating.batch, (rating.item or "", rating.candidate, rating.system)
-
-
-def places_of(item: str, candidate: int | None, system: str) -> set[Place]:
-    """Everything that a rating of the response may call it by."""
-    candidates = {candidate, None}
-    systems = {system or None, None}
-    return {(item, which, who) for which in candidates for who in systems}
-
-
-def widen(ratings: Mapping[str, float], blended: Sequence[str]) -> dict[str, float]:
-    """The ratings, those of blended aspects once more as `NAME.blended`."""
-    return {**ratings, **{f"{name}.blended": value for name, value in ratings.items() if name in blended}}
 
 
 Names = tuple[str, ...]
@@ -242,12 +218,9 @@ NOUN = "result"
 
 @dataclass(frozen=True)
 class Opinions:
-    """`n` opinions, each of the result in a row of the table by a rater, or by the judge itself.
-
-    `row`, `rater` and `shape` have shape (n,); `rater` indexes `raters`, NO_RATER is the judge, and `shape` indexes
-    `shapes`: which ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no
-    value.
-    """
+    """`n` opinions, each of the result in a row of the table by a rater, or by the judge itself. `row`, `rater` and
+    `shape` have shape (n,); `rater` indexes `raters`, NO_RATER is the judge, and `shape` indexes `shapes`: which
+    ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no value."""
 
     table: AnswerTable
     row: Integers
@@ -349,10 +322,8 @@ def order_names(
     shape: Integers, shapes: Sequence[Names], score_shape: Integers, score_shapes: Sequence[Names]
 ) -> tuple[list[str], list[str]]:
     """The names of ratings and of scores in the order in which they first come, an opinion's ratings before its scores.
-
     `shape` and `score_shape` have shape (n,), and index what is beside them. Ratings stand where their name first comes
-    at all.
-    """
+    at all."""
     both, first = np.unique(shape * len(score_shapes) + score_shape, return_index=True)
     pairs = [divmod(int(both[place]), len(score_shapes)) for place in np.argsort(first)]
     rated = dict.fromkeys(chain.from_iterable(shapes[a] for a, _ in pairs))

@@ -23,10 +23,8 @@ def broken_line(file: Traversable, line: int, reason: str) -> ValueError:
 
 
 def read_objects(file: Traversable) -> list[dict[str, Any]]:
-    """One JSON object per line, so object i is on line i + 1.
-
-    Raises ValueError with file and line for anything else, including an empty line and invalid UTF-8.
-    """
+    """One JSON object per line, so object i is on line i + 1. Raises ValueError with file and line for anything else,
+    including an empty line and invalid UTF-8."""
     # Split at newlines only: str.splitlines would also split at U+2028, which JSON allows inside a string.
     lines = file.read_bytes().removesuffix(b"\n").split(b"\n")
     return [_read_object(file, number, line) for number, line in enumerate(lines, start=1)]

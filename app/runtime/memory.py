@@ -22,11 +22,9 @@ RELEASED = 1000
 
 
 def tune_collection() -> None:
-    """Freezes the imported objects, which live as long as the process, and collects the rest less often.
-
-    A judge call creates about a thousand objects that reference counting frees. Scanning them for cycles took an eighth
-    of a worker's CPU.
-    """
+    """Freezes the imported objects, which live as long as the process, and collects the rest less often. A judge call
+    creates about a thousand objects that reference counting frees. Scanning them for cycles took an eighth of a
+    worker's CPU."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(FEW, SOME, MANY)

@@ -156,6 +156,9 @@ class Settings(BaseSettings):
         validation_alias=usual("REDIS_URL"),
         description="redis://HOST:PORT/N: queue, call cache and flow control for all processes; without, embedded",
     )
+    redis_timeout_seconds: float = Field(
+        default=1.0, gt=0, le=60, description="an answer of Redis that takes longer is done without"
+    )
     cache: Annotated[Literal["redis", "sql", "memory", "off"] | None, Optional] = Field(
         default=None, description="where replies of outside calls are kept; default: redis with REDIS_URL, else sql"
     )
@@ -213,10 +216,6 @@ class Settings(BaseSettings):
     @property
     def judge_model(self) -> str:
         return self.model or DEFAULT_MODEL
-
-    def without_judge(self) -> Self:
-        """The settings for a command that never judges, without those of the judge."""
-        return self.model_copy(update=dict.fromkeys(("judge", "openai_api_key", "openai_base_url", "model")))
 
     @property
     def cache_kind(self) -> Literal["redis", "sql", "memory", "off"]:

@@ -12,12 +12,9 @@ AGAIN_SECONDS = 0.5
 
 
 async def cancel_for_good(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels tasks repeatedly until all have ended.
-
-    Once is not always enough: before Python 3.12 `asyncio.wait_for`, which redis-py uses for each command, loses a
-    cancellation that arrives just as the awaited work completes. Not for tasks that take long to clean up, because each
-    further cancellation interrupts that.
-    """
+    """Cancels tasks repeatedly until all have ended. Once is not always enough: before Python 3.12 `asyncio.wait_for`,
+    which redis-py uses for each command, loses a cancellation that arrives just as the awaited work completes. Not for
+    tasks that take long to clean up, because each further cancellation interrupts that."""
     ending = set(tasks)
     while ending:
         for task in ending:

@@ -5,18 +5,35 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from app.domain.errors import SaitenError
 from app.domain.evaluation import Usage
-from app.runtime.log_context import about
-from app.runtime.ports import FlowFigures, Outcome, Span
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+about: ContextVar[Mapping[str, object]] = ContextVar("about", default=NOTHING)
+"""The ids of this task and of those it starts, by the names that the log gives them."""
+
+
+@contextmanager
+def working_on(**ids: object) -> Iterator[None]:
+    """Adds these ids to all records logged inside the block, also by tasks that are started in it."""
+    token = about.set({**about.get(), **ids})
+    try:
+        yield
+    finally:
+        about.reset(token)
+
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 FIELDS = (
@@ -59,6 +76,19 @@ PLAIN_ERRORS = (AttributeError, ImportError, NameError, RecursionError, TypeErro
 OWN = ("saiten", "app")
 """First parts of the names of Saiten's own loggers."""
 
+Outcome = Literal["hit", "miss"]
+
+
+@dataclass(frozen=True)
+class FlowFigures:
+    """The current state of flow control in one process. `limit` is how many calls the process may have in flight,
+    `waiting` how many calls wait for their turn, and `closed_seconds` for how long no call may be made."""
+
+    limit: int
+    in_flight: int
+    waiting: int
+    closed_seconds: float
+
 
 FLOW: tuple[tuple[str, str, Callable[[FlowFigures], float]], ...] = (
     ("saiten_judge_concurrency_limit", "Judge calls that this process may make at once", lambda now: now.limit),
@@ -79,10 +109,8 @@ CHECKS = ("steady", "moved", "recorded")
 
 
 class Series(dict[tuple[object, ...], Metric]):
-    """A metric's series by label values, in the order of the label names.
-
-    They are cached because a request updates a dozen of them, and `labels` converts the values and takes a lock.
-    """
+    """A metric's series by label values, in the order of the label names. They are cached because a request updates a
+    dozen of them, and `labels` converts the values and takes a lock."""
 
     def __init__(self, metric: Metric) -> None:
         super().__init__()
@@ -94,25 +122,24 @@ class Series(dict[tuple[object, ...], Metric]):
         return found
 
 
-class NoSpan:
-    """A span that records nothing."""
+class Span:
+    """A step of a trace that has begun; this one records nothing."""
 
-    def note(self, **ids: str | int | bool) -> None: ...
+    def note(self, **ids: str | int | bool) -> None:
+        """Adds ids and figures that were not known at the start; never a text."""
 
 
 def open_no_span(name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
     """Opens spans if tracing is off."""
-    return nullcontext(NoSpan())
+    return nullcontext(Span())
 
 
-class PrometheusTelemetry:
-    """Implements `Telemetry`. The registry is injected so that each service and each test has its own, and so is the
-    function that opens a span."""
+class Telemetry:
+    """Counts, durations and traces for the operator. It never receives a text. The registry is injected so that each
+    service and each test has its own, and so is the function that opens a span."""
 
     def __init__(
-        self,
-        registry: CollectorRegistry,
-        open_span: Callable[..., AbstractContextManager[Span]] = open_no_span,
+        self, registry: CollectorRegistry, open_span: Callable[..., AbstractContextManager[Span]] = open_no_span
     ) -> None:
         self.registry = registry
         self._open_span = open_span
@@ -175,9 +202,12 @@ class PrometheusTelemetry:
         self._warnings[code,].inc()
 
     def batch_item(self, status: str, code: str) -> None:
+        """Counts a result of a batch; `code` says why it failed and is otherwise empty."""
         self._items[status, code].inc()
 
     def backlog(self, candidates: int, oldest_seconds: float, jobs: int | None) -> None:
+        """Sets the number of candidates without a result, the age of the oldest of their batches, and the jobs on the
+        queue (None if the queue cannot be reached)."""
         self._backlog.set(candidates)
         self._oldest.set(oldest_seconds)
         self._reached.set(jobs is not None)
@@ -188,34 +218,44 @@ class PrometheusTelemetry:
         self._chunks.set(chunks)
 
     def paused(self, batches: Mapping[str, int]) -> None:
+        """Sets how many batches are paused, by `pause_reason`."""
         # Cleared so that a reason that no longer applies does not keep its last value.
         self._paused.clear()
         for reason, count in batches.items():
             self._paused.labels(reason).set(count)
 
     def encoder_failed(self) -> None:
+        """Counts a similarity that is missing because the encoder was unavailable, failed or took too long."""
         self._unmeasured.inc()
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Counts an answered request. `route` is the route's template, never the requested address."""
         self._requests[route, method if method in METHODS else "OTHER", status].inc()
         self._answering[route,].observe(seconds)
 
     def limited(self, limit: str) -> None:
+        """Counts a request refused by a limit: `requests`, `cost`, `evaluations` or `queue`."""
         self._limited[limit,].inc()
 
     def gated(self, verdict: str) -> None:
+        """Counts a gate's verdict: `pass`, `fail` or `inconclusive`."""
         self._gates[verdict,].inc()
 
     def checked(self, verdict: str) -> None:
+        """Counts a comparison of a judge with its earlier ratings of the anchors: `moved`, `steady` and so on."""
         self._checks[verdict,].inc()
 
     def dealt_with(self, policy: str) -> None:
+        """Counts a dialogue that looks like an attack, by the policy applied: `flag`, `refuse` or `judge-twice`."""
         self._suspected[policy,].inc()
 
     def span(self, name: str, **ids: str | int | bool) -> AbstractContextManager[Span]:
+        """Records the block as a step of the trace with these ids, if tracing is on."""
         return self._open_span(name, **ids)
 
     def flow(self, look: Callable[[], FlowFigures]) -> None:
+        """Registers the function that gives flow control's current figures. Call it once."""
+
         def figure(read: Callable[[FlowFigures], float]) -> float:
             return read(look())
 
@@ -282,11 +322,9 @@ def name_error(error: BaseException) -> str:
 
 
 class OwnRecords(logging.Filter):
-    """Passes Saiten's records, uvicorn's from info, and those of other libraries from warning.
-
-    An allow list, because below warning libraries log what they send and store: drivers log statements with every
-    value, SDKs whole requests.
-    """
+    """Passes Saiten's records, uvicorn's from info, and those of other libraries from warning. An allow list,
+    because below warning libraries log what they send and store: drivers log statements with every value, SDKs whole
+    requests."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         family = record.name.partition(".")[0]

@@ -25,8 +25,7 @@ class GivenUp(Exception):
 
 class InspectionThreads:
     """Runs work in a few threads, in order of arrival. They are separate from asyncio's threads, which write files and
-    look up names, and they are daemons, so that a process that ends does not wait for them.
-    """
+    look up names, and they are daemons, so that a process that ends does not wait for them."""
 
     def __init__(self, most: int = MOST_THREADS) -> None:
         self._most = most
@@ -36,8 +35,7 @@ class InspectionThreads:
 
     async def run(self, work: Callable[[Checkpoint], Seen]) -> Seen:
         """Returns or raises what `work` does. If the waiting task is cancelled, the work ends at its next checkpoint,
-        or does not begin.
-        """
+        or does not begin."""
         given_up = Event()
         done: Future[Seen] = Future()
 

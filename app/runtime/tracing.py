@@ -43,7 +43,7 @@ from opentelemetry.trace.status import Status
 from opentelemetry.util.types import Attributes, AttributeValue
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.runtime.log_context import about
+from app.runtime.telemetry import Span, about
 
 
 class BareTraceContext(TraceContextTextMapPropagator):
@@ -186,9 +186,7 @@ IDS = ("request_id", "batch_id", "chunk", "position")
 """Ids that a span takes from the log's context."""
 
 
-class TracedSpan:
-    """Implements `ports.Span`."""
-
+class TracedSpan(Span):
     def __init__(self, span: trace.Span) -> None:
         self._span = span
 
@@ -208,10 +206,8 @@ class SpanIds(logging.Filter):
 
 
 class Tracing:
-    """Records the spans of requests and batches, and exports them in the background.
-
-    `version` is Saiten's. `exporter` defaults to OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_*.
-    """
+    """Records the spans of requests and batches, and exports them in the background. `version` is Saiten's. `exporter`
+    defaults to OTLP over HTTP, configured by OTEL_EXPORTER_OTLP_*."""
 
     def __init__(self, version: str, exporter: SpanExporter | None = None) -> None:
         own = Resource({"service.name": "saiten", "service.version": version})

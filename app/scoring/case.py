@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.errors import (
-    BaselineNotSupported,
-    LanguageNotSupported,
-    SuspectedInjection,
-    TranslatorNotConfigured,
-    UnknownAspect,
-)
 from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, Warned
 from app.domain.rubric import Rubric
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
@@ -23,12 +17,10 @@ from app.text.injection import inspect_dialogue, inspect_text
 
 ENGLISH = "en"
 
+# Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost
 INSPECTED_AT_ONCE = 4_000
-"""Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost."""
-
 SUSPECTED = "suspected-injection"
-MOST_PLACES = 5
-"""Places that an error names at most."""
+MOST_PLACES = 5  # Places that an error names at most
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,11 @@ class Case:
         if self.request.path != "english":
             found["source"] = self.given
         if self.translated is not None:
-            found["english"] = in_english(self.given, self.translated)
+            # With the original speakers. Not validated: a translation may exceed the length limit.
+            translation = self.translated.translation
+            spoken = zip(self.given.context, translation.context, strict=True)
+            context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
+            found["english"] = Dialogue.model_construct(context=context, response=translation.response)
         return found
 
     @cached_property
@@ -60,24 +56,13 @@ class Case:
         """Held while a thread inspects the texts, so that each text is inspected once."""
         return asyncio.Lock()
 
-    @property
-    def is_short(self) -> bool:
-        """Whether its texts are inspected on the event loop."""
-        return self.characters <= INSPECTED_AT_ONCE
-
     @cached_property
     def characters(self) -> int:
         """The characters of all texts in all languages in use, references included."""
-        dialogues = self.dialogues or {"source": self.given}
         texts = [*self.references]
-        for dialogue in dialogues.values():
+        for dialogue in self.dialogues.values() or [self.given]:
             texts += [dialogue.response, *(utterance.text for utterance in dialogue.context)]
         return sum(map(len, texts))
-
-    @property
-    def aspect_names(self) -> tuple[str, ...]:
-        """The names of the rubric's aspects in every language, which a forged verdict may use."""
-        return self.rubric.aspect_names
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
@@ -135,7 +120,7 @@ async def open_case(
     given = Case(request, rubric, None, scope)
     if request.path != "source" and translator is None:
         detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
-        raise TranslatorNotConfigured(detail)
+        raise errors.TranslatorNotConfigured(detail)
     await screen(given)
     if request.path == "source" or translator is None:
         return given
@@ -145,20 +130,15 @@ async def open_case(
 
 
 async def screen(case: Case) -> None:
-    """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge."""
-    if case.request.integrity == "refuse":
-        refuse(await look_at(case, partial(find_suspicions, case)))
-
-
-def refuse(suspicions: Sequence[Warned]) -> None:
-    """Raises SuspectedInjection if there are suspicions. The error names places and quotes no text."""
-    if not suspicions:
+    """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge. The error names
+    places and quotes no text."""
+    if case.request.integrity != "refuse" or not (suspicions := await look_at(case, partial(find_suspicions, case))):
         return
     where = tuple(dict.fromkeys(warned.where for warned in suspicions))
     # The request does not hold the translation, so errors point at the original.
     faults = dict.fromkeys((f"/{warned.where.removeprefix('translation/')}", warned.detail) for warned in suspicions)
     more = ", …" if len(where) > MOST_PLACES else ""
-    raise SuspectedInjection(
+    raise errors.SuspectedInjection(
         f"{', '.join(where[:MOST_PLACES])}{more}: looks like an attack on the judge, and the policy is to refuse it",
         where=where,
         pointer=next(iter(faults))[0],
@@ -167,11 +147,9 @@ def refuse(suspicions: Sequence[Warned]) -> None:
 
 
 async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
-    """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result.
-
-    In a thread, the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at
-    a time: the next inspection then finds the results of the last one cached, and other cases find a free thread.
-    """
+    """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result. In a thread,
+    the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at a time: the
+    next inspection then finds the results of the last one cached, and other cases find a free thread."""
     if case.characters <= at_once:
         return look(lambda: None)
     async with case.looking:
@@ -181,39 +159,30 @@ async def look_at(case: Case, look: Callable[[Checkpoint], Seen], at_once: int =
 def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
     """Raises InvalidRequest if this rubric, or an evaluation outside a batch, does not support what is requested."""
     if request.path != "source" and ENGLISH not in rubric.languages:
-        raise LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
+        raise errors.LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
     if request.path != "source" and rubric.references and request.references:
         detail = f"the judge of {rubric.id} is shown references, and they are not translated; ask for the path 'source'"
-        raise LanguageNotSupported(detail, pointer="/reference")
+        raise errors.LanguageNotSupported(detail, pointer="/reference")
     if request.relevance is None:
         return
     if request.relevance.baseline == "batch" and not batch:
         detail = "the baseline 'batch' is the mean of a batch; use 'calibration' or a number"
-        raise BaselineNotSupported(detail, pointer="/relevance/baseline")
+        raise errors.BaselineNotSupported(detail, pointer="/relevance/baseline")
     known = [aspect.id for aspect in rubric.aspects]
     for position, name in enumerate(request.relevance.aspects or ()):
         if name not in known:
             detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
-            raise UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
+            raise errors.UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
 
 
 def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """Warnings for texts shown to the judge that look like an attack on it, in every language in use."""
-    names = case.aspect_names
+    names = case.rubric.aspect_names  # which a forged verdict may use
     english = case.dialogues.get("english")
-    found = inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)
-    of_references: list[Warned] = []
+    found = [*inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)]
     for position, text in enumerate(case.references):
         checkpoint()
         where = f"reference/{position}"
         findings = inspect_text(text, aspects=names)
-        of_references += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
-    return (*found, *of_references)
-
-
-def in_english(dialogue: Dialogue, translated: Translated) -> Dialogue:
-    """The translated dialogue with the original speakers. Not validated: a translation may exceed the length limit."""
-    translation = translated.translation
-    spoken = zip(dialogue.context, translation.context, strict=True)
-    context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
-    return Dialogue.model_construct(context=context, response=translation.response)
+        found += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
+    return tuple(found)

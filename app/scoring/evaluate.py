@@ -8,33 +8,26 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
-from app.domain.evaluation import (
-    EvaluationRequest,
-    Path,
-    Record,
-    Unrated,
-    Warned,
-)
+from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
-from app.runtime.ports import RubricSource, Telemetry
 from app.runtime.tasks import run_together
+from app.runtime.telemetry import Telemetry
 from app.runtime.threads import Checkpoint
-from app.scoring.case import SUSPECTED, Case, find_suspicions, look_at, open_case
+from app.scoring.case import INSPECTED_AT_ONCE, SUSPECTED, Case, find_suspicions, look_at, open_case
 from app.scoring.masked_rejudging import MaskedJudgement, find_masked
 from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
+from app.storage.rubric_files import RubricSource
 from app.text.speech_check import SpeechChecks
 from saiten.plain_text import quote_reply
 
 
 @dataclass(frozen=True)
 class ScoringContext:
-    """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them.
-
-    `lane` is "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may
-    take, including those for malformed replies.
-    """
+    """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them. `lane` is
+    "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may take,
+    including those for malformed replies."""
 
     rubrics: RubricSource
     judge: Judge
@@ -55,8 +48,7 @@ async def evaluate(request: EvaluationRequest, context: ScoringContext, scope: R
     SuspectedInjection, before any call, if the policy is to refuse attacks on the judge and a text looks like one.
 
     If the judge rates no aspect at all, an interactive evaluation raises JudgeReplyInvalid; in a batch the result is an
-    ordinary record with the status `failed`.
-    """
+    ordinary record with the status `failed`."""
     rubric = context.rubrics.get(request.rubric)
     with context.telemetry.span("evaluate", rubric=rubric.id) as span:
         record = await score(request, rubric, context, scope or RequestScope())
@@ -74,12 +66,9 @@ async def score(request: EvaluationRequest, rubric: Rubric, context: ScoringCont
         context.telemetry.dealt_with("refuse")
         raise
     suspicions, readings, rejudged = await examine(case, context)
-    if not batch:
-        try:
-            refuse_unrated(readings)
-        except JudgeReplyInvalid:
-            context.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
-            raise
+    if not batch and (error := explain_unrated(readings)):
+        context.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
+        raise error
     by_path = dict(zip(case.dialogues, readings, strict=True))
     record = write_record(case, by_path, suspicions, context.new_id(), context.now(), rejudged=rejudged)
     if any(warned.code == SUSPECTED for warned in suspicions):
@@ -95,7 +84,7 @@ async def examine(
 ) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
     """The warnings about the texts, one reading per path and the masked re-judging, if any, run concurrently."""
     twice = case.request.integrity == "judge-twice"
-    if case.is_short and not twice and len(case.dialogues) == 1:
+    if case.characters <= INSPECTED_AT_ONCE and not twice and len(case.dialogues) == 1:
         # The usual case: only the judge takes time, and a task per step would cost more than the step.
         suspicions = await inspect(case, context.speech)
         return suspicions, [await read(case, path, context) for path in case.dialogues], None
@@ -150,19 +139,19 @@ async def judge(task: JudgingTask, context: ScoringContext) -> Judgement:
     return judgement
 
 
-def refuse_unrated(readings: Sequence[PathReading]) -> None:
-    """Raises JudgeReplyInvalid if the judge rated no aspect on any path."""
-    verdicts = [verdict for reading in readings for verdict in reading.judgement.verdicts.values()]
-    samples = [sample for verdict in verdicts for sample in verdict.samples]
+def explain_unrated(readings: Sequence[PathReading]) -> JudgeReplyInvalid | None:
+    """The error if the judge rated no aspect on any path."""
+    judgements = [reading.judgement for reading in readings]
+    samples = [
+        sample for judgement in judgements for verdict in judgement.verdicts.values() for sample in verdict.samples
+    ]
     missing = [sample for sample in samples if isinstance(sample, Unrated)]
-    if len(missing) == len(samples):
-        reasons = ", ".join(sorted({sample.reason for sample in missing}))
-        hint = next((f": {sample.detail}" for sample in missing if sample.detail), "")
-        judgements = [reading.judgement for reading in readings]
-        replies = sum(len(judgement.trace) for judgement in judgements)
-        dropped = sorted({name for judgement in judgements for name in judgement.provenance.dropped})
-        refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
-        raise JudgeReplyInvalid(
-            f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}",
-            said=quote_reply(call.reply for call in judgements[0].trace) or "",
-        )
+    if len(missing) < len(samples):
+        return None
+    reasons = ", ".join(sorted({sample.reason for sample in missing}))
+    hint = next((f": {sample.detail}" for sample in missing if sample.detail), "")
+    replies = sum(len(judgement.trace) for judgement in judgements)
+    dropped = sorted({name for judgement in judgements for name in judgement.provenance.dropped})
+    refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
+    detail = f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}"
+    return JudgeReplyInvalid(detail, said=quote_reply(call.reply for call in judgements[0].trace) or "")

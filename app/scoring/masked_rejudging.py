@@ -13,8 +13,8 @@ from app.runtime.threads import Checkpoint
 from app.scoring.case import Case, find_suspicions, look_at
 from app.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
+# Replaces a speaker's name that looks like an attack, by language; otherwise in English
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
-"""Replaces a speaker's name that looks like an attack, by language; otherwise in English."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,8 @@ class MaskedJudgement:
 
 @dataclass
 class Masking:
-    """Removes suspicious spans from texts, and records them. Equal speakers stay equal.
-
-    `budget` limits the search in all texts together; a text that exceeds it is removed as a whole.
-    """
+    """Removes suspicious spans from texts, and records them. Equal speakers stay equal. `budget` limits the search in
+    all texts together; a text that exceeds it is removed as a whole."""
 
     aspects: Sequence[str]
     language: str
@@ -84,11 +82,9 @@ async def find_masked(case: Case) -> MaskedDialogue | None:
 
 
 def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
-    """The dialogue for the second judging; None if no text that the judge is shown looks like an attack.
-
-    It is on one path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called
-    before each text and trial, and may raise to end the work.
-    """
+    """The dialogue for the second judging; None if no text that the judge is shown looks like an attack. It is on one
+    path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called before each
+    text and trial, and may raise to end the work."""
     budget = InspectionBudget(checkpoint=checkpoint)
     looks = (mask(case, path, budget) for path in case.dialogues)
     return next((look for look in looks if look.spans), None)
@@ -96,7 +92,7 @@ def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> Masked
 
 def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
     """A path's dialogue and the references without their suspicious spans, of which there may be none."""
-    masking = Masking(case.aspect_names, case.language(path), budget)
+    masking = Masking(case.rubric.aspect_names, case.language(path), budget)
     shown, given = case.dialogues[path], case.request.turn
     # The response is what is rated, so it is searched before the context can exhaust the budget.
     masking.find(shown.response)

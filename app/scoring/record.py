@@ -35,30 +35,23 @@ from app.scoring.masked_rejudging import MaskedJudgement
 
 
 def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
-    """One aspect's result from its samples, without the blend.
-
-    The rating is the lower median of the valid samples, so that it is always a level of the scale. Without a valid
-    sample the aspect is unrated, with the first sample's reason. `sd` is the population standard deviation.
-    """
+    """One aspect's result from its samples, without the blend. The rating is the lower median of the valid samples, so
+    that it is always a level of the scale. Without a valid sample the aspect is unrated, with the first sample's
+    reason. `sd` is the population standard deviation."""
     if len(verdict.samples) == 1 and (verdict.expected, verdict.off_scale_mass, verdict.reason) == (None, None, None):
         [only] = verdict.samples
         if isinstance(only, int):
             return report_one(only, aspect.scale, aspect.level(only).label[language])
-    return report(aspect, verdict, language)
-
-
-def report(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
-    """Does the work of `rate` for any verdict."""
     valid = [sample for sample in verdict.samples if isinstance(sample, int)]
     missing = [sample for sample in verdict.samples if isinstance(sample, Unrated)]
-    rating = None if not valid else valid[0] if len(valid) == 1 else statistics.median_low(valid)
+    rating = statistics.median_low(valid) if valid else None
     return AspectResult(
         rating=rating,
         scale=aspect.scale,
         label=None if rating is None else aspect.level(rating).label[language],
         samples=tuple(sample if isinstance(sample, int) else None for sample in verdict.samples),
-        mean=average(valid),
-        sd=deviate(valid),
+        mean=statistics.fmean(valid) if valid else None,
+        sd=None if not valid else statistics.pstdev(valid) if len(valid) > 1 else 0.0,  # its exact fractions are slow
         expected=verdict.expected,
         off_scale_mass=verdict.off_scale_mass,
         reason=verdict.reason,
@@ -81,21 +74,6 @@ def report_one(rating: int, scale: tuple[int, int], label: str) -> AspectResult:
         reason=None,
         unrated=None,
     )
-
-
-def average(valid: Sequence[int]) -> float | None:
-    """The mean; None without values."""
-    if len(valid) < 2:
-        return float(valid[0]) if valid else None
-    return statistics.fmean(valid)
-
-
-def deviate(valid: Sequence[int]) -> float | None:
-    """The population standard deviation; None without values. A single value is not passed to `statistics`, whose exact
-    fractions would take a tenth of an evaluation's time."""
-    if len(valid) < 2:
-        return 0.0 if valid else None
-    return statistics.pstdev(valid)
 
 
 def blend_aspect(result: AspectResult, relevance: RelevanceResult | None) -> AspectResult:
@@ -130,33 +108,18 @@ def assemble(
 def compare_paths(source: PathResult, english: PathResult) -> Paths:
     """Both paths and the differences English minus source. They are translation-sensitive if the ratings of any aspect
     that both rated differ."""
-    difference: dict[str, float | None] = {}
-    for name, result in source.aspects.items():
-        other = english.aspects[name]
-        known = result.mean is not None and other.mean is not None
-        difference[name] = (other.mean or 0.0) - (result.mean or 0.0) if known else None
     sensitive = any(
         result.rating is not None and english.aspects[name].rating not in (None, result.rating)
         for name, result in source.aspects.items()
     )
+    difference = subtract(english.aspects, source.aspects)
     return Paths(source=source, english=english, difference=difference, translation_sensitive=sensitive)
 
 
-def compare_masked(
-    whole: Mapping[str, AspectResult], masked: Mapping[str, AspectResult]
-) -> tuple[dict[str, float | None], dict[str, float | None]]:
-    """Each aspect's mean without the suspicious spans, and the lift: the mean of the whole dialogue minus that mean.
-
-    Both are None if either is unrated.
-    """
-    means: dict[str, float | None] = {}
-    lift: dict[str, float | None] = {}
-    for name, result in whole.items():
-        without = masked[name].mean
-        known = result.mean is not None and without is not None
-        means[name] = without if known else None
-        lift[name] = (result.mean or 0.0) - (without or 0.0) if known else None
-    return means, lift
+def subtract(one: Mapping[str, AspectResult], other: Mapping[str, AspectResult]) -> dict[str, float | None]:
+    """By aspect, the mean in `one` minus that in `other`; None if either is unrated."""
+    means = {name: (one[name].mean, result.mean) for name, result in other.items()}
+    return {name: None if a is None or b is None else a - b for name, (a, b) in means.items()}
 
 
 def status_of(paths: Sequence[Mapping[str, AspectResult]]) -> Literal["scored", "partial", "failed"]:
@@ -184,8 +147,7 @@ def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
     if relevance is not None and relevance.truncated:
         detail = "a text is longer than the encoder reads; the similarity is that of its beginning"
         found.append(Warned(code="similarity-truncated", where="relevance", detail=detail))
-    share = (relevance.unknown_token_share if relevance else None) or 0.0
-    if share > 0.5:
+    if relevance is not None and (share := relevance.unknown_token_share or 0.0) > 0.5:
         detail = f"{share:.0%} of a text's tokens are unknown to the encoder; unknown tokens resemble each other"
         found.append(Warned(code="similarity-unknown-tokens", where="relevance", detail=detail))
     return tuple(found)
@@ -238,7 +200,11 @@ def write_record(
     main = next(iter(readings.values()))
     both = len(readings) > 1
     pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
-    translated = case.translated
+    judgements = list_judgements(readings, rejudged)
+    spent = [judgement.usage for judgement in judgements]
+    if translated := case.translated:
+        spent.append(Usage(translated_characters=translated.billed_characters))
+    warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
     evaluation = Evaluation(
         id=evaluation_id,
         status=status_of([reading.result.aspects for reading in readings.values()]),
@@ -250,8 +216,8 @@ def write_record(
         translation=translated.translation if translated else None,
         paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
         judge=main.judgement.provenance,
-        usage=add_usage(case, readings, rejudged),
-        warnings=collect_warnings(suspicions, readings),
+        usage=reduce(add, spent),
+        warnings=tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
         # Signature and `cached` do not depend on the masked re-judging; otherwise an attack in one text would make two
         # runs incomparable.
         signature=signature.sign(pieces) if both else main.result.signature,
@@ -262,7 +228,7 @@ def write_record(
         dialogue=case.request.dialogue,
         integrity=report_integrity(case, readings, rejudged) if rejudged else None,
     )
-    trace = tuple(call for judgement in list_judgements(readings, rejudged) for call in judgement.trace)
+    trace = tuple(call for judgement in judgements for call in judgement.trace)
     return Record(evaluation=evaluation, request=case.request, trace=trace)
 
 
@@ -272,23 +238,10 @@ def list_judgements(readings: Mapping[Path, PathReading], rejudged: MaskedJudgem
 
 
 def report_integrity(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement) -> IntegrityReport:
-    """The ratings without the suspicious spans, on the path on which they were removed."""
+    """Each aspect's mean without the suspicious spans, on the path on which they were removed, and the lift: the mean
+    of the whole dialogue minus that mean. Both are None if either is unrated."""
     path = rejudged.masked.path
     masked, _ = assemble(case.rubric, case.language(path), rejudged.judgement, None, ())
-    means, lift = compare_masked(readings[path].result.aspects, masked)
+    lift = subtract(readings[path].result.aspects, masked)
+    means = {name: None if lift[name] is None else result.mean for name, result in masked.items()}
     return IntegrityReport(spans=rejudged.masked.spans, masked=means, lift=lift)
-
-
-def add_usage(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> Usage:
-    """The usage of all calls of the evaluation."""
-    spent = [judgement.usage for judgement in list_judgements(readings, rejudged)]
-    if case.translated:
-        spent.append(Usage(translated_characters=case.translated.billed_characters))
-    return reduce(add, spent)
-
-
-def collect_warnings(suspicions: tuple[Warned, ...], readings: Mapping[Path, PathReading]) -> tuple[Warned, ...]:
-    """The distinct warnings about texts, judge and similarity."""
-    of_paths = (warned for reading in readings.values() for warned in reading.warnings)
-    seen = {(warned.code, warned.where, warned.detail): warned for warned in (*suspicions, *of_paths)}
-    return tuple(seen.values())

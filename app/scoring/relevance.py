@@ -20,7 +20,7 @@ from app.domain.rubric import Language
 from app.providers.call_cache import CachedCalls
 from app.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
-from app.runtime.ports import Telemetry
+from app.runtime.telemetry import Telemetry
 from app.storage.sql.evaluations import EvaluationStore
 
 
@@ -51,22 +51,15 @@ class CalibrationSet(Value):
 
 
 def load_calibration(language: str, folder: Traversable | None = None) -> CalibrationSet | None:
-    """The set for `language` (ISO 639-1), or None if none ships.
-
-    `folder` holds one `<language>.jsonl` per language; by default the package's own. Raises ValueError with file and
-    line if the data are broken, or an id or a pair repeats.
-    """
+    """The set for `language` (ISO 639-1), or None if none ships. `folder` holds one `<language>.jsonl` per language; by
+    default the package's own. Raises ValueError with file and line if the data are broken, or an id or a pair
+    repeats."""
     if re.fullmatch(r"[a-z]{2}", language) is None:  # it becomes a file name
         return None
     file = (folder or bundled_folder("calibration")).joinpath(f"{language}.jsonl")
     if not file.is_file():
         return None
     pairs = validate_objects(file, read_objects(file), CalibrationPair)
-    _refuse_repeats(file, pairs)
-    return CalibrationSet(language=language, pairs=tuple(pairs))
-
-
-def _refuse_repeats(file: Traversable, pairs: list[CalibrationPair]) -> None:
     ids: set[str] = set()
     texts: set[tuple[str, str]] = set()
     for number, pair in enumerate(pairs, start=1):
@@ -76,6 +69,7 @@ def _refuse_repeats(file: Traversable, pairs: list[CalibrationPair]) -> None:
             raise broken_line(file, number, "the same pair is also on an earlier line")
         ids.add(pair.id)
         texts.add((pair.last_utterance, pair.response))
+    return CalibrationSet(language=language, pairs=tuple(pairs))
 
 
 class Relevance:
@@ -172,19 +166,17 @@ class Relevance:
 
     async def baseline(self, language: str, encoder: str) -> float:
         """b̄ of the shipped calibration set: computed once per encoder and language, then kept in the store."""
-        key = (encoder, language)
-        task = self._baselines.get(key)
+        task = self._baselines.get((encoder, language))
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self._baselines[key] = asyncio.create_task(self._find_baseline(language, encoder))
+            task = self._baselines[encoder, language] = asyncio.create_task(self._find_baseline(language, encoder))
         # Shielded: a request that stops waiting must not cancel the work for the next one.
         return await asyncio.shield(task)
 
     async def _find_baseline(self, language: str, encoder: str) -> float:
         calibration = load_calibration(language)
         if calibration is None:
-            raise EncoderUnavailable(
-                f"no calibration set ships for the language {language!r}; give relevance.baseline as a number"
-            )
+            hint = "give relevance.baseline as a number"
+            raise EncoderUnavailable(f"no calibration set ships for the language {language!r}; {hint}")
         known = await self._store.find_baseline(encoder, language, calibration.digest)
         if known is not None:
             return known

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 
 import numpy as np
 
-from app.domain.reports import AgreementReport, AspectAgreement, Correlations, Matrix
+from app.domain.reports import AgreementReport, AspectAgreement, Correlations
 from app.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
 from app.stats.statistics import (
     FEWEST,
@@ -29,10 +30,8 @@ MOST_LISTED = 200
 @dataclass(frozen=True)
 class Agreement:
     """Each of `compared` raters correlated with the mean of the others, averaged; `reason` says why there is no figure.
-
     Of the other raters `few` share too few items with others, and `constant` share enough, but there they or the others
-    never vary.
-    """
+    never vary."""
 
     raters: int
     compared: int
@@ -55,10 +54,8 @@ class NamedRatings:
 
 
 def named_ratings(observations: Observations, aspect: str, units: Mask | None = None) -> NamedRatings:
-    """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)).
-
-    A rating without a rater may be a mean of several, so it is excluded.
-    """
+    """What named raters gave for the aspect, where wanted only on some units (a mask of shape (units,)). A rating
+    without a rater may be a mean of several, so it is excluded."""
     column = observations.ratings[aspect]
     kept = ~np.isnan(column) & (observations.rater != NO_RATER)
     if units is not None:
@@ -69,11 +66,9 @@ def named_ratings(observations: Observations, aspect: str, units: Mask | None = 
 
 
 def compare_raters(rated: NamedRatings) -> Agreement:
-    """Each rater against the mean of the others, item by item, on the items that both rated.
-
-    Raters with fewer than three such items, or on which they or the others never vary, have no correlation and are left
-    out of the averages.
-    """
+    """Each rater against the mean of the others, item by item, on the items that both rated. Raters with fewer than
+    three such items, or on which they or the others never vary, have no correlation and are left out of the
+    averages."""
     rater = number_keys(rated.rater)
     raters = int(rater.max(initial=-1)) + 1
     if raters < 2:
@@ -93,6 +88,7 @@ def compare_raters(rated: NamedRatings) -> Agreement:
     if not known.any():
         reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
         return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
+    listed = np.flatnonzero(np.bincount(rated.rater)).tolist() if raters <= MOST_LISTED else []
     return Agreement(
         raters,
         int(known.sum()),
@@ -101,23 +97,13 @@ def compare_raters(rated: NamedRatings) -> Agreement:
         reason=None,
         few=few,
         constant=constant,
-        by_rater=list_raters(rated.rater, spearman),
+        by_rater={number: None if np.isnan(one) else float(one) for number, one in zip(listed, spearman, strict=False)},
     )
-
-
-def list_raters(rater: Integers, spearman: Floats) -> dict[int, float | None]:
-    """Each rater's figure, by number."""
-    if len(spearman) > MOST_LISTED:
-        return {}
-    numbers = np.flatnonzero(np.bincount(rater)).tolist()
-    return dict(zip(numbers, [None if np.isnan(one) else one for one in spearman.tolist()], strict=True))
 
 
 def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> Floats:
     """The mean of the other ratings of their unit, settled, of those rows; shape (rows,). None of them is alone.
-
-    `count`, of shape (units,), is how many ratings each unit has.
-    """
+    `count`, of shape (units,), is how many ratings each unit has."""
     order = np.argsort(rated.unit, kind="stable")
     total = add_others(rated.unit, rated.values, order)[rows]
     # Without negative values the sum of the absolute values is the same.
@@ -129,9 +115,7 @@ def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> 
 
 def add_others(unit: Integers, values: Floats, order: Integers | None = None) -> Floats:
     """The sum of all other values of each value's unit, shapes (n,); `order` is the stable one of the units, if known.
-
-    Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others.
-    """
+    Not by taking the value from the sum of all: beside one of 1e15 nothing would be left of the others."""
     order = np.argsort(unit, kind="stable") if order is None else order
     grouped, ordered = unit[order], values[order]
     found = np.empty(len(values))
@@ -180,10 +164,8 @@ def krippendorff_alpha(rated: NamedRatings) -> float | str:
 
 
 def measure_agreement(observations: Observations) -> AgreementReport:
-    """Agreement by aspect, and the correlations between aspects.
-
-    Raises InvalidRequest for more aspects than could be correlated on so many items in a minute.
-    """
+    """Agreement by aspect, and the correlations between aspects. Raises InvalidRequest for more aspects than could be
+    correlated on so many items in a minute."""
     refuse_wide(len(observations.ratings), observations.units)
     means = {aspect: observations.means(column) for aspect, column in observations.ratings.items()}
     return AgreementReport(
@@ -193,10 +175,7 @@ def measure_agreement(observations: Observations) -> AgreementReport:
         ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
         aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
         correlations=correlate_aspects(
-            {
-                aspect: settle(means[aspect], observations.means(np.abs(observations.ratings[aspect])))
-                for aspect in means
-            }
+            {name: settle(means[name], observations.means(np.abs(observations.ratings[name]))) for name in means}
         ),
     )
 
@@ -251,33 +230,34 @@ def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
 def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
     """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none."""
     known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
-    places = {aspect: number_values(column) for aspect, column in columns.items()}
-    by_rank: Matrix = {aspect: {} for aspect in columns}
-    by_value: Matrix = {aspect: {} for aspect in columns}
-    n: dict[str, dict[str, int]] = {aspect: {} for aspect in columns}
+    places = {aspect: np.unique(column, return_inverse=True)[1] for aspect, column in columns.items()}
+
+    def compare(a: str, b: str) -> tuple[int, str | tuple[float, float]]:
+        both = known[a] & known[b]
+        x, y = columns[a][both], columns[b][both]
+        reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
+        if reason is not None:
+            return len(x), reason
+        ranks = rank_places(places[a][both]), rank_places(places[b][both])
+        return len(x), (float(pearson(*ranks)), float(pearson(x, y)))
+
+    return tabulate_pairs(list(columns), compare)
+
+
+def tabulate_pairs(
+    names: Sequence[str], compare: Callable[[str, str], tuple[int, str | tuple[float, float]]]
+) -> Correlations:
+    """The matrices over all pairs of aspects. `compare` gives the number of items that have both aspects, and their
+    correlations by rank and by value, or why there are none."""
+    found = {pair: compare(*pair) for pair in combinations_with_replacement(names, 2)}
+    both = found | {(b, a): figures for (a, b), figures in found.items()}
     undefined: dict[str, dict[str, str]] = {}
-    names = list(columns)
-    for place, a in enumerate(names):
-        for b in names[place:]:
-            both = known[a] & known[b]
-            x, y = columns[a][both], columns[b][both]
-            n[a][b] = n[b][a] = len(x)
-            reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
-            if reason is not None:
-                undefined.setdefault(a, {})[b] = reason
-                by_rank[a][b] = by_rank[b][a] = by_value[a][b] = by_value[b][a] = None
-                continue
-            ranks = rank_places(places[a][both]), rank_places(places[b][both])
-            by_rank[a][b] = by_rank[b][a] = float(pearson(*ranks))
-            by_value[a][b] = by_value[b][a] = float(pearson(x, y))
-    return Correlations(
-        spearman={a: {b: by_rank[a][b] for b in names} for a in names},
-        pearson={a: {b: by_value[a][b] for b in names} for a in names},
-        n={a: {b: n[a][b] for b in names} for a in names},
-        undefined=undefined,
+    for (a, b), (_, figures) in found.items():
+        if isinstance(figures, str):
+            undefined.setdefault(a, {})[b] = figures
+    by_rank, by_value = (
+        {a: {b: None if isinstance(one := both[a, b][1], str) else one[place] for b in names} for a in names}
+        for place in (0, 1)
     )
-
-
-def number_values(column: Floats) -> Integers:
-    """Each value's place among the different ones, from 0, shape (n,); NaN comes last."""
-    return np.unique(column, return_inverse=True)[1].astype(np.int64)
+    n = {a: {b: both[a, b][0] for b in names} for a in names}
+    return Correlations(spearman=by_rank, pearson=by_value, n=n, undefined=undefined)

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from app.domain.comparison import Changes, ComparedRun, ItemChange, ItemSide, NoChanges, ResponsePlace, RunItem
-from app.domain.errors import UnknownAspect
+from app.domain.comparison import Changes, ComparedRun, ItemChange, ItemSide, ResponsePlace, RunItem
 from app.stats.gate import name_of
-from app.stats.gate_plan import BLENDED, explain_unknown, find_scale
-from app.stats.observations import Floats, Integers
-from app.stats.pairing import (
-    Columns,
-    Key,
-    MeasureKey,
-    are_comparable,
-    find_shared_ids,
-    list_measures,
-    pair_up,
-    tabulate,
-)
+from app.stats.gate_plan import find_scale, locate
+from app.stats.observations import Floats
+from app.stats.pairing import Key, MeasureKey, Paired, list_measures, match_runs
 from app.stats.statistics import level
 
 MOST_RESPONSES = 20
 """Responses of an item whose places are listed; the others are only counted."""
 
 NO_VALUES = "no pair has a value on both sides"
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Both runs by measure. `rows` are the pairs' in either run, the baseline's first, each of shape (pairs,).
-    `shared_ids` are those under which an item is identified by its context too."""
-
-    columns: tuple[Columns, Columns]
-    rows: tuple[Integers, Integers]
-    shared_ids: frozenset[str]
-
-    def differences(self, measure: MeasureKey) -> Floats:
-        """Candidate minus baseline by pair, shape (pairs,), NaN where a side has no value; of minus the distance from
-        the best value where there is one."""
-        before, after = (own.column(measure)[rows] for own, rows in zip(self.columns, self.rows, strict=True))
-        return level(after - before)
 
 
 def find_changes(
@@ -57,12 +30,9 @@ def find_changes(
     """
     known = list_measures(baseline, candidate)
     aspects: list[MeasureKey] = [key for key in known if key[0] == "aspect"]
-    chosen = None if measure is None else locate(measure, known, (baseline, candidate))
+    chosen = None if measure is None else locate(measure, known, (baseline, candidate), "/measure")
     best = {**baseline.best, **candidate.best}
-    shared_ids = find_shared_ids(baseline, candidate)
-    columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
-    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
-    pairing, *rows = pair_up(*columns, asked="auto", numbered=numbered, comparable=comparable)
+    paired = match_runs(baseline, candidate)
     empty = Changes(
         measure=measure,
         unit="share" if chosen is None else "points",
@@ -73,12 +43,11 @@ def find_changes(
         gains=(),
         best={name: value for kind, name in aspects if (value := best.get(name)) is not None},
     )
-    if not pairing.pairs:
-        return explain(empty, "unpaired", pairing.reason)
-    paired = Paired(columns, (rows[0], rows[1]), shared_ids)
-    moved = paired.differences(chosen) if chosen else average_shares(paired, aspects, (baseline, candidate))
+    if not paired.pairing.pairs:
+        return empty.model_copy(update={"code": "unpaired", "reason": paired.pairing.reason})
+    moved = find_differences(paired, chosen) if chosen else average_shares(paired, aspects, (baseline, candidate))
     if np.isnan(moved).all():
-        return explain(empty, "no-values", NO_VALUES)
+        return empty.model_copy(update={"code": "no-values", "reason": NO_VALUES})
     drops, gains = rank_largest(moved, most), rank_largest(-moved, most)
     shown = dict.fromkeys([*aspects, *([chosen] if chosen else [])])
     described = describe(paired, (baseline, candidate), [*drops, *gains], moved, list(shown))
@@ -93,29 +62,18 @@ def find_changes(
     )
 
 
-def explain(changes: Changes, code: NoChanges, reason: str) -> Changes:
-    """No changes, and why."""
-    return changes.model_copy(update={"code": code, "reason": reason})
-
-
-def locate(name: str, known: Sequence[MeasureKey], runs: Sequence[ComparedRun]) -> MeasureKey:
-    """The measure of this name, as rules of a gate name it; raises UnknownAspect."""
-    keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
-    if name.endswith(BLENDED):
-        keys.append(("blended", name.removesuffix(BLENDED)))
-    for key in keys:
-        if key in known:
-            return key
-    if any(name in run.scales for run in runs):  # declared, though no item has a value
-        return keys[-1]
-    raise UnknownAspect(explain_unknown(name, runs[-1], known), pointer="/measure")
+def find_differences(paired: Paired, measure: MeasureKey) -> Floats:
+    """Candidate minus baseline by pair, shape (pairs,), NaN where a side has no value; of minus the distance from the
+    best value where there is one."""
+    before, after = (own.column(measure)[rows] for own, rows in zip(paired.columns, paired.rows, strict=True))
+    return level(after - before)
 
 
 def average_shares(paired: Paired, aspects: Sequence[MeasureKey], runs: tuple[ComparedRun, ComparedRun]) -> Floats:
     """Each pair's mean difference over the aspects that both sides have, as shares of their scales; shape (pairs,)."""
     total, held = np.zeros(len(paired.rows[0])), np.zeros(len(paired.rows[0]))
     for key in aspects:
-        moved = paired.differences(key)
+        moved = find_differences(paired, key)
         rated = ~np.isnan(moved)
         total[rated] += moved[rated] / find_width(key, paired, runs)
         held += rated
@@ -147,7 +105,7 @@ def describe(
     """The chosen pairs, each with both sides' values of these measures."""
     keys = [[own.keys[rows[pair]] for pair in chosen] for own, rows in zip(paired.columns, paired.rows, strict=True)]
     found = [gather_responses(run, own, paired.shared_ids) for run, own in zip(runs, keys, strict=True)]
-    differences = {name_of(key): paired.differences(key) for key in measures}
+    differences = {name_of(key): find_differences(paired, key) for key in measures}
     return [
         ItemChange(
             item=keys[0][place][0],

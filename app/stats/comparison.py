@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from app.domain.comparison import (
     ChosenTest,
     ComparedRun,
     Comparison,
-    Favoured,
     Kind,
     Measure,
     Pairing,
@@ -21,42 +21,13 @@ from app.domain.comparison import (
     Verdict,
 )
 from app.domain.errors import SignatureMismatch
-from app.domain.reports import Interval, PairedWins
+from app.domain.reports import PairedWins
 from app.domain.rubric import split_name
 from app.domain.signature import NONE, read_comparable
-from app.stats import statistics
+from app.stats import resampling, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.observations import Floats, Integers, Mask
-from app.stats.pairing import (
-    Columns,
-    MeasureKey,
-    are_comparable,
-    find_shared_ids,
-    list_measures,
-    number_pairs,
-    number_runs,
-    pair_up,
-    tabulate,
-)
-from app.stats.resampling import (
-    FEWEST_TEST_CLUSTERS,
-    ONE_CLUSTER,
-    ROUNDING,
-    IntervalEstimate,
-    add_up,
-    count_flips,
-    describe_clusters,
-    estimate_mean,
-    estimate_paired,
-    estimate_unpaired,
-    find_least_p,
-    find_quantile,
-    find_wilson,
-    flip_signs,
-    join_errors,
-    join_freedom,
-    permute_runs,
-)
+from app.stats.pairing import MeasureKey, Paired, list_measures, match_runs, number_pairs, number_runs
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
 
@@ -78,13 +49,8 @@ def compare(
     for and there are none. `seed` (0 or more) is that of the flips, where there are too many to try all.
     """
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
-    shared_ids = find_shared_ids(baseline, candidate)
-    best = {**baseline.best, **candidate.best}
-    left, right = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
-    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
-    pairing, *rows = pair_up(left, right, asked=test, numbered=numbered, comparable=comparable)
-    paired = pairing.test == "paired"
-    sides = arrange(baseline, candidate, (left, right), (rows[0], rows[1]), paired=paired)
+    matched = match_runs(baseline, candidate, asked=test)
+    sides = arrange(baseline, candidate, matched)
     tests = Counter(kind for (kind, _), values in sides.items() if values.testable)
     measured: dict[MeasureKey, Measure] = {}
     for key, values in sides.items():
@@ -92,7 +58,7 @@ def compare(
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
         chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator)
         wins = None
-        if paired:
+        if values.paired:
             counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
             wins = widen_wins(counted, values)
         measured[key] = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
@@ -101,42 +67,42 @@ def compare(
         baseline=baseline.name,
         candidate=candidate.name,
         alpha=alpha,
-        pairing=pairing,
+        pairing=matched.pairing,
         aspects=aspects,
         composites=decide("composite", measured, alpha),
         blended=decide("blended", measured, alpha),
         coverage={"baseline": cover_aspects(baseline), "candidate": cover_aspects(candidate)},
         signature_differences=pieces,
-        notes=tuple(take_notes(baseline, candidate, (left, right), pairing, aspects)),
+        notes=tuple(take_notes(baseline, candidate, matched, aspects)),
     )
 
 
-def arrange(
-    baseline: ComparedRun,
-    candidate: ComparedRun,
-    columns: tuple[Columns, Columns],
-    rows: tuple[Integers, Integers],
-    *,
-    paired: bool,
-) -> dict[MeasureKey, Sides]:
-    """Each measure's values in both runs with their dialogues and scale; `rows` are the pairs' in either run."""
-    left, right = columns
+def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> dict[MeasureKey, Sides]:
+    """Each measure's values in both runs with their dialogues and scale."""
+    paired = matched.pairing.test == "paired"
+    rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
+    pairs = number_pairs(*matched.columns, np.stack(matched.rows, axis=1))
+    clusters = [pairs, pairs] if paired else number_runs(*matched.columns)
     found: dict[MeasureKey, Sides] = {}
-    pairs = number_pairs(left, right, np.stack(rows, axis=1))
-    ours, theirs = number_runs(left, right)
     for key in list_measures(baseline, candidate):
-        scale = find_bounds(key, candidate) or find_bounds(key, baseline)
+        kind, name = key
+        values = [own.column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
+        ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
+        held = [~np.isnan(side) for side in values]
         if paired:
-            found[key] = align(left, right, key, rows, clusters=pairs, scale=scale)
-        else:
-            found[key] = drop_missing(left, right, key, clusters=(ours, theirs), scale=scale)
+            held = [held[0] & held[1]] * 2
+        left, right = values[0][held[0]], values[1][held[1]]
+        # What a blended measure's values can be is not known.
+        scale = None if kind == "blended" else find_scale(name, candidate) or find_scale(name, baseline)
+        found[key] = Sides(
+            left,
+            right,
+            paired,
+            clusters=(clusters[0][held[0]], clusters[1][held[1]]),
+            ratings=(ratings[0][held[0]], ratings[1][held[1]]),
+            bounds=keep_scale(scale, left, right),
+        )
     return found
-
-
-def find_bounds(key: MeasureKey, run: ComparedRun) -> tuple[float, float] | None:
-    """The ends of what a measure's values can be; a blended one knows none."""
-    kind, name = key
-    return None if kind == "blended" else find_scale(name, run)
 
 
 def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> dict[str, Measure]:
@@ -178,16 +144,12 @@ def find_best(key: MeasureKey, baseline: ComparedRun, candidate: ComparedRun) ->
 
 
 def take_notes(
-    baseline: ComparedRun,
-    candidate: ComparedRun,
-    columns: tuple[Columns, Columns],
-    pairing: Pairing,
-    aspects: Mapping[str, Measure],
+    baseline: ComparedRun, candidate: ComparedRun, matched: Paired, aspects: Mapping[str, Measure]
 ) -> Iterator[str]:
     """What a reader of the figures should know, a sentence each."""
     if baseline.name == candidate.name:
         yield "baseline and candidate are the same run: this shows nothing of a change"
-    for role, run, own in (("baseline", baseline, columns[0]), ("candidate", candidate, columns[1])):
+    for role, run, own in (("baseline", baseline, matched.columns[0]), ("candidate", candidate, matched.columns[1])):
         if own.averaged:
             yield (
                 f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
@@ -195,8 +157,8 @@ def take_notes(
             )
         if run.items and not run.signatures:
             yield f"the {role} run carries no signature: nothing shows how it was scored"
-    if pairing.contexts_differ:
-        yield tell_contexts(pairing)
+    if matched.pairing.contexts_differ:
+        yield tell_contexts(matched.pairing)
     for aspect, measure in aspects.items():
         if measure.best is not None:
             note = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
@@ -259,57 +221,12 @@ class Sides:
 
     @property
     def testable(self) -> bool:
-        return self.units >= FEWEST_TEST_CLUSTERS
+        return self.units >= resampling.FEWEST_TEST_CLUSTERS
 
     @property
     def width(self) -> float | None:
         """How much a value can change by."""
         return None if self.bounds is None else self.bounds[1] - self.bounds[0]
-
-
-@dataclass(frozen=True)
-class Chance:
-    """The test, the interval and the power of one measure."""
-
-    p: float | None
-    interval: Interval
-    standard_error: float | None
-    freedom: float | None
-    smallest_detectable: float | None
-    undefined: Mapping[str, str]
-
-
-def align(
-    baseline: Columns,
-    candidate: Columns,
-    key: MeasureKey,
-    rows: tuple[Integers, Integers],
-    *,
-    clusters: Integers,
-    scale: tuple[float, float] | None,
-) -> Sides:
-    """The pairs with a value on both sides; `rows` are the pairs' in either run, `clusters` number their dialogues."""
-    left, right = baseline.column(key)[rows[0]], candidate.column(key)[rows[1]]
-    held = ~(np.isnan(left) | np.isnan(right))
-    ratings = baseline.rating_column(key)[rows[0]][held], candidate.rating_column(key)[rows[1]][held]
-    numbers = clusters[held]
-    return Sides(left[held], right[held], True, (numbers, numbers), ratings, keep_scale(scale, left[held], right[held]))
-
-
-def drop_missing(
-    baseline: Columns,
-    candidate: Columns,
-    key: MeasureKey,
-    *,
-    clusters: tuple[Integers, Integers],
-    scale: tuple[float, float] | None,
-) -> Sides:
-    """Each side's values."""
-    left, right = baseline.column(key), candidate.column(key)
-    ours, theirs = ~np.isnan(left), ~np.isnan(right)
-    ratings = baseline.rating_column(key)[ours], candidate.rating_column(key)[theirs]
-    numbers = clusters[0][ours], clusters[1][theirs]
-    return Sides(left[ours], right[theirs], False, numbers, ratings, keep_scale(scale, left[ours], right[theirs]))
 
 
 def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[float, float] | None:
@@ -318,19 +235,22 @@ def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[floa
         return None
     reached = [side for side in values if len(side)]
     on_it = all(
-        side.min() >= scale[0] - ROUNDING and side.max() <= scale[1] + ROUNDING
+        side.min() >= scale[0] - resampling.ROUNDING and side.max() <= scale[1] + resampling.ROUNDING
         for side in map(statistics.level, reached)
     )
     return scale if on_it else None
 
 
-def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
-    """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests."""
+def weigh(
+    sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests, by the names of
+    `Measure`; and why figures are null."""
     if not sides.n:
         why = "there are no pairs with a value on both sides" if sides.paired else "a run has no values"
-        return Chance(None, None, None, None, None, dict.fromkeys(OF_CHANCE, why))
+        return dict.fromkeys(OF_CHANCE), dict.fromkeys(OF_CHANCE, why)
     level = alpha / max(1, tests)
-    flips = count_flips(level)
+    flips = resampling.count_flips(level)
     if sides.paired:
         estimate, error, freedom, p = weigh_pairs(sides, alpha, generator, flips)
     else:
@@ -339,62 +259,60 @@ def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Genera
     if estimate.interval is None:
         undefined = dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides, estimate.reason or ""))
     if sides.units == 1:
-        undefined |= dict.fromkeys(("standard_error", "freedom"), ONE_CLUSTER)
+        undefined |= dict.fromkeys(("standard_error", "freedom"), resampling.ONE_CLUSTER)
     if not sides.testable:
         undefined |= dict.fromkeys(OF_TEST, explain_few(sides))
-    elif "smallest_detectable" not in undefined and find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
-        few = f"{count_units(sides)} are too few for any difference to be significant at {level:.2g}"
-        undefined["smallest_detectable"] = few
+    elif (
+        "smallest_detectable" not in undefined and resampling.find_least_p(flips, *sides.sizes[sides.paired :]) >= level
+    ):
+        units = count(sides.units, "dialogue" if sides.units < sides.n else "item")
+        undefined["smallest_detectable"] = f"{units} are too few for any difference to be significant at {level:.2g}"
     reached = None if "smallest_detectable" in undefined else statistics.reach(level, freedom) * error
     if reached is not None and sides.width is not None and reached > sides.width:
         reached, undefined["smallest_detectable"] = None, TOO_WIDE
-    return Chance(
-        p=p if sides.testable else None,
-        interval=estimate.interval,
-        standard_error=error if sides.units > 1 else None,
-        freedom=freedom if sides.units > 1 else None,
-        smallest_detectable=reached,
-        undefined=undefined,
-    )
+    figures = {
+        "p": p if sides.testable else None,
+        "p_adjusted": None,
+        "smallest_detectable": reached,
+        "interval": estimate.interval,
+        "standard_error": error if sides.units > 1 else None,
+        "freedom": freedom if sides.units > 1 else None,
+    }
+    return figures, undefined
 
 
 def weigh_pairs(
     sides: Sides, alpha: float, generator: np.random.Generator, flips: int
-) -> tuple[IntervalEstimate, float, float, float | None]:
+) -> tuple[resampling.IntervalEstimate, float, float, float | None]:
     """Estimate, standard error, degrees of freedom, and p of the sign-flip test."""
     moved = sides.differences
-    rises, counts = add_up(np.maximum(moved, 0), sides.clusters[0])
-    falls, _ = add_up(np.maximum(-moved, 0), sides.clusters[0])
-    found = describe_clusters(rises - falls, counts)
-    estimate = estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
-    p = flip_signs(rises - falls, counts, generator, flips=flips) if sides.testable else None
+    rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0])
+    falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0])
+    found = resampling.describe_clusters(rises - falls, counts)
+    estimate = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
+    p = resampling.flip_signs(rises - falls, counts, generator, flips=flips) if sides.testable else None
     return estimate, found.error, found.freedom, p
 
 
 def weigh_runs(
     sides: Sides, alpha: float, generator: np.random.Generator, flips: int
-) -> tuple[IntervalEstimate, float, float, float | None]:
+) -> tuple[resampling.IntervalEstimate, float, float, float | None]:
     """The same of two runs whose items are not paired, by the permutation test."""
     values = statistics.level(sides.baseline), statistics.level(sides.candidate)
-    ours, theirs = (add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
-    found = describe_clusters(*ours), describe_clusters(*theirs)
-    estimate = estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
-    error = join_errors(*found)
-    freedom = join_freedom(*found) if error else float(max(1, sides.units - 1))
-    p = permute_runs(ours, theirs, generator, flips=flips) if sides.testable else None
+    ours, theirs = (resampling.add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
+    found = resampling.describe_clusters(*ours), resampling.describe_clusters(*theirs)
+    estimate = resampling.estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
+    error = resampling.join_errors(*found)
+    freedom = resampling.join_freedom(*found) if error else float(max(1, sides.units - 1))
+    p = resampling.permute_runs(ours, theirs, generator, flips=flips) if sides.testable else None
     return estimate, error, freedom, p
 
 
 def explain_few(sides: Sides) -> str:
     """Why there is no test."""
     where = "" if sides.paired else " of each run"
-    needed = f"a test needs at least {FEWEST_TEST_CLUSTERS} dialogues, or items without one{where}"
+    needed = f"a test needs at least {resampling.FEWEST_TEST_CLUSTERS} dialogues, or items without one{where}"
     return f"{needed}; there {'is' if sides.units == 1 else 'are'} {sides.units}"
-
-
-def count_units(sides: Sides) -> str:
-    """What varies by chance, counted."""
-    return count(sides.units, "dialogue" if sides.units < sides.n else "item")
 
 
 def explain_no_spread(sides: Sides, reason: str) -> str:
@@ -409,8 +327,15 @@ def explain_no_spread(sides: Sides, reason: str) -> str:
     return f"{equal}: without spread there is no interval and no detectable difference"
 
 
-def describe(kind: Kind, sides: Sides, chance: Chance, wins: PairedWins | None, best: float | None) -> Measure:
+def describe(
+    kind: Kind,
+    sides: Sides,
+    chance: tuple[dict[str, Any], dict[str, str]],
+    wins: PairedWins | None,
+    best: float | None,
+) -> Measure:
     """The measure, not yet adjusted and without a verdict."""
+    figures, undefined = chance
     before, after = find_mean(sides.baseline), find_mean(sides.candidate)
     effect = tidy(statistics.find_cliffs_delta(sides.baseline, sides.candidate)) if sides.n else None
     return Measure(
@@ -425,20 +350,15 @@ def describe(kind: Kind, sides: Sides, chance: Chance, wins: PairedWins | None, 
         baseline_mean=before,
         candidate_mean=after,
         difference=None if before is None or after is None else tidy(after - before),
-        interval=chance.interval,
-        standard_error=chance.standard_error,
-        freedom=chance.freedom,
-        p=chance.p,
-        p_adjusted=None,
+        **figures,
         cliffs_delta=effect,
-        smallest_detectable=chance.smallest_detectable,
         verdict="inconclusive",
         wins=wins,
         best=best,
         baseline_rating_mean=find_mean(sides.ratings[0]),
         candidate_rating_mean=find_mean(sides.ratings[1]),
-        ranks_favour=favour(effect or 0.0),
-        undefined={**chance.undefined, **explain_missing(sides, wins)},
+        ranks_favour="neither" if not effect else "candidate" if effect > 0 else "baseline",
+        undefined={**undefined, **explain_missing(sides, wins)},
     )
 
 
@@ -459,10 +379,12 @@ def widen_wins(wins: PairedWins, sides: Sides) -> PairedWins:
 
 def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
     """The 95 % interval of the share of pairs that are chosen, of which `clusters` number the dialogues."""
-    sums, counts = add_up(chosen.astype(np.float64), clusters)
-    interval = estimate_mean(sums, counts, bounds=(0.0, 1.0)).interval
+    sums, counts = resampling.add_up(chosen.astype(np.float64), clusters)
+    interval = resampling.estimate_mean(sums, counts, bounds=(0.0, 1.0)).interval
     # Where dialogues do not differ in it, each tells as much as one pair.
-    return interval or find_wilson(float(chosen.mean()), len(sums), find_quantile(max(1, len(sums) - 1), 0.05))
+    return interval or resampling.find_wilson(
+        float(chosen.mean()), len(sums), resampling.find_quantile(max(1, len(sums) - 1), 0.05)
+    )
 
 
 def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, str]:
@@ -477,13 +399,6 @@ def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, str]:
     if wins is None:
         undefined["wins"] = "the items are not paired"
     return undefined
-
-
-def favour(effect: float) -> Favoured:
-    """Whose values are higher more often, by Cliff's δ."""
-    if not effect:
-        return "neither"
-    return "candidate" if effect > 0 else "baseline"
 
 
 def find_mean(values: Floats) -> float | None:
@@ -502,10 +417,8 @@ UNSIGNED = "signature"
 
 def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str, tuple[str, str]]:
     """The pieces in which the runs differ, or in which one run differs from itself: both runs' values, by piece.
-
     Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
-    failed, coverage is what is missing.
-    """
+    failed, coverage is what is missing."""
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
     valued = has_values(baseline) and has_values(candidate)
     if valued and bool(ours) != bool(theirs):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from app.domain.errors import InvalidRequest
-from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, Matrix, SystemLevel
+from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, SystemLevel
 from app.domain.validation import clip
-from app.stats.agreement import compare_raters, named_ratings
+from app.stats.agreement import compare_raters, named_ratings, tabulate_pairs
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
 from app.stats.resampling import COEFFICIENTS, NANOSECONDS, afford, count_clusters, interval_of, resample
 from app.stats.statistics import FEWEST, deviations, kendall, obstacle, pearson, settle, settled_means, spearman
@@ -22,8 +23,6 @@ COMMON_SHARE = 0.4
 
 ROUNDING = 1e-12
 
-INTERVALS = tuple(f"{name}_interval" for name in COEFFICIENTS)
-
 TOO_MANY = "so many items, or aspects of them, would take too long to resample"
 
 
@@ -31,15 +30,16 @@ def correlate(
     observations: Observations, *, match: Mapping[str, str] | None = None, resamples: int = 2000, seed: int = 0
 ) -> CorrelationReport:
     """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
-    many items, or many aspects, with fewer resamples.
-
-    `match` names, for a score, the rating of another name that it is compared with (`mate`: `acceptability`). Raises
-    InvalidRequest where there is no such score or no such rating.
-    """
+    many items, or many aspects, with fewer resamples. `match` names, for a score, the rating of another name that it is
+    compared with (`mate`: `acceptability`). Raises InvalidRequest where there is no such score or no such rating."""
     ratings, scores = observations.ratings, observations.scores
-    pairs = {aspect: aspect for aspect in ratings if aspect in scores} | check_match(observations, match or {})
-    both = list(pairs)
-    nanoseconds = NANOSECONDS / max(1, len(both))
+    pairs = {aspect: aspect for aspect in ratings if aspect in scores} | dict(match or {})
+    for score, rating in pairs.items():
+        if score not in scores:
+            raise InvalidRequest(f"no record has the score {clip(score)!r}", pointer="/match")
+        if rating not in ratings:
+            raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
+    nanoseconds = NANOSECONDS / max(1, len(pairs))
     return CorrelationReport(
         systems=len(observations.systems),
         items=observations.units,
@@ -48,24 +48,14 @@ def correlate(
         resamples=resamples,
         seed=seed,
         aspects={
-            aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds, rating=pairs[aspect])
-            for aspect in both
+            aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds, rating=rating)
+            for aspect, rating in pairs.items()
         },
         unmatched={
             **{aspect: "only the ratings have it" for aspect in ratings if aspect not in pairs.values()},
             **{aspect: "only the scores have it" for aspect in scores if aspect not in pairs},
         },
     )
-
-
-def check_match(observations: Observations, match: Mapping[str, str]) -> dict[str, str]:
-    """The pairs of a score and a rating; raises InvalidRequest where one of them is not there."""
-    for score, rating in match.items():
-        if score not in observations.scores:
-            raise InvalidRequest(f"no record has the score {clip(score)!r}", pointer="/match")
-        if rating not in observations.ratings:
-            raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
-    return dict(match)
 
 
 def correlate_aspect(
@@ -75,11 +65,10 @@ def correlate_aspect(
     seed: int,
     nanoseconds: float,
     *,
-    rating: str | None = None,
+    rating: str,
 ) -> AspectCorrelation:
-    """The figures of one score, over the units that have both it and the `rating`, by default that of the same name.
-    Its resamples may take about so many nanoseconds."""
-    rating = aspect if rating is None else rating
+    """The figures of one score over the units that have both it and the `rating`. Its resamples may take about so many
+    nanoseconds."""
     scores = values_by_unit(observations, observations.scores[aspect])
     ratings = observations.means(observations.ratings[rating])
     both = ~np.isnan(scores) & ~np.isnan(ratings)
@@ -91,11 +80,15 @@ def correlate_aspect(
     figures, undefined = correlations(x, settled)
     resamples, resampled = afford(x, settled, resamples, nanoseconds)
     found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, "there is no figure to have an interval")
-    if figures:
-        found = resampled_intervals(x, settled, cluster, resamples, seed, names=resampled)
+    if not undefined:
+        drawn = resample(x, settled, cluster, resamples, seed, names=resampled)
+        clusters = count_clusters(cluster)
+        found |= {name: interval_of(drawn[name], clusters) if name in drawn else TOO_MANY for name in COEFFICIENTS}
     found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), cluster)
-    intervals = {f"{name}_interval": interval for name, interval in found.items() if not isinstance(interval, str)}
-    undefined |= {f"{name}_interval": reason for name, reason in found.items() if isinstance(reason, str)}
+    for name, interval in found.items():
+        figures[f"{name}_interval"] = None if isinstance(interval, str) else interval
+        if isinstance(interval, str):
+            undefined[f"{name}_interval"] = interval
     if not len(x):
         undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
     ceiling = ceiling_of(observations, rating, both)
@@ -109,17 +102,11 @@ def correlate_aspect(
         left_out=observations.units - len(x),
         contexts=len(np.unique(observations.unit_item[units])),
         clusters=count_clusters(cluster),
-        spearman=figures.get("spearman"),
-        pearson=figures.get("pearson"),
-        kendall=figures.get("kendall"),
-        spearman_interval=intervals.get("spearman_interval"),
-        pearson_interval=intervals.get("pearson_interval"),
-        kendall_interval=intervals.get("kendall_interval"),
+        **figures,
         resamples=resamples,
         score_mean=float(x.mean()) if len(x) else None,
         rating_mean=float(y.mean()) if len(y) else None,
         bias=float(x.mean() - y.mean()) if len(x) else None,
-        bias_interval=intervals.get("bias_interval"),
         ceiling=ceiling,
         system_level=system_level,
         notes=tuple(compare_scales(x, settled)),
@@ -135,21 +122,12 @@ def values_by_unit(observations: Observations, column: Floats) -> Floats:
     return values
 
 
-def correlations(x: Floats, y: Floats) -> tuple[dict[str, float], dict[str, str]]:
-    """All three coefficients of two columns of shape (n,), or none and the reason by name."""
+def correlations(x: Floats, y: Floats) -> tuple[dict[str, Any], dict[str, str]]:
+    """All three coefficients of two columns of shape (n,); None for each, and the reason by name, if there are none."""
     reason = obstacle(x, y)
     if reason is not None:
-        return {}, dict.fromkeys(COEFFICIENTS, reason)
+        return dict.fromkeys(COEFFICIENTS), dict.fromkeys(COEFFICIENTS, reason)
     return {"spearman": float(spearman(x, y)), "pearson": float(pearson(x, y)), "kendall": kendall(x, y)}, {}
-
-
-def resampled_intervals(
-    x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str]
-) -> dict[str, tuple[float, float] | str]:
-    """By coefficient the interval, or why there is none. Only those named are resampled."""
-    clusters = count_clusters(cluster)
-    resampled = resample(x, y, cluster, resamples, seed, names=names)
-    return {name: interval_of(resampled[name], clusters) if name in resampled else TOO_MANY for name in COEFFICIENTS}
 
 
 def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float] | str:
@@ -207,13 +185,7 @@ def system_level_of(system: Integers, x: Floats, y: Floats) -> SystemLevel | Non
         for column in (x, y)
     )
     figures, undefined = correlations(scores, ratings)
-    return SystemLevel(
-        n=len(present),
-        spearman=figures.get("spearman"),
-        pearson=figures.get("pearson"),
-        kendall=figures.get("kendall"),
-        undefined=undefined,
-    )
+    return SystemLevel(n=len(present), **figures, undefined=undefined)
 
 
 Pattern = tuple[tuple[float | None, ...], int]
@@ -227,32 +199,21 @@ def correlate_patterns(names: Sequence[str], patterns: Sequence[Pattern]) -> Cor
     table = np.array([values for values, _ in counted], dtype=np.float64).reshape(len(counted), len(names))
     counts = np.array([count for _, count in counted], dtype=np.int64)
     columns = {name: settle(table[:, place]) for place, name in enumerate(names)}
-    by_rank: Matrix = {a: dict.fromkeys(names) for a in names}
-    by_value: Matrix = {a: dict.fromkeys(names) for a in names}
-    n: dict[str, dict[str, int]] = {a: dict.fromkeys(names, 0) for a in names}
-    undefined: dict[str, dict[str, str]] = {}
-    for place, a in enumerate(names):
-        for b in names[place:]:
-            both = ~np.isnan(columns[a]) & ~np.isnan(columns[b])
-            x, y, held = columns[a][both], columns[b][both], counts[both]
-            n[a][b] = n[b][a] = int(held.sum())
-            reason = find_obstacle(x, y, held, (a, b))
-            if reason is not None:
-                undefined.setdefault(a, {})[b] = reason
-                continue
-            by_rank[a][b] = by_rank[b][a] = pearson_weighted(rank_weighted(x, held), rank_weighted(y, held), held)
-            by_value[a][b] = by_value[b][a] = pearson_weighted(x, y, held)
-    return Correlations(spearman=by_rank, pearson=by_value, n=n, undefined=undefined)
 
+    def compare(a: str, b: str) -> tuple[int, str | tuple[float, float]]:
+        both = ~np.isnan(columns[a]) & ~np.isnan(columns[b])
+        x, y, held = columns[a][both], columns[b][both], counts[both]
+        n = int(held.sum())
+        reason = f"fewer than {FEWEST} items have both" if n < FEWEST else None
+        for column, name in ((x, a), (y, b)):
+            if reason is None and column.min() == column.max():
+                reason = f"all ratings of {name} are equal"
+        if reason is not None:
+            return n, reason
+        by_rank = pearson_weighted(rank_weighted(x, held), rank_weighted(y, held), held)
+        return n, (by_rank, pearson_weighted(x, y, held))
 
-def find_obstacle(x: Floats, y: Floats, counts: Integers, names: tuple[str, str]) -> str | None:
-    """Why two columns of which each row stands for so many results have no correlation; None where they have one."""
-    if counts.sum() < FEWEST:
-        return f"fewer than {FEWEST} items have both"
-    for column, name in zip((x, y), names, strict=True):
-        if column.min() == column.max():
-            return f"all ratings of {name} are equal"
-    return None
+    return tabulate_pairs(names, compare)
 
 
 def rank_weighted(values: Floats, counts: Integers) -> Floats:

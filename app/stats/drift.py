@@ -50,10 +50,8 @@ def compare_anchors(
     alpha: float,
     seed: int = 0,
 ) -> tuple[dict[str, AspectDrift], PooledDrift]:
-    """Every aspect's drift, and that of all together. The first three arguments are by aspect, then by anchor.
-
-    A judge that did not move is found to have moved in at most `alpha` of all checks. `seed` is that of the exchanges.
-    """
+    """Every aspect's drift, and that of all together. The first three arguments are by aspect, then by anchor. A judge
+    that did not move is found to have moved in at most `alpha` of all checks. `seed` is that of the exchanges."""
     aspects = list(then)
     anchors = sorted({anchor for runs in then.values() for anchor in runs})
     pairs = [pair for anchor in anchors if (pair := pair_runs(then, now, aspects, anchor)) is not None]

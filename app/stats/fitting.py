@@ -10,19 +10,11 @@ from scipy.special import stdtrit
 from app.domain.composites import transform
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.reports import BlendFit, CompositeFit
-from app.domain.rubric import LinearComposite, Term
+from app.domain.rubric import LinearComposite
 from app.domain.validation import clip, hint
+from app.stats import resampling
 from app.stats.correlation import values_by_unit
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
-from app.stats.resampling import (
-    Counts,
-    ResampledRanks,
-    correlate_deviations,
-    count_clusters,
-    deviations,
-    draw,
-    interval_of,
-)
 from app.stats.statistics import FEWEST, STATISTICS, Statistic, count, obstacle, pearson, settled_means
 
 RESAMPLES = 2000
@@ -40,14 +32,22 @@ def fit_composite(
     UnknownAspect if the target or one of the aspects has no ratings.
     """
     y = rated_means(observations, target) - composite.intercept
-    x = np.column_stack([term_values(term, rated_means(observations, term.aspect)) for term in composite.terms])
+    columns = []
+    for term in composite.terms:
+        sign = -1.0 if term.weight < 0 else 1.0  # weights then are positive
+        ratings = rated_means(observations, term.aspect)
+        columns.append([sign * transform(term.transform, rating) for rating in ratings])
+    x = np.column_stack(columns)
     complete = ~np.isnan(y) & ~np.isnan(x).any(axis=1)
     # In an order that does not hang on that of the lines: the same seed must hold the same items out.
     units = observations.unit_order[complete[observations.unit_order]]
     cluster = number_first(observations.unit_cluster[units])
     held_out = hold_out(cluster, seed, test_share)
     train, test = np.sort(units[~held_out]), np.sort(units[held_out])
-    names = term_names(composite.terms)
+    aspects = [term.aspect for term in composite.terms]
+    # An aspect that several terms have is numbered from its second term on.
+    before = [aspects[:place].count(aspect) for place, aspect in enumerate(aspects)]
+    names = [f"{aspect} ({n + 1})" if n else aspect for aspect, n in zip(aspects, before, strict=True)]
     declared = np.array([abs(term.weight) for term in composite.terms])
     undefined: dict[str, str] = {}
     fitted = least_squares(x[train], y[train], names)
@@ -68,7 +68,7 @@ def fit_composite(
         composite=composite.id,
         target=target,
         n=int(complete.sum()),
-        clusters=count_clusters(cluster),
+        clusters=resampling.count_clusters(cluster),
         left_out=observations.units - int(complete.sum()),
         train=len(train),
         test=len(test),
@@ -90,49 +90,29 @@ def rated_means(observations: Observations, aspect: str) -> Floats:
     return observations.means(observations.ratings[aspect])
 
 
-def term_values(term: Term, ratings: Floats) -> Floats:
-    """The transformed aspect of shape (units,), with the sign of the term's weight: weights then are positive."""
-    sign = -1.0 if term.weight < 0 else 1.0
-    return np.array([sign * transform(term.transform, rating) for rating in ratings])
-
-
-def term_names(terms: Sequence[Term]) -> list[str]:
-    """The terms' aspects; one that stands in several terms is numbered from its second term on."""
-    names: list[str] = []
-    for term in terms:
-        before = sum(other.aspect == term.aspect for other in terms[: len(names)])
-        names.append(f"{term.aspect} ({before + 1})" if before else term.aspect)
-    return names
-
-
 def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
-    """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached.
-
-    `cluster`, of shape (n,), is each unit's, numbered from 0 without gaps.
-    """
-    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    """Which units to judge on, shape (n,): those of whole clusters, drawn until about that share is reached. `cluster`,
+    of shape (n,), is each unit's, numbered from 0 without gaps."""
+    shuffled = np.random.default_rng(seed).permutation(resampling.count_clusters(cluster))
     reached = np.concatenate([[0], np.cumsum(np.bincount(cluster)[shuffled])]) if len(cluster) else np.zeros(1)
     enough = int(np.argmin(np.abs(reached - round(test_share * len(cluster)))))
-    held_out: Mask = np.isin(cluster, shuffled[:enough])
-    return held_out
+    return np.isin(cluster, shuffled[:enough])
 
 
 def interval_weights(
     x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
 ) -> list[tuple[float, float]] | str:
     """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
-
     By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
-    what the errors of one cluster have in common makes these half widths too narrow.
-    """
+    what the errors of one cluster have in common makes these half widths too narrow."""
     weights, margins = fitted
     if margins is None:
         return "there are no more items to fit on than weights"
-    if count_clusters(cluster) == len(y):
+    if resampling.count_clusters(cluster) == len(y):
         return [(float(low), float(high)) for low, high in zip(weights - margins, weights + margins, strict=True)]
     found = []
     for column in refit(x, y, cluster, seed).T:
-        interval = interval_of(column, count_clusters(cluster))
+        interval = resampling.interval_of(column, resampling.count_clusters(cluster))
         if isinstance(interval, str):
             return interval
         found.append(interval)
@@ -142,12 +122,12 @@ def interval_weights(
 def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
     """The weights of RESAMPLES resamples of the clusters, shape (resamples, terms); NaN where the terms depend on each
     other linearly."""
-    clusters, terms = count_clusters(cluster), x.shape[1]
+    clusters, terms = resampling.count_clusters(cluster), x.shape[1]
     squares, products = np.zeros((clusters, terms, terms)), np.zeros((clusters, terms))
     np.add.at(squares, cluster, x[:, :, None] * x[:, None, :])
     np.add.at(products, cluster, x * y[:, None])
     found = []
-    for counts in draw(np.arange(clusters), RESAMPLES, seed):
+    for counts in resampling.draw(np.arange(clusters), RESAMPLES, seed):
         normal = np.tensordot(counts.astype(np.float64), squares, axes=1)
         fits = np.linalg.cond(normal) < WORST_CONDITION
         normal[~fits] = np.eye(terms)
@@ -159,9 +139,7 @@ def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
 
 def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | str:
     """Weights without intercept, shape (terms,), and the half widths of their 95 % t intervals; or why there are none.
-
-    `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left.
-    """
+    `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left."""
     still = [name for name, column in zip(names, x.T, strict=True) if not column.any()]
     if len(y) < len(names):
         return f"{count(len(y), 'item')} to fit on for {count(len(names), 'weight')}"
@@ -219,11 +197,14 @@ def fit_blend(
     # In an order that does not hang on that of the lines: the same seed must make the same folds.
     units = observations.unit_order[complete[observations.unit_order]]
     units = thin(units, number_first(observations.unit_cluster[units]), seed)
-    thinned = () if len(units) == complete.sum() else (note_thinned(len(units), int(complete.sum())),)
+    kept, held = len(units), int(complete.sum())
+    thinned = f"fitted on {kept:,} of {held:,} items, in whole clusters drawn by the seed: more would say hardly more"
     c, b, y = c[units], b[units], y[units]
     cluster = number_first(observations.unit_cluster[units])
     parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
-    curves = np.array([curve(c[part], b[part], y[part], statistic) for part in parts]).reshape(len(parts), len(WEIGHTS))
+    correlate = STATISTICS[statistic]
+    curves = np.array([[correlate(c[part] + weight * b[part], y[part]) for weight in WEIGHTS] for part in parts])
+    curves = curves.reshape(len(parts), len(WEIGHTS))
     undefined: dict[str, str] = {}
     reason = hindrance(c, b, parts)
     resamples = 0 if reason else max(FEWEST_RESAMPLES, min(BLEND_RESAMPLES, DRAWS // len(y)))
@@ -232,7 +213,7 @@ def fit_blend(
     interval: tuple[float, float] | str | None = None
     if not reason:
         drawn = resampled_weights(c, b, y, cluster, parts, resamples=resamples, seed=seed, statistic=statistic)
-        interval = interval_of(drawn, count_clusters(cluster))
+        interval = resampling.interval_of(drawn, resampling.count_clusters(cluster))
     if isinstance(interval, str):
         undefined["interval"] = interval
         interval = None
@@ -240,8 +221,8 @@ def fit_blend(
     return BlendFit(
         aspect=aspect,
         n=len(y),
-        clusters=count_clusters(cluster),
-        left_out=observations.units - int(complete.sum()),
+        clusters=resampling.count_clusters(cluster),
+        left_out=observations.units - held,
         folds=folds,
         seed=seed,
         statistic=statistic,
@@ -252,7 +233,7 @@ def fit_blend(
         default=at_weight(curves, DEFAULT, "default", undefined),
         tried=(0.0, GREATEST),
         resamples=resamples,
-        notes=(*thinned, *find_notes(curves, weight, interval)),
+        notes=(*([thinned] if kept < held else []), *find_notes(curves, weight, interval)),
         undefined=undefined,
     )
 
@@ -285,9 +266,7 @@ def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats,
 
 def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
     """The units of whole clusters, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
-
-    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large.
-    """
+    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large."""
     if len(units) <= MOST_ITEMS:
         return units
     held = np.bincount(cluster)
@@ -299,21 +278,11 @@ def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
     return units[chosen[cluster]]
 
 
-def note_thinned(kept: int, of: int) -> str:
-    """That not all items were fitted on."""
-    return f"fitted on {kept:,} of {of:,} items, in whole clusters drawn by the seed: more would say hardly more"
-
-
 def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
     """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
     parts have whole clusters, and their numbers differ by 1 at most."""
-    shuffled = np.random.default_rng(seed).permutation(count_clusters(cluster))
+    shuffled = np.random.default_rng(seed).permutation(resampling.count_clusters(cluster))
     return [np.flatnonzero(np.isin(cluster, part)) for part in np.array_split(shuffled, folds)]
-
-
-def curve(c: Floats, b: Floats, y: Floats, statistic: Statistic) -> Floats:
-    """The correlation of c + w·b with y for each weight, shape (weights,); NaN where all blended values are equal."""
-    return np.array([STATISTICS[statistic](c + weight * b, y) for weight in WEIGHTS])
 
 
 def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
@@ -330,10 +299,8 @@ def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
 
 
 def best(curves: Floats) -> Integers:
-    """The place of the weight with the highest mean over folds, from shape (folds, weights, …) to (…).
-
-    Values that are all equal correlate with nothing: 0. Of equal weights it is the smallest.
-    """
+    """The place of the weight with the highest mean over folds, from shape (folds, weights, …) to (…). Values that are
+    all equal correlate with nothing: 0. Of equal weights it is the smallest."""
     means = np.nan_to_num(curves).mean(axis=0)
     chosen: Integers = np.argmax(means >= means.max(axis=0) - NEGLIGIBLE, axis=0)
     return chosen
@@ -371,31 +338,18 @@ def resampled_weights(
     """The weight that each resample of the clusters, fold by fold, chooses; shape (resamples,)."""
     total = np.zeros((len(WEIGHTS), resamples))
     for number, part in enumerate(parts):
-        blended = [Resampled(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
-        rated = Resampled(y[part], statistic)
+        blended = [deviate(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
+        rated = deviate(y[part], statistic)
         start = 0
-        for counts in draw(number_first(cluster[part]), resamples, (seed, number)):
-            stop = start + len(counts)
-            total[:, start:stop] += resampled_curve(blended, rated, counts)
-            start = stop
+        for counts in resampling.draw(number_first(cluster[part]), resamples, (seed, number)):
+            places = rated(counts)
+            found = np.array([resampling.correlate_deviations(counts, values(counts), places) for values in blended])
+            total[:, start : start + len(counts)] += np.nan_to_num(found)
+            start += len(counts)
     return WEIGHTS[best(total[None])]
 
 
-class Resampled:
-    """A column, shape (n,), as the statistic takes it in a resample: its deviations, or those of its ranks."""
-
-    def __init__(self, values: Floats, statistic: Statistic) -> None:
-        self._values = values
-        self._ranks = ResampledRanks(values) if statistic == "spearman" else None
-
-    def of(self, counts: Counts) -> Floats:
-        """Shape (resamples, n)."""
-        return deviations(counts, self._values if self._ranks is None else self._ranks.of(counts))
-
-
-def resampled_curve(blended: Sequence[Resampled], rated: Resampled, counts: Counts) -> Floats:
-    """The correlation by weight and resample, shape (weights, resamples), 0 where there is none."""
-    places = rated.of(counts)
-    found = np.array([correlate_deviations(counts, values.of(counts), places) for values in blended])
-    known: Floats = np.nan_to_num(found)
-    return known
+def deviate(values: Floats, statistic: Statistic) -> resampling.Figure:
+    """The deviations of a column, shape (n,), or of its ranks, in each resample; of shape (resamples, n)."""
+    ranks = resampling.ResampledRanks(values) if statistic == "spearman" else None
+    return lambda counts: resampling.deviations(counts, values if ranks is None else ranks.of(counts))

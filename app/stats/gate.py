@@ -31,19 +31,12 @@ from app.domain.comparison import (
     Measure,
 )
 from app.domain.judge_check import JudgeCheck
+from app.stats import resampling
 from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import MeasureKey, number_clusters, tabulate
-from app.stats.resampling import (
-    FEWEST_TEST_CLUSTERS,
-    Clustered,
-    add_up,
-    count_flips,
-    describe_clusters,
-    find_least_p,
-    find_quantile,
-)
+from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, adjust_holm, count, reach
 from saiten.wording import stands_still, tell_p
 
@@ -75,12 +68,7 @@ def judge_gate(
     comparison = None
     if baseline is not None:
         comparison = compare(
-            baseline,
-            candidate,
-            alpha=alpha,
-            test=test,
-            allow_signature_mismatch=allow_signature_mismatch,
-            seed=seed,
+            baseline, candidate, alpha=alpha, test=test, allow_signature_mismatch=allow_signature_mismatch, seed=seed
         )
     coverage = cover(candidate, measures_of(asked))
     differ = comparison is not None and comparison.pairing.contexts_differ
@@ -136,13 +124,8 @@ def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
     if check is None:
         return
     if check.verdict == "moved":
-        yield GateReason(
-            code="judge-moved",
-            aspect=None,
-            verdict="inconclusive",
-            detail=f"judge moved: {check.detail}",
-            about="judge",
-        )
+        detail = f"judge moved: {check.detail}"
+        yield GateReason(code="judge-moved", aspect=None, verdict="inconclusive", detail=detail, about="judge")
     else:
         yield GateReason(code="held", aspect=None, verdict="pass", detail=check.detail, about="judge")
 
@@ -166,9 +149,9 @@ def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) 
     covered = cover(run, measures)
     yield covered.rated, covered.expected, f"verdicts of the {role} run"
     alone = {key: cover(run, [key]) for key in measures}
-    poorest = min(alone, key=lambda key: alone[key].rated, default=None)
-    if poorest is not None and alone[poorest].rated * len(measures) < covered.rated:
-        yield alone[poorest].rated, alone[poorest].expected, f"for {name_of(poorest)}, the fewest"
+    poorest, fewest = min(alone.items(), key=lambda pair: pair[1].rated, default=(None, covered))
+    if poorest is not None and fewest.rated * len(measures) < covered.rated:
+        yield fewest.rated, fewest.expected, f"for {name_of(poorest)}, the fewest"
 
 
 def share_pairs(comparison: Comparison, measures: Sequence[MeasureKey]) -> Iterator[Share]:
@@ -247,10 +230,8 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
 
 
 def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
-    """By number of the rule, what there is to judge its drop by.
-
-    Holm's adjustment is over the measures of these rules alone: what no rule asks about does not make the gate blinder.
-    """
+    """By number of the rule, what there is to judge its drop by. Holm's adjustment is over the measures of these rules
+    alone: what no rule asks about does not make the gate blinder."""
     if comparison is None:
         return {}
     compared = [one for one in asked if one.rule.max_drop is not None]
@@ -318,11 +299,8 @@ class RuleFinding:
 @dataclass(frozen=True)
 class Drop:
     """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
-
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
-    `width` the scale's, None where values know none.
-    `same` says that the run is compared with itself.
-    """
+    `width` the scale's, None where values know none. `same` says that the run is compared with itself."""
 
     measure: Measure
     p: float | None
@@ -382,24 +360,19 @@ class Drop:
         """Pairs to a dialogue, on average."""
         return self.measure.n / max(1, self.measure.clusters)
 
-    @property
-    def possible(self) -> bool:
-        """Whether such a drop can be significant at all."""
-        return self.least_p(self.changing) < self.level
-
     def least_p(self, share: float = 1.0) -> float:
         """The smallest p that there can be where this share of the pairs differs, whatever dialogues they are in."""
-        measure, flips = self.measure, count_flips(self.level)
-        if measure.clusters < FEWEST_TEST_CLUSTERS:
+        measure, flips = self.measure, resampling.count_flips(self.level)
+        if measure.clusters < resampling.FEWEST_TEST_CLUSTERS:
             return 1.0
         if measure.test == "sign-flip":
             differing = measure.clusters * float(1 - (1 - share) ** self.turns)
-            return find_least_p(flips, floor(differing + 1e-9))
-        return find_least_p(flips, measure.clusters_baseline, measure.clusters_candidate)
+            return resampling.find_least_p(flips, floor(differing + 1e-9))
+        return resampling.find_least_p(flips, measure.clusters_baseline, measure.clusters_candidate)
 
     def count_fewest(self, share: float) -> int:
         """How many items it takes for a drop in this share of them to be significant: all signs may be equal."""
-        fewest = max(FEWEST_TEST_CLUSTERS, floor(1 + log2(1 / self.level)) + 1)
+        fewest = max(resampling.FEWEST_TEST_CLUSTERS, floor(1 + log2(1 / self.level)) + 1)
         touched = float(1 - (1 - share) ** self.turns)
         return ceil(fewest / touched * self.turns - 1e-9)
 
@@ -413,8 +386,9 @@ def judge_drop(drop: Drop) -> RuleFinding:
     if drop.worse:
         tolerated, power = f"the {drop.tolerated:g} tolerated", tell_power(drop)
         if drop.size > drop.tolerated:
-            detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
-            return RuleFinding("drop", "fail", detail)
+            return RuleFinding(
+                "drop", "fail", f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
+            )
         detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
         return RuleFinding("held", "pass", detail)
     if stands_still(measure):
@@ -440,7 +414,7 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     aim, detectable = f"{drop.must_detect:g}", drop.reached
     if drop.p is None:
         return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
-    if not drop.possible:
+    if drop.least_p(drop.changing) >= drop.level:
         return lack(f"{figures}: not significant, which a drop of {aim} could not be; {tell_fewest(drop)}")
     if detectable is None:
         why = drop.measure.undefined.get("smallest_detectable", "the smallest detectable drop is not known")
@@ -450,7 +424,8 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
         seen = f"{figures}: no significant drop; no drop that the scale allows is sure to be seen with such data"
     if detectable > drop.must_detect:
         needed = drop.measure.n * (detectable / drop.must_detect) ** 2
-        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where(drop.measure)} would do")
+        where = "" if drop.measure.test == "sign-flip" else " in each run"
+        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where} would do")
     if drop.size > drop.must_detect:
         return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
     return RuleFinding("held", "pass", seen)
@@ -464,7 +439,7 @@ def lack(detail: str) -> RuleFinding:
 def tell_fewest(drop: Drop, share: float | None = None) -> str:
     """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
     if drop.measure.test != "sign-flip":
-        return f"more items{where(drop.measure)} are needed"
+        return "more items in each run are needed"
     return f"about {tell_needed(drop, drop.count_fewest(share or drop.changing))} are the fewest"
 
 
@@ -477,14 +452,7 @@ def tell_needed(drop: Drop, items: float) -> str:
 
 def tell_power(drop: Drop) -> str:
     """What these data could show, where that is known."""
-    if drop.detectable is None:
-        return ""
-    return f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
-
-
-def where(measure: Measure) -> str:
-    """Of which run."""
-    return "" if measure.test == "sign-flip" else " in each run"
+    return "" if drop.detectable is None else f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
 
 
 def tell_change(drop: Drop) -> str:
@@ -554,7 +522,7 @@ class Minimum:
     @cached_property
     def sums(self) -> tuple[Floats, Floats]:
         """Sums and numbers of the values by dialogue, shapes (units,)."""
-        return add_up(self.values, np.arange(self.n) if self.clusters is None else self.clusters)
+        return resampling.add_up(self.values, np.arange(self.n) if self.clusters is None else self.clusters)
 
     @property
     def units(self) -> int:
@@ -568,10 +536,8 @@ class Minimum:
 
     @property
     def added(self) -> int:
-        """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly.
-
-        With z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008.
-        """
+        """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly. With
+        z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008."""
         z = NormalDist().inv_cdf(1 - self.alpha / 2)
         return max(1, ceil(z * z / 4))
 
@@ -579,16 +545,14 @@ class Minimum:
         """The mean with dialogues of the usual length added, of which each value is this end of the scale."""
         sums, counts = self.sums
         lengths = np.full(self.added, self.turns)
-        return describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
+        return resampling.describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
 
     def bound(self, end: float) -> float:
-        """The end of the interval towards this end of the scale.
-
-        At least what a share of such dialogues would make of the mean that so many miss altogether with chance alpha.
-        """
+        """The end of the interval towards this end of the scale. At least what a share of such dialogues would make of
+        the mean that so many miss altogether with chance alpha."""
         widened = self.widen(end)
         side = 1 if end > self.mean else -1
-        reached = widened.mean + side * find_quantile(widened.freedom, self.alpha) * widened.error
+        reached = widened.mean + side * resampling.find_quantile(widened.freedom, self.alpha) * widened.error
         unseen = self.mean + (1 - self.alpha ** (1 / self.units)) * (end - self.mean)
         low, high = self.limits
         found = max(reached, unseen) if side > 0 else min(reached, unseen)
@@ -600,11 +564,9 @@ class Minimum:
         return min(self.scale[0], float(self.values.min())), max(self.scale[1], float(self.values.max()))
 
     def find_needed(self, shortfall: float) -> int:
-        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added.
-
-        The dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
-        dialogues and m added, where t' is the quantile for the power.
-        """
+        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added. The
+        dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
+        dialogues and m added, where t' is the quantile for the power."""
         widened = max((self.widen(end) for end in self.limits), key=lambda found: found.error)
         slope = reach(self.alpha, widened.freedom) * widened.error * sqrt(self.units + self.added) / shortfall
         lifted = self.added * (1 + (self.limits[1] - self.least) / shortfall)

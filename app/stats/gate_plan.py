@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.domain.comparison import ComparedRun, GateRule
@@ -38,11 +38,9 @@ class PlannedRule:
 
 
 def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: ComparedRun | None) -> list[PlannedRule]:
-    """The rules given, else that no aspect drops.
-
-    Raises InvalidRequest where a rule needs a baseline run that there is not, or a scale that is not known, names what
-    another rule names, or asks for what its scale does not have, and UnknownAspect.
-    """
+    """The rules given, else that no aspect drops. Raises InvalidRequest where a rule needs a baseline run that there is
+    not, or a scale that is not known, names what another rule names, or asks for what its scale does not have, and
+    UnknownAspect."""
     if not rules and baseline is None:
         raise InvalidRequest("the gate needs rules or a baseline run to judge by", pointer="/rules")
     given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in candidate.aspects]
@@ -56,17 +54,16 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
 
 def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
-    key = locate(rule.aspect, number, candidate)
+    key = locate(rule.aspect, list_measures(candidate), (candidate,), point(number, "aspect"))
     if rule.max_drop is not None and baseline is None:
         raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=point(number, "max_drop"))
     runs = (candidate,) if baseline is None else (candidate, baseline)
     scale = next((found for run in runs if (found := find_scale(rule.aspect, run)) is not None), None)
+    for name, fault in find_rule_faults(rule, key, scale):
+        raise InvalidRequest(fault, pointer=point(number, name))
     if scale is None:
-        require_scale(number, rule)
         return PlannedRule(number, rule, key, rule.must_detect)
     width = scale[1] - scale[0]
-    if key[0] != "blended":  # a blend adds what it likes to its aspect's scale
-        require_on_scale(number, rule, scale)
     matters = width * SCALE_SHARE
     return PlannedRule(
         number,
@@ -79,31 +76,20 @@ def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedR
     )
 
 
-def require_scale(number: int, rule: GateRule) -> None:
-    """Raises InvalidRequest where a rule cannot do without a scale."""
-    if rule.min_mean is not None:
-        raise InvalidRequest(
-            f"the scale of {rule.aspect} is not known: a minimum cannot be judged", pointer=point(number, "min_mean")
-        )
-    if rule.must_detect is None:
-        raise InvalidRequest(
-            f"the scale of {rule.aspect} is not known: say what drop must be detected",
-            pointer=point(number, "must_detect"),
-        )
-
-
-def require_on_scale(number: int, rule: GateRule, scale: tuple[float, float]) -> None:
-    """Raises InvalidRequest where a figure of the rule is one that no run could have."""
-    low, high = scale
-    if rule.min_mean is not None and not low <= rule.min_mean <= high:
-        raise InvalidRequest(
-            f"a mean of {rule.aspect} lies between {low:g} and {high:g}", pointer=point(number, "min_mean")
-        )
-    for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
-        if value is not None and value > high - low:
-            raise InvalidRequest(
-                f"{rule.aspect} cannot drop by more than {high - low:g}, its whole scale", pointer=point(number, name)
-            )
+def find_rule_faults(rule: GateRule, key: MeasureKey, scale: tuple[float, float] | None) -> Iterator[tuple[str, str]]:
+    """The fields of the rule that need a scale where there is none, or that no run could meet, and why."""
+    if scale is None:
+        if rule.min_mean is not None:
+            yield "min_mean", f"the scale of {rule.aspect} is not known: a minimum cannot be judged"
+        if rule.must_detect is None:
+            yield "must_detect", f"the scale of {rule.aspect} is not known: say what drop must be detected"
+    elif key[0] != "blended":  # a blend adds what it likes to its aspect's scale
+        low, high = scale
+        if rule.min_mean is not None and not low <= rule.min_mean <= high:
+            yield "min_mean", f"a mean of {rule.aspect} lies between {low:g} and {high:g}"
+        for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
+            if value is not None and value > high - low:
+                yield name, f"{rule.aspect} cannot drop by more than {high - low:g}, its whole scale"
 
 
 def point(number: int, name: str) -> str:
@@ -111,18 +97,18 @@ def point(number: int, name: str) -> str:
     return f"/rules/{number}/{name}"
 
 
-def locate(name: str, number: int, run: ComparedRun) -> MeasureKey:
-    """The measure of this name; an aspect comes before a composite, and that before a blended aspect."""
-    found = set(list_measures(run))
+def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:
+    """The measure of this name among those known: an aspect comes before a composite, and that before a blended aspect.
+    Raises UnknownAspect with the pointer."""
     keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
     if name.endswith(BLENDED):
         keys.append(("blended", name.removesuffix(BLENDED)))
     for key in keys:
-        if key in found:
+        if key in known:
             return key
-    if name in run.scales:  # declared, though no item has a value
+    if any(name in run.scales for run in runs):  # declared, though no item has a value
         return keys[-1]
-    raise UnknownAspect(explain_unknown(name, run, found), pointer=point(number, "aspect"))
+    raise UnknownAspect(explain_unknown(name, runs[-1], known), pointer=pointer)
 
 
 def explain_unknown(name: str, run: ComparedRun, found: Collection[MeasureKey]) -> str:

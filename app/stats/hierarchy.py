@@ -52,7 +52,13 @@ def find_hierarchy(
         items=observations.units,
         aspects={name: describe_pairs(means[name], tests[name], alpha, systems) for name in means},
         dependencies=tuple(
-            describe_dependency(lower, higher, observations.unit_system, alpha, method)
+            Dependency(
+                lower=lower.aspect,
+                higher=higher.aspect,
+                common=int((lower.better & higher.better).sum()),
+                higher_only=int((higher.better & ~lower.better).sum()),
+                decorrelated=count_changes(lower, higher, observations.unit_system, alpha, method),
+            )
             for lower, higher in permutations(standings, 2)
             if is_strict_subset(lower, higher)
         ),
@@ -65,19 +71,6 @@ def is_strict_subset(lower: Standing, higher: Standing) -> bool:
     """Whether D(lower) is not empty and a strict subset of D(higher)."""
     within = not bool((lower.better & ~higher.better).any())
     return within and 0 < int(lower.better.sum()) < int(higher.better.sum())
-
-
-def describe_dependency(
-    lower: Standing, higher: Standing, unit_system: Integers, alpha: float, method: Decorrelation
-) -> Dependency:
-    """How many pairs the two share, how many only the higher has, and what decorrelation makes of both."""
-    return Dependency(
-        lower=lower.aspect,
-        higher=higher.aspect,
-        common=int((lower.better & higher.better).sum()),
-        higher_only=int((higher.better & ~lower.better).sum()),
-        decorrelated=count_changes(lower, higher, unit_system, alpha, method),
-    )
 
 
 def describe_pairs(values: Floats, tests: PairTests, alpha: float, systems: Sequence[str]) -> AspectPairs:
@@ -144,10 +137,8 @@ class Standing:
 
 
 def decorrelate(x: Floats, y: Floats, method: Decorrelation) -> Remainder:
-    """Takes `x` out of `y`, both of shape (n,) and without NaN. Points that are equal stay equal, to the last bit.
-
-    Of finite numbers up to 1e300 the result is finite too.
-    """
+    """Takes `x` out of `y`, both of shape (n,) and without NaN. Points that are equal stay equal, to the last bit. Of
+    finite numbers up to 1e300 the result is finite too."""
     if len(x) < FEWEST:
         return Remainder(None, f"fewer than {FEWEST} items have a value for both aspects")
     if is_constant(x):
@@ -167,7 +158,7 @@ def project(x: Floats, y: Floats) -> Remainder:
     """The principal axis that loads more on y. Undefined where the points spread equally in all directions."""
     scale = max(float(np.abs(x).max()), float(np.abs(y).max()))
     x, y = x / scale, y / scale
-    x_variance, y_variance, covariance = find_covariance(x, y)
+    (x_variance, covariance), (_, y_variance) = np.cov(x, y)
     gap, both = y_variance - x_variance, x_variance + y_variance
     if np.hypot(2 * covariance, gap) <= EQUAL_SPREAD * both:
         return Remainder(None, "the items spread equally in every direction: there is no principal axis")
@@ -184,14 +175,8 @@ def subtract_line(x: Floats, y: Floats) -> Remainder:
     """The residuals of y on x by least squares with intercept."""
     scale = float(np.abs(y).max())
     x, y = x / float(np.abs(x).max()), y / scale
-    x_variance, _, covariance = find_covariance(x, y)
-    return combine(x, y, -covariance / x_variance, 1.0, scale)
-
-
-def find_covariance(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """The variances of x and y, and their covariance (n − 1)."""
-    (x_variance, covariance), (_, y_variance) = np.cov(x, y)
-    return float(x_variance), float(y_variance), float(covariance)
+    (x_variance, covariance), _ = np.cov(x, y)
+    return combine(x, y, -float(covariance / x_variance), 1.0, scale)
 
 
 def combine(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float) -> Remainder:
@@ -203,33 +188,19 @@ def combine(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float
 def count_changes(
     lower: Standing, higher: Standing, unit_system: Integers, alpha: float, method: Decorrelation
 ) -> Decorrelated:
-    """What becomes of the higher aspect's pairs. `unit_system`, of shape (units,), is each unit's system.
-
-    Common are the pairs of both aspects, as counted before on all items of each; the test after has only the items
-    that have both values, `n` of them.
-    """
+    """What becomes of the higher aspect's pairs. `unit_system`, of shape (units,), is each unit's system. Common are
+    the pairs of both aspects, as counted before on all items of each; the test after has only the items that have both
+    values, `n` of them."""
     held = ~(np.isnan(lower.values) | np.isnan(higher.values))
-    n, left_out = int(held.sum()), int((~held).sum())
     remainder = decorrelate(lower.values[held], higher.values[held], method)
+    changes: dict[str, int | None] = dict.fromkeys(("common_change", "higher_only_change", "new"))
+    undefined = {}
     if remainder.values is None:
-        changes = ("common_change", "higher_only_change", "new")
-        nothing = dict.fromkeys(changes, remainder.reason)
-        return Decorrelated(
-            method=method,
-            n=n,
-            left_out=left_out,
-            common_change=None,
-            higher_only_change=None,
-            new=None,
-            undefined=nothing,
-        )
-    after = compare_systems(remainder.values, unit_system[held], len(higher.better)).better(alpha)
-    lost = higher.better & ~after
-    return Decorrelated(
-        method=method,
-        n=n,
-        left_out=left_out,
-        common_change=-int((lost & lower.better).sum()),
-        higher_only_change=-int((lost & ~lower.better).sum()),
-        new=int((after & ~higher.better).sum()),
-    )
+        undefined = dict.fromkeys(changes, remainder.reason)
+    else:
+        after = compare_systems(remainder.values, unit_system[held], len(higher.better)).better(alpha)
+        lost = higher.better & ~after
+        changes["common_change"] = -int((lost & lower.better).sum())
+        changes["higher_only_change"] = -int((lost & ~lower.better).sum())
+        changes["new"] = int((after & ~higher.better).sum())
+    return Decorrelated(method=method, n=int(held.sum()), left_out=int((~held).sum()), **changes, undefined=undefined)

@@ -18,9 +18,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-NO_RATER = -1
-
-NO_DIALOGUE = -1
+NO_RATER = NO_DIALOGUE = -1
 
 SPARSE = 8
 """How many times the number of rows the keys may reach, for a table by key to be worth its memory."""
@@ -108,8 +106,7 @@ class Observations:
     def unit_order(self) -> Integers:
         """The units by the texts of their items, then of their systems: in whatever order the rows came; shape
         (units,)."""
-        found: Integers = np.lexsort((places(self.systems)[self.unit_system], places(self.items)[self.unit_item]))
-        return found
+        return np.lexsort((places(self.systems)[self.unit_system], places(self.items)[self.unit_item]))
 
     def means(self, column: Floats) -> Floats:
         """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
@@ -178,6 +175,14 @@ class NumberColumn:
                 self._values.extend(NOTHING * (row - len(self._values)))
             self._values.append(value)
 
+    def extend(self, row: int, values: Floats, lines: Sequence[int]) -> None:
+        """Sets the values of the rows from `row` on, one for each of the lines, NaN for none."""
+        self._last = lines[-1]
+        self.lines += len(lines)
+        self.first = self.first or lines[0]
+        self._values.extend(NOTHING * (row - len(self._values)))
+        self._values.frombytes(values.tobytes())
+
     def filled(self, rows: int) -> Floats:
         """The values of that many rows, shape (rows,). The column must not grow afterwards: the memory is shared."""
         self._values.extend(NOTHING * (rows - len(self._values)))
@@ -221,8 +226,7 @@ def repetitions(read: Observations, noun: str) -> Faults:
 def contradictions(read: Observations, noun: str) -> Faults:
     """Lines whose score or similarity is another than an earlier line's of the same item."""
     columns = {f"its score {clip(aspect)!r}": column for aspect, column in read.scores.items()}
-    if read.similarity is not None:
-        columns["its similarity"] = read.similarity
+    columns |= {} if read.similarity is None else {"its similarity": read.similarity}
     found: list[Pairs] = []
     for what, column in columns.items():
         if agree_within(read.unit, read.units, column):

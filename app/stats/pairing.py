@@ -53,6 +53,27 @@ class Columns:
         return self.unfolded.get(measure, self.column(measure))
 
 
+@dataclass(frozen=True)
+class Paired:
+    """Two runs by measure, the baseline's first, and the rows of the pairs in either, each of shape (pairs,).
+    `shared_ids` are those under which an item is identified by its context too."""
+
+    pairing: Pairing
+    columns: tuple[Columns, Columns]
+    rows: tuple[Integers, Integers]
+    shared_ids: frozenset[str]
+
+
+def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
+    """Which items of two runs belong together; raises InvalidRequest if pairs are asked for and there are none."""
+    shared_ids = find_shared_ids(baseline, candidate)
+    best = {**baseline.best, **candidate.best}
+    columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
+    numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
+    pairing, *rows = pair_up(*columns, asked=asked, numbered=numbered, comparable=comparable)
+    return Paired(pairing, columns, (rows[0], rows[1]), shared_ids)
+
+
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
     """What the runs have values of: aspects, composites, blended aspects, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.columns)
@@ -78,11 +99,9 @@ def find_shared_ids(*runs: ComparedRun) -> frozenset[str]:
 def tabulate(
     run: ComparedRun, shared_ids: Collection[str] | None = None, best: Mapping[str, float] | None = None
 ) -> Columns:
-    """The run's values by measure, one row an item, with the mean of its candidates and repeats.
-
-    Under `shared_ids` an item is identified by its id and its context. Aspects with a `best` value count by minus their
-    distance from it. Without these two the run's own are taken.
-    """
+    """The run's values by measure, one row an item, with the mean of its candidates and repeats. Under `shared_ids` an
+    item is identified by its id and its context. Aspects with a `best` value count by minus their distance from it.
+    Without these two the run's own are taken."""
     apart = find_shared_ids(run) if shared_ids is None else shared_ids
     best = run.best if best is None else best
     rows: dict[Key, int] = {}
@@ -122,18 +141,15 @@ def number_clusters(clusters: Sequence[str | None]) -> Integers:
 
 def fold(ratings: Floats, best: float) -> Floats:
     """Minus the distance from the best value: too stiff is as wrong as too casual."""
-    folded: Floats = -np.abs(ratings - best)
-    return folded
+    return -np.abs(ratings - best)
 
 
 def pair_up(
     baseline: Columns, candidate: Columns, *, asked: ChosenTest, numbered: bool, comparable: bool = True
 ) -> tuple[Pairing, Integers, Integers]:
-    """The pairing, and the pairs' rows in both runs, each of shape (pairs,).
-
-    Where `numbered`, an item's number alone says little: a pair has the same context too. `comparable`: contexts of the
-    two runs tell whether they are the same. Raises InvalidRequest where pairs are asked for and there are none.
-    """
+    """The pairing, and the pairs' rows in both runs, each of shape (pairs,). Where `numbered`, an item's number alone
+    says little: a pair has the same context too. `comparable`: contexts of the two runs tell whether they are the same.
+    Raises InvalidRequest where pairs are asked for and there are none."""
     places = {key: row for row, key in enumerate(candidate.keys)}
     found = [(row, places[key]) for row, key in enumerate(baseline.keys) if key in places]
     contexts = [(baseline.contexts[left], candidate.contexts[right]) for left, right in found]
@@ -149,7 +165,10 @@ def pair_up(
     items = min(len(baseline.keys), len(candidate.keys))
     reason = explain(asked, len(found), items, numbered=numbered, comparable=comparable)
     paired = test == "paired"
-    units = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
+    numbers = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
+    units = [len(np.unique(own)) for own in numbers]
+    if items and (len(rows) or not paired):
+        reason += tell_units(baseline, candidate, units)
     pairing = Pairing(
         test=test,
         pairs=len(found),
@@ -162,14 +181,9 @@ def pair_up(
         candidate_responses=candidate.responses,
         reason=reason,
         unit="dialogue" if baseline.clusters or candidate.clusters else "item",
-        clusters=min(len(np.unique(numbers)) for numbers in units),
+        clusters=min(units),
     )
-    units_note = (
-        tell_units(baseline, candidate, [len(np.unique(numbers)) for numbers in units])
-        if items and (len(rows) or not paired)
-        else ""
-    )
-    return pairing.model_copy(update={"reason": reason + units_note}), rows[:, 0], rows[:, 1]
+    return pairing, rows[:, 0], rows[:, 1]
 
 
 def number_pairs(baseline: Columns, candidate: Columns, rows: Integers) -> Integers:

@@ -58,11 +58,9 @@ class IntervalEstimate:
 
 @dataclass(frozen=True)
 class Clustered:
-    """A mean over the values of all clusters, with what its clusters contribute to its error.
-
-    `parts` has shape (clusters,): the root of its sum of squares is `error`, the standard error. `freedom` is that of
-    t, at least 1 where there are two clusters.
-    """
+    """A mean over the values of all clusters, with what its clusters contribute to its error. `parts` has shape
+    (clusters,): the root of its sum of squares is `error`, the standard error. `freedom` is that of t, at least 1 where
+    there are two clusters."""
 
     mean: float
     error: float
@@ -87,10 +85,8 @@ def add_up(values: Floats, codes: Integers) -> tuple[Floats, Floats]:
 
 
 def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
-    """The mean of all values with its cluster-robust error, from sums and numbers by cluster, shape (clusters,).
-
-    Every count is at least 1; there is at least one cluster. One cluster has no error.
-    """
+    """The mean of all values with its cluster-robust error, from sums and numbers by cluster, shape (clusters,). Every
+    count is at least 1; there is at least one cluster. One cluster has no error."""
     total = float(counts.sum())
     mean = float(sums.sum()) / total
     means = sums / counts
@@ -104,11 +100,9 @@ def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
 
 
 def count_freedom(shares: Floats, variances: Floats) -> float:
-    """Bell and McCaffrey's degrees of freedom of the CR2 variance of a mean, shapes (clusters,).
-
-    `shares` are the clusters' of all values, `variances` those of their sums, but for a factor. With M the covariance
-    of the corrected residuals it is tr(M)² / tr(M²), M being diagonal but for a matrix of rank 2.
-    """
+    """Bell and McCaffrey's degrees of freedom of the CR2 variance of a mean, shapes (clusters,). `shares` are the
+    clusters' of all values, `variances` those of their sums, but for a factor. With M the covariance of the corrected
+    residuals it is tr(M)² / tr(M²), M being diagonal but for a matrix of rank 2."""
     scale = 1 / np.sqrt(1 - shares)
     x, y, total = scale * shares, scale * variances, float(variances.sum())
     diagonal = scale * y
@@ -127,11 +121,9 @@ def find_quantile(freedom: float, alpha: float) -> float:
 def estimate_mean(
     sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05
 ) -> IntervalEstimate:
-    """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster.
-
-    Both have shape (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None if there
-    are none, as for blended values: the interval is then that of t.
-    """
+    """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster. Both have shape
+    (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None if there are none, as
+    for blended values: the interval is then that of t."""
     held = counts > 0
     if not held.any():
         return IntervalEstimate(None, None, 0, NO_VALUES)
@@ -280,15 +272,13 @@ Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""
 
 Figure = Callable[[Counts], Floats]
-"""A figure of each resample, shape (resamples,); NaN where it has none."""
+"""A figure of each resample, shape (resamples,), NaN where it has none; or a column in it, shape (resamples, n)."""
 
 
 def draw(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iterator[Counts]:
-    """How often each pair is in each resample of the clusters, in parts of shapes (resamples at once, n).
-
-    `cluster`, of shape (n,), is each pair's, numbered from 0 without gaps; as many are drawn as there are, with
-    replacement. The same seed (and stream) gives the same.
-    """
+    """How often each pair is in each resample of the clusters, in parts of shapes (resamples at once, n). `cluster`, of
+    shape (n,), is each pair's, numbered from 0 without gaps; as many are drawn as there are, with replacement. The same
+    seed (and stream) gives the same."""
     generator = np.random.default_rng(seed)
     clusters = count_clusters(cluster)
     at_once = max(1, CELLS // max(1, len(cluster)))
@@ -316,23 +306,24 @@ class Groups:
 
     def sum(self, counts: Counts) -> Counts:
         """Shape (resamples, n) to (resamples, groups)."""
-        found: Counts = np.add.reduceat(counts[:, self._order], self._starts, axis=1)
-        return found
+        return np.add.reduceat(counts[:, self._order], self._starts, axis=1)
 
 
 def resample(
     x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str] = COEFFICIENTS
 ) -> dict[str, Floats]:
-    """Of Spearman's ρ, Pearson's r and Kendall's τ-b those named, in every resample, shape (resamples,), by name.
-
-    The columns are of shape (n,), and vary.
-    """
+    """Of Spearman's ρ, Pearson's r and Kendall's τ-b those named, in every resample, shape (resamples,), by name. The
+    columns are of shape (n,), and vary."""
     (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
     cells, cell = np.unique(x_place * len(y_values) + y_place, return_inverse=True)
     groups = Groups(cell)
     x, y = x_values[cells // len(y_values)], y_values[cells % len(y_values)]
-    makers = {"spearman": spearman_of, "pearson": pearson_of, "kendall": kendall_of}
-    figures: dict[str, Figure] = {name: makers[name](x, y) for name in names}
+    makers: dict[str, Callable[[Floats, Floats], Figure]] = {
+        "spearman": lambda x, y: correlate_columns(ResampledRanks(x).of, ResampledRanks(y).of),
+        "pearson": lambda x, y: correlate_columns(lambda _: x, lambda _: y),
+        "kendall": kendall_of,
+    }
+    figures = {name: makers[name](x, y) for name in names}
     found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in figures}
     for counts in draw(cluster, resamples, seed):
         held = groups.sum(counts)
@@ -342,11 +333,9 @@ def resample(
 
 
 def afford(x: Floats, y: Floats, resamples: int, nanoseconds: float) -> tuple[int, tuple[str, ...]]:
-    """How many of the resamples there is time for, of two columns of shape (n,), and of which coefficients.
-
-    Where there are too few with Kendall's τ, which takes the longest, it is left out; where there are too few even so,
-    there are none. The interval of so many items is narrow: a few hundred resamples tell where it ends.
-    """
+    """How many of the resamples there is time for, of two columns of shape (n,), and of which coefficients. Where there
+    are too few with Kendall's τ, which takes the longest, it is left out; where there are too few even so, there are
+    none. The interval of so many items is narrow: a few hundred resamples tell where it ends."""
     cells = count_cells(x, y)
     for names in (COEFFICIENTS, COEFFICIENTS[:2]):
         most = int(nanoseconds / estimate_nanoseconds(len(x), cells, with_kendall="kendall" in names))
@@ -406,23 +395,19 @@ class ResampledRanks:
         held = self.count(counts)
         # Ties take the places from the end of what is smaller to their own end, and share their mean.
         middle = np.cumsum(held, axis=1) - (held - 1) / 2
-        ranks: Floats = middle[:, self._place]
-        return ranks
+        return middle[:, self._place]
 
 
 def deviations(counts: Counts, values: Floats) -> Floats:
-    """Deviations from each resample's mean, in units of its largest, of a column of shape (n,) or (resamples, n).
-
-    Shape (resamples, n). They are 0 where the resample is constant or a pair is not in it.
-    """
+    """Deviations from each resample's mean, in units of its largest, of a column of shape (n,) or (resamples, n). Shape
+    (resamples, n). They are 0 where the resample is constant or a pair is not in it."""
     held = counts > 0
     rows = np.broadcast_to(values, counts.shape)
     low = np.where(held, rows, np.inf).min(axis=1, keepdims=True)
     high = np.where(held, rows, -np.inf).max(axis=1, keepdims=True)
     mean = np.einsum("ri,ri->r", counts, rows)[:, None] / counts.sum(axis=1, keepdims=True)
     largest = np.where(high > low, np.maximum(high - mean, mean - low), np.inf)
-    found: Floats = np.where(held, rows - mean, 0.0) / largest
-    return found
+    return np.where(held, rows - mean, 0.0) / largest
 
 
 def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
@@ -435,17 +420,9 @@ def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
     return clipped
 
 
-def pearson_of(x: Floats, y: Floats) -> Figure:
-    """R of the pairs of two columns, shapes (n,)."""
-    return lambda counts: correlate_deviations(counts, deviations(counts, x), deviations(counts, y))
-
-
-def spearman_of(x: Floats, y: Floats) -> Figure:
-    """ρ of the pairs of two columns, shapes (n,)."""
-    a, b = ResampledRanks(x), ResampledRanks(y)
-    return lambda counts: correlate_deviations(
-        counts, deviations(counts, a.of(counts)), deviations(counts, b.of(counts))
-    )
+def correlate_columns(x: Figure, y: Figure) -> Figure:
+    """Pearson's r of two columns, of which `x` and `y` give the values in each resample."""
+    return lambda counts: correlate_deviations(counts, deviations(counts, x(counts)), deviations(counts, y(counts)))
 
 
 def kendall_of(x: Floats, y: Floats) -> Figure:
@@ -522,11 +499,9 @@ def can_list(ways: int, flips: int, *, halved: bool) -> bool:
 
 
 def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, flips: int = FLIPS) -> float:
-    """The two-sided p of a mean difference of pairs, from sums of differences and numbers of pairs by cluster.
-
-    Both have shape (clusters,). A flip changes the sign of whole clusters. All are listed where they are few enough,
-    else `flips` are drawn. Clusters without a difference have no say in which of them are as far out.
-    """
+    """The two-sided p of a mean difference of pairs, from sums of differences and numbers of pairs by cluster. Both
+    have shape (clusters,). A flip changes the sign of whole clusters. All are listed where they are few enough, else
+    `flips` are drawn. Clusters without a difference have no say in which of them are as far out."""
     scale = float(np.abs(sums).max(initial=0.0))
     moved = level(sums / scale) != 0 if scale else np.zeros(len(sums), dtype=bool)
     if not moved.any():
@@ -562,8 +537,7 @@ def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, 
 def merge(features: Floats, blocks: int, generator: np.random.Generator) -> Floats:
     """Sums of clusters drawn into so many blocks, shape (clusters, k) to (blocks, k)."""
     starts = np.linspace(0, len(features), blocks, endpoint=False).astype(np.int64)
-    merged: Floats = np.add.reduceat(features[generator.permutation(len(features))], starts, axis=0)
-    return merged
+    return np.add.reduceat(features[generator.permutation(len(features))], starts, axis=0)
 
 
 def list_signs(clusters: int) -> Iterator[Floats]:
@@ -590,11 +564,9 @@ def permute_runs(
     *,
     flips: int = FLIPS,
 ) -> float:
-    """The two-sided p of the difference of two runs' means, each from its sums and numbers of values by cluster.
-
-    A permutation gives each run as many clusters as it has. All are listed where they are few enough, else `flips` are
-    drawn.
-    """
+    """The two-sided p of the difference of two runs' means, each from its sums and numbers of values by cluster. A
+    permutation gives each run as many clusters as it has. All are listed where they are few enough, else `flips` are
+    drawn."""
     runs = [np.stack(run, axis=1) for run in (baseline, candidate)]
     sums, counts = np.concatenate(runs).T
     mean = float(sums.sum() / counts.sum())

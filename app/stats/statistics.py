@@ -59,10 +59,8 @@ def refuse_wide(aspects: int, items: int) -> None:
 
 def settle(values: Floats, size: Floats | None = None) -> Floats:
     """The values, shape (n,), with those set equal that only rounding parts: what is equal in arithmetic is equal here.
-
     Ranks and ties hang on it. `size`, of shape (n,), is the sum of the absolute numbers that each value was added up
-    from, by default its own: one absurd value has no say in how far others are equal. NaN stays.
-    """
+    from, by default its own: one absurd value has no say in how far others are equal. NaN stays."""
     return join_ties(values, np.abs(values) if size is None else size)
 
 
@@ -125,12 +123,16 @@ STATISTICS: dict[Statistic, Callable[[Floats, Floats], Floats]] = {"spearman": s
 def rank_within(group: Integers, values: Floats) -> Floats:
     """Each value's mid-rank, from 1, among those of its group; shapes (n,)."""
     distinct = np.unique(values)
-    count = int(group.max(initial=-1)) + 1
-    if FREQUENT * count * len(distinct) <= len(values):
-        return rank_counted(group, count, values, distinct)
+    groups, width = int(group.max(initial=-1)) + 1, len(distinct)
+    if FREQUENT * groups * width <= len(values):  # counting is faster than sorting
+        place = np.searchsorted(distinct, values) + group * width
+        counts = np.bincount(place, minlength=groups * width).reshape(groups, width)
+        middle = np.cumsum(counts, axis=1) - (counts - 1) / 2
+        counted: Floats = middle.reshape(-1)[place]
+        return counted
     order = np.lexsort((values, group))
-    groups, ordered = group[order], values[order]
-    new_group = np.concatenate([[True], groups[1:] != groups[:-1]])
+    grouped, ordered = group[order], values[order]
+    new_group = np.concatenate([[True], grouped[1:] != grouped[:-1]])
     new_value = new_group | np.concatenate([[True], ordered[1:] != ordered[:-1]])
     starts = np.flatnonzero(new_value)
     lengths = np.diff(np.append(starts, len(order)))
@@ -140,16 +142,6 @@ def rank_within(group: Integers, values: Floats) -> Floats:
     begins = np.flatnonzero(new_group)[np.cumsum(new_group) - 1]
     ranks = np.empty(len(order))
     ranks[order] = middle[run] - begins
-    return ranks
-
-
-def rank_counted(group: Integers, groups: int, values: Floats, distinct: Floats) -> Floats:
-    """The same of values that are often equal, by counting them: `distinct` are the different ones in order."""
-    width = len(distinct)
-    place = np.searchsorted(distinct, values) + group * width
-    counts = np.bincount(place, minlength=groups * width).reshape(groups, width)
-    middle = np.cumsum(counts, axis=1) - (counts - 1) / 2
-    ranks: Floats = middle.reshape(-1)[place]
     return ranks
 
 
@@ -195,12 +187,9 @@ MOST_PAIRS = 200_000
 
 @dataclass(frozen=True)
 class PairTests:
-    """One column's tests of k systems, each against each.
-
-    `n` has shape (k,): the values of each system. `u` has shape (k, k): how many pairs of values the row's system wins
-    against the column's, ties counting half. `p` has shape (k, k), is two-sided and symmetric, in [0, 1]; NaN on the
-    diagonal and where a system has no value.
-    """
+    """One column's tests of k systems, each against each. `n` has shape (k,): the values of each system. `u` has shape
+    (k, k): how many pairs of values the row's system wins against the column's, ties counting half. `p` has shape (k,
+    k), is two-sided and symmetric, in [0, 1]; NaN on the diagonal and where a system has no value."""
 
     n: Integers
     u: Floats
@@ -213,14 +202,11 @@ class PairTests:
         return present * (present - 1) // 2
 
     def better(self, alpha: float) -> Mask:
-        """D: where the row's system is better than the column's with p < `alpha`, direction by U; shape (k, k).
-
-        Raises InvalidRequest for an `alpha` that is not between 0 and 1.
-        """
+        """D: where the row's system is better than the column's with p < `alpha`, direction by U; shape (k, k). Raises
+        InvalidRequest for an `alpha` that is not between 0 and 1."""
         if not 0 < alpha < 1:
             raise InvalidRequest("alpha must lie between 0 and 1, both excluded", pointer="/alpha")
-        found: Mask = (self.p < alpha) & (self.u > self.u.T)
-        return found
+        return (self.p < alpha) & (self.u > self.u.T)
 
     def list_pairs(self, alpha: float, systems: Sequence[str]) -> tuple[SignificantPair, ...]:
         """D by name, in the systems' order."""
@@ -230,11 +216,9 @@ class PairTests:
         )
 
     def smallest_p(self) -> float | None:
-        """The smallest p that any pair could reach with as many items, whatever their values. None without a pair.
-
-        The asymptotic z is √(N − 1) · r · (1 − 1 / 2|U − mean|), r the correlation of rank and system: it is largest
-        where each system has one value only. The exact p is smallest where every value of one lies above the other's.
-        """
+        """The smallest p that any pair could reach with as many items, whatever their values. None without a pair. The
+        asymptotic z is √(N − 1) · r · (1 − 1 / 2|U − mean|), r the correlation of rank and system: it is largest where
+        each system has one value only. The exact p is smallest where every value of one lies above the other's."""
         from scipy.special import ndtr
 
         if not self.tested:
@@ -259,9 +243,7 @@ def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
 
 def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests:
     """Tests every pair of `systems` systems on `values`, of shape (n,), of which `system`, of shape (n,), owns each.
-
-    NaN means no value. Equal values tie; nothing is rounded here (`join_ties`).
-    """
+    NaN means no value. Equal values tie; nothing is rounded here (`join_ties`)."""
     rated = ~np.isnan(values)
     n = np.bincount(system[rated], minlength=systems).astype(np.int64)
     u, ties = count_wins(values[rated], system[rated], systems)
@@ -276,10 +258,8 @@ def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests
 
 
 def count_wins(values: Floats, system: Integers, systems: int, *, cells: int = CELLS) -> tuple[Floats, Floats]:
-    """U, and Σ t³ − t over the values that t items of the two systems share; both of shape (systems, systems).
-
-    Off the diagonal, that is: on it the ties are not a system's with itself. About `cells` counts are held at a time.
-    """
+    """U, and Σ t³ − t over the values that t items of the two systems share; both of shape (systems, systems). Off the
+    diagonal, that is: on it the ties are not a system's with itself. About `cells` counts are held at a time."""
     from scipy.sparse import csr_array
 
     order = np.argsort(values)
@@ -327,11 +307,9 @@ def find_p(u: Floats, n: Integers, m: Integers, ties: Floats) -> Floats:
 
 
 def cumulate_u(small: int, large: int) -> Floats:
-    """P(U ≤ u) for u = 0 … small · large // 2 of two samples without ties; shape (small · large // 2 + 1,).
-
-    The ways to reach u are the coefficients of the Gaussian binomial Π (1 − x^(large + i)) / (1 − x^i), i = 1 … small.
-    Multiplied and divided in turn, every step's result is again such a binomial, so that rounding does not build up.
-    """
+    """P(U ≤ u) for u = 0 … small · large // 2 of two samples without ties; shape (small · large // 2 + 1,). The ways to
+    reach u are the coefficients of the Gaussian binomial Π (1 − x^(large + i)) / (1 − x^i), i = 1 … small. Multiplied
+    and divided in turn, every step's result is again such a binomial, so that rounding does not build up."""
     ways = np.zeros(small * large // 2 + 1)
     ways[0] = 1
     for part in range(1, small + 1):
@@ -340,16 +318,13 @@ def cumulate_u(small: int, large: int) -> Floats:
             ways[step:] -= ways[:-step]
         for offset in range(min(part, len(ways))):
             ways[offset::part] = np.cumsum(ways[offset::part])
-    cumulated: Floats = np.cumsum(ways) / comb(small + large, small)
-    return cumulated
+    return np.cumsum(ways) / comb(small + large, small)
 
 
 def join_ties(values: Floats, size: Floats) -> Floats:
-    """`values` with each run of neighbours that only rounding parts set to its smallest; NaN stays. Shape (n,).
-
-    `size`, of shape (n,), is the sum of the absolute numbers that each value was added up from. What is equal but for
-    rounding must tie: a test by ranks takes a difference of 1e-16 for as good as one of 1.
-    """
+    """`values` with each run of neighbours that only rounding parts set to its smallest; NaN stays. Shape (n,). `size`,
+    of shape (n,), is the sum of the absolute numbers that each value was added up from. What is equal but for rounding
+    must tie: a test by ranks takes a difference of 1e-16 for as good as one of 1."""
     joined = values.copy()
     if are_far_apart(values, size):
         return joined
@@ -366,9 +341,7 @@ def join_ties(values: Floats, size: Floats) -> Floats:
 
 def are_far_apart(values: Floats, size: Floats) -> bool:
     """Whether no rounding of anything as large as the largest `size` could part two different values; NaN is none.
-
-    Sorted alone the values take a fifth of the time that it takes to sort them with what belongs to each.
-    """
+    Sorted alone the values take a fifth of the time that it takes to sort them with what belongs to each."""
     gaps = np.diff(np.sort(values))
     gaps = gaps[gaps > 0]  # NaN, which comes last, is none
     return bool(len(gaps) == 0 or gaps.min() > ROUNDING * np.nanmax(size))
@@ -381,15 +354,12 @@ DECIMALS = 9
 
 def level(values: Floats) -> Floats:
     """The values with rounding noise taken off."""
-    rounded: Floats = np.round(values, DECIMALS) + 0.0
-    return rounded
+    return np.round(values, DECIMALS) + 0.0
 
 
 def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
-    """P(candidate > baseline) − P(candidate < baseline) over all pairs of values, in [−1, 1] (Cliff 1993).
-
-    That is 2U / (n·m) − 1, with U from mid-ranks. Both sides have at least one value.
-    """
+    """P(candidate > baseline) − P(candidate < baseline) over all pairs of values, in [−1, 1] (Cliff 1993). That is 2U /
+    (n·m) − 1, with U from mid-ranks. Both sides have at least one value."""
     left, right = level(baseline), level(candidate)
     ranks = stats.rankdata(np.concatenate([right, left]))[: right.size]
     u = float(ranks.sum()) - right.size * (right.size + 1) / 2
@@ -397,10 +367,8 @@ def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
 
 
 def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:
-    """Holm's (1979) step-down adjustment, in the order given: reject where the result is below alpha.
-
-    None is a test that could not be made: it stays None and does not count among the tests.
-    """
+    """Holm's (1979) step-down adjustment, in the order given: reject where the result is below alpha. None is a test
+    that could not be made: it stays None and does not count among the tests."""
     made = [(p, index) for index, p in enumerate(probabilities) if p is not None]
     adjusted: list[float | None] = [None] * len(probabilities)
     highest = 0.0
@@ -411,8 +379,6 @@ def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:
 
 
 def reach(alpha: float, freedom: float) -> float:
-    """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power.
-
-    Both quantiles are those of t, whose degrees of freedom the error has.
-    """
+    """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power. Both
+    quantiles are those of t, whose degrees of freedom the error has."""
     return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
@@ -26,15 +26,15 @@ MOST_CLUSTERED_PAIRS = 20_000
 NO_CONTEST = "no context has a value from both systems"
 
 
-def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | None = None) -> WinReport:
-    """Per measure, how often each system wins, and each pair of systems on the contexts that both answered.
+def rate_wins(observations: Observations) -> WinReport:
+    """Per aspect, by its ratings or else its scores, how often each system wins, and each pair of systems on the
+    contexts that both answered.
 
-    A context is an item, answered by the systems that have it; intervals use dialogues as units. `measures` are columns
-    of shape (n,), NaN for a missing value, by default the ratings, else the scores. A system's value on a context is
-    the mean of its rows, and the higher value wins: for a scale whose best level lies inside, such as −1 … 1 around 0,
-    pass −|value|. Raises InvalidRequest for more pairs of systems than a report holds.
+    A context is an item, answered by the systems that have it; intervals use dialogues as units. A system's value on a
+    context is the mean of its rows, and the higher value wins: of a scale whose best level lies inside, such as −1 … 1
+    around 0, the values have to be −|value|. Raises InvalidRequest for more pairs of systems than a report holds.
     """
-    columns = (observations.ratings or observations.scores) if measures is None else measures
+    columns = observations.ratings or observations.scores
     clustered = observations.dialogue is not None
     refuse_many(len(observations.systems), len(columns), most=MOST_CLUSTERED_PAIRS if clustered else MOST_PAIRS)
     answers = np.bincount(observations.unit_item, minlength=len(observations.items))
@@ -45,7 +45,7 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
         contexts=contexts + alone,
         clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
         aspects={name: rate_aspect(valued(observations, column), contexts + alone) for name, column in columns.items()},
-        best={name: level for name, level in observations.folded.items() if measures is None and name in columns},
+        best={name: level for name, level in observations.folded.items() if name in columns},
         undefined={} if contexts else {"aspects": "no context was answered by two systems"},
     )
 
@@ -53,11 +53,8 @@ def rate_wins(observations: Observations, *, measures: Mapping[str, Floats] | No
 @dataclass(frozen=True)
 class Valued:
     """The units that have a value, context by context and within it system by system: where few systems share a
-    context, a table of systems by contexts would be one of holes.
-
-    `context` has shape (n,), `system` indexes `systems`, `values` are the measure's. `cluster` is each unit's, None
-    where contexts are independent.
-    """
+    context, a table of systems by contexts would be one of holes. `context` has shape (n,), `system` indexes `systems`,
+    `values` are the measure's. `cluster` is each unit's, None where contexts are independent."""
 
     systems: tuple[str, ...]
     context: Integers
@@ -81,20 +78,16 @@ def rate_aspect(found: Valued, contexts: int) -> AspectWins:
     """One measure's wins, of so many contexts in all."""
     systems = found.systems
     complete, cluster = complete_contexts(found)
-    first = find_firsts(complete) if complete.size else np.zeros(complete.shape, dtype=np.bool_)
-    pairs = None if found.cluster is not None else count_outcomes(found)
-    rows = [] if pairs is not None else rows_by_system(found)
+    first = np.zeros(complete.shape, dtype=np.bool_)
+    if complete.size:
+        first = complete >= complete.max(axis=0) - EQUAL_WITHIN
+        first &= first.sum(axis=0) == 1  # where several have the highest value, none wins
     return AspectWins(
         contexts=complete.shape[1],
         left_out=contexts - complete.shape[1],
         systems={name: share_of(won, cluster) for name, won in zip(systems, first, strict=True)},
         ties=share_of(np.asarray(~first.any(axis=0)), cluster),
-        pairs=tuple(
-            describe_outcomes(systems[a], systems[b], *outcomes_of(found, rows[a], rows[b]), of=contexts)
-            if pairs is None
-            else describe_pair(systems[a], systems[b], *map(int, pairs[:, a, b]), of=contexts)
-            for a, b in combinations(range(len(systems)), 2)
-        ),
+        pairs=tuple(compare_pairs(found, contexts)),
         undefined={} if complete.size else dict.fromkeys(("systems", "ties"), explain_none(found)),
     )
 
@@ -111,19 +104,23 @@ def complete_contexts(found: Valued) -> tuple[Floats, Integers | None]:
     return found.values[rows].reshape(-1, systems).T, cluster
 
 
-def rows_by_system(found: Valued) -> list[Integers]:
-    """The places of each system's units, in the order of their contexts."""
+def compare_pairs(found: Valued, contexts: int) -> Iterator[PairedWins]:
+    """Each pair of systems, of so many contexts in all."""
+    pairs = combinations(range(len(found.systems)), 2)
+    if found.cluster is None:
+        outcomes = count_outcomes(found)
+        for a, b in pairs:
+            yield describe_pair(found.systems[a], found.systems[b], *map(int, outcomes[:, a, b]), of=contexts)
+        return
     held = np.bincount(found.system, minlength=len(found.systems))
-    return np.split(np.argsort(found.system, kind="stable"), np.cumsum(held)[:-1])
-
-
-def outcomes_of(found: Valued, a: Integers, b: Integers) -> tuple[Floats, Integers]:
-    """A's value minus b's in each context that both answered, and the contexts' clusters, shapes (contexts,), from the
-    places of their units."""
-    _, of_a, of_b = np.intersect1d(found.context[a], found.context[b], assume_unique=True, return_indices=True)
-    mine, theirs = a[of_a], b[of_b]
-    cluster = np.zeros(len(mine), dtype=np.int64) if found.cluster is None else found.cluster[mine]
-    return found.values[mine] - found.values[theirs], cluster
+    # The places of each system's units, in the order of their contexts.
+    rows = np.split(np.argsort(found.system, kind="stable"), np.cumsum(held)[:-1])
+    for a, b in pairs:
+        both = found.context[rows[a]], found.context[rows[b]]
+        _, of_a, of_b = np.intersect1d(*both, assume_unique=True, return_indices=True)
+        mine, theirs = rows[a][of_a], rows[b][of_b]
+        difference, cluster = found.values[mine] - found.values[theirs], found.cluster[mine]
+        yield describe_outcomes(found.systems[a], found.systems[b], difference, cluster, of=contexts)
 
 
 def count_outcomes(found: Valued) -> Integers:
@@ -152,27 +149,12 @@ def explain_none(found: Valued) -> str:
     return "no context has a value from every system"
 
 
-def find_firsts(values: Floats) -> Mask:
-    """Which contexts each system wins alone, shape (systems, contexts); none where several have the highest value."""
-    first: Mask = values >= values.max(axis=0) - EQUAL_WITHIN
-    alone: Mask = first & (first.sum(axis=0) == 1)
-    return alone
-
-
-def compare_wins(
-    a_name: str, b_name: str, a: Floats, b: Floats, *, alone: int = 0, cluster: Integers | None = None
-) -> PairedWins:
-    """System a against system b on the same contexts; both have shape (contexts,), NaN where there is no value.
-
-    `alone` contexts more, which are not in the arrays, are counted as left out. `cluster` is each context's, None where
-    they are independent.
-    """
+def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats) -> PairedWins:
+    """System a against system b on the same contexts; both have shape (contexts,), NaN where there is no value."""
     held = ~(np.isnan(a) | np.isnan(b))
     difference = a[held] - b[held]
-    if cluster is not None:
-        return describe_outcomes(a_name, b_name, difference, cluster[held], of=len(a) + alone)
     a_wins, b_wins = int((difference > EQUAL_WITHIN).sum()), int((difference < -EQUAL_WITHIN).sum())
-    return describe_pair(a_name, b_name, a_wins, b_wins, int(held.sum()) - a_wins - b_wins, of=len(a) + alone)
+    return describe_pair(a_name, b_name, a_wins, b_wins, int(held.sum()) - a_wins - b_wins, of=len(a))
 
 
 def describe_pair(a_name: str, b_name: str, a_wins: int, b_wins: int, ties: int, *, of: int) -> PairedWins:

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from cachetools import LRUCache
+from cachetools import FIFOCache, LRUCache
 
-from app.runtime.ports import CallCache, Turn
+from app.providers.call_cache import CallCache, Turn
 
 
-class MemoryCallCache:
+class MemoryCallCache(CallCache):
     """Keeps the `entries` most recently used replies in this process, of `total_bytes` together at most."""
 
     def __init__(self, *, entries: int = 200_000, total_bytes: int = 512 * 1024 * 1024) -> None:
@@ -24,10 +24,6 @@ class MemoryCallCache:
     async def get(self, key: str) -> bytes | None:
         return self.peek(key)
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
-        kept = await self.get(key)
-        return Turn.CALL if kept is None or kept == refused else kept
-
     async def put(self, key: str, value: bytes) -> None:
         self._values.pop(key, None)
         if len(value) <= self._values.maxsize:
@@ -35,39 +31,21 @@ class MemoryCallCache:
         while len(self._values) > self._entries:
             self._values.popitem()
 
-    async def leave(self, key: str) -> None:
-        return None
-
     async def forget(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._values.pop(key, None)
 
-    async def close(self) -> None:
-        return None
 
-
-class NoCallCache:
+class NoCallCache(CallCache):
     """Keeps no replies."""
-
-    def peek(self, key: str) -> bytes | None:
-        return None
 
     async def get(self, key: str) -> bytes | None:
         return None
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
-        return Turn.CALL
-
     async def put(self, key: str, value: bytes) -> None:
         return None
 
-    async def leave(self, key: str) -> None:
-        return None
-
     async def forget(self, keys: Sequence[str]) -> None:
-        return None
-
-    async def close(self) -> None:
         return None
 
 
@@ -79,12 +57,10 @@ SWEEPS = 5
 """Sweeps within `seconds`: a reply stays in memory for at most one sweep longer than it is served."""
 
 
-class NearCallCache:
-    """Keeps recently read replies, so that the cache `behind` is asked for each at most once in `seconds`.
-
-    `entries` and `total_bytes` bound it; the replies read first are dropped first. A reply that this process forgets is
-    gone at once, here and behind; one that another process forgets, `seconds` after it was last read from behind.
-    """
+class NearCallCache(CallCache):
+    """Keeps recently read replies, so that the cache `behind` is asked for each at most once in `seconds`. `entries`
+    and `total_bytes` bound it; the replies read first are dropped first. A reply that this process forgets is gone at
+    once, here and behind; one that another process forgets, `seconds` after it was last read from behind."""
 
     def __init__(
         self,
@@ -97,11 +73,9 @@ class NearCallCache:
     ) -> None:
         self._behind = behind
         self._entries = entries
-        self._total_bytes = total_bytes
         self._seconds = seconds
         self._clock = clock
-        self._held: dict[str, tuple[bytes, float]] = {}
-        self._held_bytes = 0
+        self._held: FIFOCache[str, tuple[bytes, float]] = FIFOCache(total_bytes, getsizeof=lambda held: len(held[0]))
         self._forgotten = 0
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -134,9 +108,9 @@ class NearCallCache:
 
     async def put(self, key: str, value: bytes) -> None:
         # The stored reply is replaced; the new one is stored here when it is read, if it is not too large.
-        self._drop(key)
+        self._held.pop(key, None)
         await self._behind.put(key, value)
-        self._drop(key)
+        self._held.pop(key, None)
 
     async def leave(self, key: str) -> None:
         await self._behind.leave(key)
@@ -154,45 +128,34 @@ class NearCallCache:
             self._sweeping.cancel()
             self._sweeping = None
         self._held.clear()
-        self._held_bytes = 0
         await self._behind.close()
 
     def _find(self, key: str) -> bytes | None:
         """The stored reply, if it has not expired."""
-        held = self._held.get(key)
-        if held is None:
+        value, asked_at = self._held.get(key, (None, 0.0))
+        if value is not None and asked_at <= self._clock() - self._seconds:
+            del self._held[key]
             return None
-        if self._clock() - held[1] >= self._seconds:
-            self._drop(key)
-            return None
-        return held[0]
+        return value
 
     def _hold(self, key: str, value: bytes | None, asked_at: float, forgotten: int) -> None:
         """Stores what was read behind, unless something was forgotten meanwhile, which may be this reply."""
-        if value is None or forgotten != self._forgotten:
+        if value is None or forgotten != self._forgotten or len(value) > self._held.maxsize:
             return
-        self._drop(key)
         self._held[key] = value, asked_at
-        self._held_bytes += len(value)
-        while len(self._held) > self._entries or self._held_bytes > self._total_bytes:
-            self._drop(next(iter(self._held)))
+        if len(self._held) > self._entries:
+            self._held.popitem()
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(self._seconds, self._sweep)
 
     def _sweep(self) -> None:
         """Drops expired replies; repeats while any reply is stored."""
-        oldest = self._clock() - self._seconds
-        for key in [key for key, (_, asked_at) in self._held.items() if asked_at <= oldest]:
-            self._drop(key)
+        for key in list(self._held):
+            self._find(key)
         later = asyncio.get_running_loop().call_later
         self._sweeping = later(self._seconds / SWEEPS, self._sweep) if self._held else None
 
     def _forget(self, keys: Sequence[str]) -> None:
         self._forgotten += 1
         for key in keys:
-            self._drop(key)
-
-    def _drop(self, key: str) -> None:
-        held = self._held.pop(key, None)
-        if held is not None:
-            self._held_bytes -= len(held[0])
+            self._held.pop(key, None)

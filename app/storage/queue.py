@@ -19,10 +19,8 @@ class QueueUnavailable(Exception):
 
 
 class JobQueue(Protocol):
-    """Delivers jobs to workers. It may lose jobs at any time, and may deliver them twice: the store decides.
-
-    If the queue cannot be reached, `put` raises QueueUnavailable; a sweep puts the jobs again.
-    """
+    """Delivers jobs to workers. It may lose jobs at any time, and may deliver them twice: the store decides. If the
+    queue cannot be reached, `put` raises QueueUnavailable; a sweep puts the jobs again."""
 
     async def put(self, jobs: Sequence[ChunkJob]) -> None: ...
 

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from typing import Protocol
 
 from limits import RateLimitItemPerMinute
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 
-from app.runtime.ports import RateLimitDecision
 from app.runtime.tasks import cancel_for_good
 
 WINDOW_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class RateLimitDecision:
+    """Whether a request is allowed, and the values of its `RateLimit` headers: `remaining` of `limit` requests per
+    `window_seconds` are left for the next `reset_seconds`."""
+
+    allowed: bool
+    limit: int
+    remaining: int
+    reset_seconds: float
+    window_seconds: int = 60
+
+
+class RequestLimiter(Protocol):
+    """Counts requests by key, across all processes that share a Redis, otherwise in this process. It never raises: if
+    Redis is unreachable, each process counts alone."""
+
+    async def take(self, key_id: str, per_minute: int) -> RateLimitDecision: ...
+
+    async def close(self) -> None: ...
 
 
 class MemoryRequestLimiter:

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
-from app.domain.model import pointer
+from app.domain.model import Location, pointer
 from app.domain.rubric import Rubric
-from app.storage.rubric_yaml import RubricFault, Unreadable, YAMLDocument, describe, printable
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
 
 
-class RubricSet:
-    """Rubrics by id and version. Fills `app.runtime.ports.RubricSource`."""
+class RubricSource:
+    """Rubrics by id and version. `get` and `nearest` raise UnknownRubric."""
 
     def __init__(self, rubrics: Iterable[Rubric]) -> None:
         self._named = {rubric.name: rubric for rubric in sorted(rubrics, key=lambda rubric: rubric.version)}
         self._newest = {rubric.id: rubric for rubric in self._named.values()}
 
     def get(self, name: str) -> Rubric:
+        """The newest version of the rubric `id`, or the version in `id@version`."""
         found = self._newest.get(name) or self._named.get(name)
         if found is None:
             rubric_id = name.partition("@")[0]
@@ -37,22 +42,22 @@ class RubricSet:
         return found
 
     def nearest(self, name: str) -> Rubric:
+        """Like `get`, but the newest version if that version is gone: for results that exist already."""
         return self._named.get(name) or self.get(name.partition("@")[0])
 
     def versions(self, rubric_id: str) -> Sequence[int]:
+        """The versions of a rubric, oldest first."""
         return [rubric.version for rubric in self._named.values() if rubric.id == rubric_id]
 
     def list(self) -> list[Rubric]:
+        """The newest version of each rubric, by id."""
         return [self._newest[rubric_id] for rubric_id in sorted(self._newest)]
 
 
-class RubricFiles(RubricSet):
-    """All rubrics of some folders, read once, when it is made: of each id `<id>.yaml`, and `<id>.v<version>.yaml` for
-    every older version.
-
-    Raises RubricInvalid where a file is broken or an id stands in two folders, SettingsInvalid where a folder is
-    missing.
-    """
+class RubricFiles(RubricSource):
+    """All rubrics of some folders, read when it is created: `<id>.yaml` for each id, and `<id>.v<version>.yaml` for
+    each older version. Raises RubricInvalid if a file is invalid or an id is in two folders, SettingsInvalid if a
+    folder is missing."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         found: list[Rubric] = []
@@ -67,13 +72,10 @@ class RubricFiles(RubricSet):
         super().__init__(found)
 
 
-def default_folder() -> Path:
-    """Where the shipped rubrics lie."""
-    return shipped_folder(Path(str(resources.files("app"))))
-
-
-def shipped_folder(package: Path) -> Path:
-    """The rubrics of the package in that folder: inside it where it was installed, beside it in a checkout."""
+def default_folder(package: Path | None = None) -> Path:
+    """The folder of the shipped rubrics: inside the package if it was installed, beside it in a checkout. `package` is
+    the package's folder, by default that of `app`."""
+    package = package or Path(str(resources.files("app")))
     packaged = package / "data" / "rubrics"
     return packaged if packaged.is_dir() else package.parent / "rubrics"
 
@@ -98,34 +100,33 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def check_rubric(path: Path) -> list[RubricFault]:
-    """Everything that is wrong in a rubric file, in the order of its lines; empty where nothing is.
-
-    What several fields break together (a composite of an unknown aspect, a missing language) shows only once every
-    field is right by itself.
-    """
+    """Everything that is wrong in a rubric file, in the order of its lines. What several fields break together (a
+    composite of an unknown aspect, a missing language) is found only once each field is valid by itself."""
     return examine(path)[1]
 
 
 def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
-    """The rubric with its faults; without a rubric there is at least one fault."""
+    """The rubric with its faults by line; without a rubric there is at least one fault."""
     try:
         document = read_document(read_text(path))
     except Unreadable as refused:
         return None, [refused.fault]
+    rubric, faults = None, [*document.faults]
     try:
         rubric = Rubric.model_validate(document.data)
+        faults += name_faults(document, rubric, path)
     except ValidationError as error:
-        errors = [details for details in error.errors(include_url=False) if not is_echo(details)]
-        return None, in_order(document.faults + [place(document, details) for details in errors])
-    return rubric, in_order(document.faults + name_faults(document, rubric, path))
+        for details in error.errors(include_url=False):
+            # A list is called too short only because pydantic counts its items without the faulty ones.
+            if not (details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]):
+                faults.append(place(document, details))
+    return rubric, sorted(faults, key=lambda fault: fault.line or 0)
 
 
 @lru_cache(maxsize=16)
 def read_document(text: str) -> YAMLDocument:
-    """The YAML document, which is not to be changed; raises Unreadable.
-
-    The last ones are kept: a service reads its rubrics when it checks what it was given, and again when it starts.
-    """
+    """The YAML document, which is not to be changed; raises Unreadable. It is cached because a service reads its
+    rubrics when it checks its settings, and again when it starts."""
     return YAMLDocument(text)
 
 
@@ -137,11 +138,6 @@ def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
     return RubricFault(document.line(location), pointer(location), describe(error, location))
 
 
-def is_echo(error: ErrorDetails) -> bool:
-    """Whether a list is called too short only because pydantic counts its items without the faulty ones."""
-    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
-
-
 def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
     """One fault where the file is not called as its rubric, or is an older version without a newer one beside it."""
     newest, older = rubric.id + SUFFIX, f"{rubric.id}.v{rubric.version}{SUFFIX}"
@@ -151,27 +147,17 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
         detail = f"is {rubric.id}, so the file must be called {newest}, not {path.name}"
         return [RubricFault(document.line(("id",)), "/id", f"{detail} (or {older}, beside a newer version)")]
     beside = path.with_name(newest)
-    latest = read_version(beside)
+    try:
+        data = read_document(read_text(beside)).data
+    except Unreadable:
+        data = None
+    version = data.get("version") if isinstance(data, dict) else None
+    latest = version if isinstance(version, int) else None
     if latest is not None and latest > rubric.version:
         return []
     detail = f"is {rubric.version}, and {newest} beside it must hold a newer version"
     detail += " (there is none)" if latest is None else f", not {latest}"
     return [RubricFault(document.line(("version",)), "/version", detail)]
-
-
-def read_version(path: Path) -> int | None:
-    """The version that a rubric file states; None where there is no file or it states none."""
-    try:
-        data = read_document(read_text(path)).data
-    except Unreadable:
-        return None
-    version = data.get("version") if isinstance(data, dict) else None
-    return version if isinstance(version, int) else None
-
-
-def in_order(faults: list[RubricFault]) -> list[RubricFault]:
-    """The faults by line, from the top."""
-    return sorted(faults, key=lambda fault: fault.line or 0)
 
 
 def read_text(path: Path) -> str:
@@ -190,3 +176,216 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Unreadable(f"is not UTF-8: byte 0x{raw[error.start]:02X}", line) from error
+
+
+MESSAGES: Mapping[str, str] = {
+    "missing": "is missing",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "union_tag_not_found": "is missing: mean or linear",
+    "union_tag_invalid": "must be mean or linear; found {tag!r:.60}",
+    "too_short": "must hold at least {min_length}; holds {actual_length}",
+    "value_error": "{error}",
+    "fault": "{detail}",
+}
+"""Messages for Pydantic's error types in terms of YAML, to be formatted with the error's context."""
+
+SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class RubricFault:
+    """One thing that is wrong in a rubric file. `line` is 1-based, or None where the file could not be read; `field` is
+    a JSON pointer, empty for the whole file."""
+
+    line: int | None
+    field: str
+    detail: str
+
+    def report(self, path: Path | str) -> str:
+        """`FILE:LINE: FIELD: detail` on one line, safe to print whatever the file holds."""
+        place = str(path) if self.line is None else f"{path}:{self.line}"
+        return printable(": ".join(filter(None, (place, self.field, self.detail))))
+
+
+def describe(error: ErrorDetails, location: Location) -> str:
+    """What is wrong, in a few words that follow the field's name. `location` is the error's place in the file."""
+    kind = error["type"]
+    if kind in MESSAGES:
+        return MESSAGES[kind].format(**error.get("ctx", {}))
+    if kind == "extra_forbidden":
+        near = get_close_matches(str(location[-1]), known_fields(), n=1)
+        return "is not a field of this mapping" + (f"; did you mean {near[0]}?" if near else "")
+    found = error["input"]
+    shown = f"; found {quoted(found)}" if isinstance(found, str | int | float | None) else ""
+    return error["msg"][:1].lower() + error["msg"][1:] + shown
+
+
+@cache
+def known_fields() -> tuple[str, ...]:
+    """Every field name of the rubric format."""
+    schema = Rubric.model_json_schema()
+    return tuple(sorted({name for part in (schema, *schema["$defs"].values()) for name in part.get("properties", ())}))
+
+
+def quoted(value: Any) -> str:
+    """A value for a message, cut where it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """The text with controls and lone surrogates escaped, so that a file's texts cannot control a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+MAX_DEPTH = 32
+TOO_DEEP = f"is nested more than {MAX_DEPTH} deep"
+MAX_PARTS = 20_000
+"""Keys, values, lists and mappings of a file. The largest rubric of ours has a tenth of that; to say what is wrong with
+each part of a file of nothing but small ones took half a minute and half a gigabyte."""
+
+
+class Unreadable(Exception):
+    """A file that holds no document to validate."""
+
+    def __init__(self, detail: str, line: int | None = None) -> None:
+        super().__init__(detail)
+        self.fault = RubricFault(line, "", detail)
+
+
+class PlainLoader(yaml.SafeLoader):
+    """YAML 1.2's core types without anchors, aliases and tags: `no` and `2024-01-01` are texts, and no file grows."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  (the stubs declare an instance variable)
+        None: [
+            ("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z")),
+            ("tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")),
+            # 18 digits at most: longer ones are no scale, and Python refuses to read very long ones at all.
+            ("tag:yaml.org,2002:int", re.compile(r"[-+]?[0-9]{1,18}\Z")),
+            ("tag:yaml.org,2002:float", re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.?[0-9]*)(?:[eE][-+]?[0-9]+)?\Z")),
+        ]
+    }
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.depth = 0
+        self.parts = 0
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        """Opens a `[` or `{`; raises Unreadable if too many are open, because the scanner goes over all of them at
+        every character."""
+        if self.flow_level >= MAX_DEPTH:
+            raise Unreadable(TOO_DEEP, self.get_mark().line + 1)
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node; raises Unreadable before anything that could grow is composed."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise Unreadable("anchors (&) and aliases (*) are not taken: write the text out", line)
+        if event.tag is not None:
+            raise Unreadable(f"tags ({event.tag}) are not taken", line)
+        if self.depth >= MAX_DEPTH:
+            raise Unreadable(TOO_DEEP, line)
+        if self.parts >= MAX_PARTS:
+            raise Unreadable(f"holds more than {MAX_PARTS} parts", line)
+        self.parts += 1
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+def compose(text: str) -> yaml.Node:
+    """The one document of a YAML text, as nodes that know their lines; raises Unreadable."""
+    loader: PlainLoader | None = None
+    try:
+        loader = PlainLoader(text)
+        node = loader.get_single_node()
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise Unreadable(f"holds the character U+{ord(text[error.position]):04X}, which YAML forbids", line) from error
+    except yaml.MarkedYAMLError as error:
+        detail = " ".join(str(part) for part in (error.problem, error.context) if part)
+        # The most frequent mistake: a `?` or `,` in a bare text of a flow mapping.
+        hint = "; put texts between { } or [ ] in quotes" if "while parsing a flow" in detail else ""
+        mark = error.problem_mark or error.context_mark
+        raise Unreadable(f"is not valid YAML: {detail}{hint}", mark.line + 1 if mark else None) from error
+    except (ValueError, OverflowError) as error:  # PyYAML turns \U escapes into characters without a check
+        raise Unreadable(f"is not valid YAML: {error}", loader.line + 1 if loader else None) from error
+    if node is None:
+        raise Unreadable("is empty", 1)
+    return node
+
+
+class YAMLDocument:
+    """A YAML document as plain `data`, with its lines and the `faults` that plain data no longer show."""
+
+    def __init__(self, text: str) -> None:
+        root = compose(text)
+        self.faults: list[RubricFault] = []
+        self._lines: dict[Location, int] = {(): root.start_mark.line + 1}
+        self.data = self._plain(root, ())
+
+    def line(self, location: Location) -> int:
+        """The 1-based line of that part, or of the nearest part that encloses it."""
+        while location not in self._lines:
+            location = location[:-1]
+        return self._lines[location]
+
+    def locate(self, path: Location, *, missing: bool) -> Location:
+        """A validator's path as a place in the document: without what stands in no file, such as a union's tag. With
+        `missing`, the last part names a field that is not there, and stays."""
+        found: list[str | int] = []
+        current = self.data
+        for number, part in enumerate(path, start=1):
+            if isinstance(current, dict) and part in current:
+                current = current[str(part)]
+            elif isinstance(current, list) and isinstance(part, int) and part < len(current):
+                current = current[part]
+            elif not (missing and number == len(path)):
+                continue
+            found.append(part)
+        return tuple(found)
+
+    def _plain(self, node: yaml.Node, here: Location) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            return [self._child(item, (*here, index), item) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            return {key: self._child(value, (*here, key), key_node) for key, key_node, value in self._pairs(node, here)}
+        return scalar(node)
+
+    def _child(self, node: yaml.Node, here: Location, marked: yaml.Node) -> Any:
+        self._lines[here] = marked.start_mark.line + 1
+        return self._plain(node, here)
+
+    def _pairs(self, node: yaml.MappingNode, here: Location) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+        """Keys with their nodes and values; keys that are no text or come again become faults and are left out."""
+        seen: set[str] = set()
+        for key_node, value in node.value:
+            key = scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                shown = f": {quoted(key_node.value)}" if isinstance(key_node, yaml.ScalarNode) else ""
+                detail = f"has a key that is no text; put it in quotes{shown}"
+                self.faults.append(RubricFault(line, pointer(here), detail))
+            elif key in seen:
+                detail = "appears more than once in the same mapping"
+                self.faults.append(RubricFault(line, pointer((*here, key)), detail))
+            else:
+                seen.add(key)
+                yield key, key_node, value
+
+
+def scalar(node: yaml.Node) -> Any:
+    """A scalar node's value by YAML 1.2's core schema."""
+    kind = node.tag.rpartition(":")[2]
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return node.value.lower() == "true"
+    return {"int": int, "float": float}.get(kind, str)(node.value)

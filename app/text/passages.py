@@ -6,30 +6,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST = 2000
-"""Code points of a text that are looked at: a register shows long before."""
+LONGEST = 2000  # Code points of a text that are looked at: a register shows long before
+MOST_SENTENCES = 32  # Sentences of a text that are looked at
+DEEPEST = 8  # Nested quotations that are tracked at most
 
-MOST_SENTENCES = 32
-"""Sentences of a text that are looked at."""
-
-DEEPEST = 8
-"""Nested quotations that are tracked at most."""
-
+# Addresses, mentions, hashtags in Latin letters, and code: they belong to no language
 NAMES = re.compile(
     r"https?://[!-~]+|www\.[!-~]+|(?<![\w.+-])[\w.+-]{1,64}@[\w.-]{1,64}|[@#][\w.]{1,64}|`[^`\n]{1,400}`", re.ASCII
 )
-"""Addresses, mentions, hashtags in Latin letters, and code: they belong to no language."""
-
 QUOTES = {"「": "」", "『": "』", "“": "”", "‘": "’", "《": "》", "〈": "〉", "«": "»", '"': '"', "'": "'"}
 QUOTE_MARKS = frozenset({*QUOTES, *QUOTES.values()})
+# Kaomoji, (笑), stage directions; not what is set in bold
 ASIDES = re.compile(
     r"\([^()\n]{0,200}\)|（[^（）\n]{0,200}）|【[^【】\n]{0,100}】|(?<!\*)\*(?!\*)[^*\n]{1,100}\*(?!\*)"
 )
-"""Kaomoji, (笑), stage directions; not what is set in bold."""
-
+# Headings and list items, which are written, not said: 更新を確認する in a list is no shift
 LISTED = re.compile(r"^[ \t]*(?:[-*+•●◦▪]\s|・|#{1,6}\s|\d{1,3}[.)、．]\s?(?!\d)).*$", re.MULTILINE)
-"""Headings and list items, which are written, not said: 更新を確認する in a list is no shift."""
-
 SYMBOLS = "\u200d\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u2500-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
 SENTENCE_END = re.compile(
     rf"((?:[。．｡！!？?\n…‥♪♫{SYMBOLS}]|\.(?![0-9A-Za-z])|(?<![0-9])\s?[~〜～](?![0-9]))[\s。．.！!？?…~〜～{SYMBOLS}]*)"
@@ -53,9 +45,7 @@ def words_of(text: str) -> frozenset[str]:
 
 def open_passage(text: str) -> str:
     """The whole sentences among the first `LONGEST` code points, with a space in place of addresses, mentions and code.
-
-    A sentence that the limit cuts would end where its speaker did not; where it is the only one, it stays.
-    """
+    A sentence that the limit cuts would end where its speaker did not; where it is the only one, it stays."""
     if len(text) > LONGEST:
         end = max(map(text[:LONGEST].rfind, "。.!?！？\n"))
         text = text[: end + 1] if end > 0 else text[:LONGEST]
@@ -95,10 +85,8 @@ def is_apostrophe(text: str, place: int) -> bool:
 
 
 def split_sentences(text: str, stand_in: str) -> Iterator[Sentence]:
-    """The sentences that a speaker says in their own voice, in order, `MOST_SENTENCES` at most.
-
-    Where nothing but list items, quotations and asides is there (「そうですね」 as a whole response), those are read.
-    """
+    """The sentences that a speaker says in their own voice, in order, `MOST_SENTENCES` at most. Where nothing but list
+    items, quotations and asides is there (「そうですね」 as a whole response), those are read."""
     own = ASIDES.sub(" ", drop_quotations(LISTED.sub("", text), stand_in))
     if not any(map(str.isalpha, own.replace(stand_in, ""))):
         own = "".join(" " if character in QUOTE_MARKS else character for character in text)

@@ -8,23 +8,20 @@ from functools import lru_cache
 
 from app.text.passages import ASIDES, drop_quotations, open_passage, words_of
 
+# Characters in Japanese use that Shift_JIS never had
 VARIANTS = frozenset("俠剝叱嚙噓塡姸屛幷彔拋揷搔摑攪潑瀆焰瘦簞繡繫萊蔣蟬蠟軀醬醱鏽顚頰驒鷗鹼麪麴")
-"""Characters in Japanese use that Shift_JIS never had."""
-
+# Words and function characters of Chinese that Shift_JIS can write, outside the Japanese compounds that hold them, and
+# the comma ，, for which Japanese without kana has no use
 CHINESE_WORDS = re.compile(
     r"我(?![慢々流儀先孫田武欲利執])(?<![自無没忘彼]我)|[好是真我妳他她有]的|是(?![非正認枝清々])(?<![国如彼]是)"
     r"|了(?![解承見])(?<![終完修満未魅投校読議]了)|[很這們沒麼它怎妳]|吃(?![音驚逆])|什(?!器)|也(?=[是很不想要會有])"
     r"|不(?=[是會想])|都(?=[會是很不])|謝謝|再見|請問|喜歡|可以|因為|今天|明天|昨天|[一-鿿]，"
 )
-"""Words and function characters of Chinese that Shift_JIS can write, outside the Japanese compounds that hold them, and
-the comma ，, for which Japanese without kana has no use."""
-
+# First code of the second level of JIS X 0208: characters that Japanese writes seldom. Traditional Chinese forms that
+# Japan has simplified (會, 來) are there.
 RARE_FROM = 0x989F
-"""First code of the second level of JIS X 0208: characters that Japanese writes seldom. Traditional Chinese forms that
-Japan has simplified (會, 來) are there."""
-
+# Han characters in a row that a Japanese sentence has at most; names of institutions pass it, sentences do not
 LONGEST_WITHOUT_KANA = 16
-"""Han characters in a row that a Japanese sentence has at most; names of institutions pass it, sentences do not."""
 
 
 def can_write(encoding: str, character: str) -> bool:
@@ -70,14 +67,14 @@ HAN = re.compile("[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000
 HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]")
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
 LATIN_WORD = re.compile(f"[{LATIN}]+(?:['’-][{LATIN}]+)*")
+# Two letters or more of another script: a lone one is part of a face, (´・ω・`)
 OTHER_WORD = re.compile(
     r"[^\W\d_\x00-\u024f\u1e00-\u1eff\u3005\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
     r"\U00020000-\U0003ffff\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb]{2,}"
 )
-"""Two letters or more of another script: a lone one is part of a face, (´・ω・`)."""
-
 FULL_WIDTH = {code: code - 0xFEE0 for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
 
+# Words that make Latin letters a sentence; without them they are likely names
 COMMON_WORDS = words_of(
     "a about after all also am an and any are as at be because been but by can can't cannot come could day did do does "
     "don't doesn't even for from get glad go going good great happy have hello help here hey hi how i i'd i'll i'm "
@@ -87,13 +84,8 @@ COMMON_WORDS = words_of(
     "was we welcome well were what what's when where which who why will with would yeah yes yesterday you you'd "
     "you're your"
 )
-"""Words that make Latin letters a sentence; without them they are likely names."""
-
+# Ends of Japanese and Korean words in Latin letters
 ROMANISED = re.compile(r"(?:masu|desu|mashita|masen|hamnida|imnida|haseyo|[ae]yo|gatou?)$")
-"""Ends of Japanese and Korean words in Latin letters."""
-
-WORD_WEIGHT = 2
-"""A Latin word says about as much as two kana or syllables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +108,7 @@ def weigh_latin(text: str, *, alone: bool) -> int:
         tells = common >= 1 or small >= 3 or foreign >= 2 or len(words) >= 6 or romanised
     else:
         tells = common >= 2
-    return WORD_WEIGHT * len(words) if tells else 0
+    return 2 * len(words) if tells else 0  # a word says about as much as two kana or syllables
 
 
 def read_scripts(text: str) -> LanguageReading:

@@ -98,7 +98,11 @@ class Authenticator:
             raise RequestRefused(403, "loopback-only", "Not from here without a key", detail)
         # A page of another site in the user's browser also connects from loopback: with its own Origin, or under a host
         # name that resolves to this machine (DNS rebinding).
-        if not is_local(request.headers.get("origin", "")) or is_public(request.headers.get("host", "")):
+        named = request.headers.get("host", "")
+        name = named.rpartition(":")[0] or named
+        # A name that can be registered is no address, no single label, and not below localhost.
+        is_public = "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
+        if not is_local(request.headers.get("origin", "")) or is_public:
             detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
             raise RequestRefused(403, "loopback-only", "Not from this page without a key", detail)
 
@@ -109,13 +113,6 @@ def is_local(origin: str) -> bool:
         return not origin or urlsplit(origin).hostname in LOCAL
     except ValueError:  # no browser sends this
         return False
-
-
-def is_public(host: str) -> bool:
-    """Whether a `Host` header holds a name that can be registered: neither an address nor a single label, and not below
-    localhost."""
-    name = host.rpartition(":")[0] or host
-    return "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
 
 
 async def find_key(key_store: APIKeyStore, shown: Credential | None) -> APIKey | None:

@@ -17,23 +17,9 @@ from app.openers import open_tracing
 from app.runtime.settings import Settings
 from app.web import openapi, problems
 from app.web.admission import Authenticator
-from app.web.api import analyses, batches, estimates, evaluations, governance, operations, ratings, rubrics, validations
+from app.web.api import analyses, batches, evaluations, governance, operations, ratings, rubrics, validations
 from app.web.body import BodyMemory
-from app.web.dashboard import (
-    aspects,
-    assets,
-    attempt,
-    compare,
-    item,
-    items,
-    live,
-    page,
-    rate,
-    run,
-    runs,
-    session,
-    sheet,
-)
+from app.web.dashboard import aspects, attempt, compare, item, items, live, page, rate, run, runs, sheet
 from app.web.dependencies import Refusals
 from app.web.limits import Places
 from app.web.middleware import Gatekeeper, RequestFrame
@@ -45,7 +31,6 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
 blended in, and a signature that says how each score was made."""
-
 
 NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -60,7 +45,7 @@ enable it."""
 ROUTERS = (
     evaluations.router,
     batches.router,
-    estimates.router,
+    batches.estimates,
     validations.router,
     analyses.comparisons,
     analyses.router,
@@ -75,7 +60,7 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (session, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, assets)
+PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, aspects)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 
@@ -93,16 +78,33 @@ def create_application(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
-    set_state(application, settings)
+    # What routes and layers read; `container` and `stopping` are set at the start.
+    state = application.state
+    state.limits = settings.limits
+    state.body_timeout_seconds = settings.body_timeout_seconds
+    state.bodies = BodyMemory()
+    state.draining = False
+    state.secure_cookies = settings.secure_cookies
+    state.close_seconds = 0.0
+    state.places = Places(settings.most_evaluations)
+    state.refusals = Refusals()
+    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
+    # start, and matches every request twice.
     for router in ROUTERS:
-        application.include_router(router)
+        application.router.routes.extend(router.routes)
     operations.mount_assets(application)
     for part in PAGES:
-        application.include_router(part.router)
+        application.router.routes.extend(part.router.routes)
+    application.router.routes.extend(page.assets.routes)
     problems.install(application)
     application.add_exception_handler(HTTPException, page.answer_http_error)
-    add_layers(application)
+    # A request passes the layer that was added last first.
+    application.add_middleware(Gatekeeper, admission=state.admission)
+    application.add_middleware(
+        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
+    )
     if tracing is not None:
         tracing.watch_application(application)
     return application
@@ -120,26 +122,3 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
         application.state.container = container
         announce(container)
         yield
-
-
-def set_state(application: FastAPI, settings: Settings) -> None:
-    """Sets what routes and layers read from `application.state`; `container` and `stopping` are set at the start."""
-    state = application.state
-    state.limits = settings.limits
-    state.body_timeout_seconds = settings.body_timeout_seconds
-    state.bodies = BodyMemory()
-    state.draining = False
-    state.secure_cookies = settings.secure_cookies
-    state.close_seconds = 0.0
-    state.places = Places(settings.most_evaluations)
-    state.refusals = Refusals()
-    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
-
-
-def add_layers(application: FastAPI) -> None:
-    """Adds the middleware; a request passes the layer that was added last first."""
-    state = application.state
-    application.add_middleware(Gatekeeper, admission=state.admission)
-    application.add_middleware(
-        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
-    )

@@ -27,6 +27,8 @@ FREE_BYTES = 64 * 1024
 bodies use the whole allowance."""
 
 OVERLOAD_SECONDS = 5.0
+CLOSED_EARLY = "the connection closed early"
+"""The caller is gone and never reads this, but the log must not report a disconnection as a defect."""
 
 
 class BodyMemory:
@@ -38,8 +40,7 @@ class BodyMemory:
 
     @contextmanager
     def arriving(self) -> Iterator[Callable[[int], None]]:
-        """Yields a function to call with the number of bytes held of one body; it raises Overloaded beyond the
-        maximum."""
+        """Yields a function to call with the bytes held of one body so far; it raises Overloaded beyond the maximum."""
         counted = 0
 
         def hold(size: int) -> None:
@@ -79,10 +80,7 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 
 
 async def decode_as(model: type[Model], body: bytes, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
-    """The body as `model`. A large one is parsed in a thread, so that other requests are not delayed.
-
-    Raises RequestRefused (400) and InvalidDocument.
-    """
+    """The body as `model`; a large one is parsed in a thread. Raises RequestRefused (400) and InvalidDocument."""
     if len(body) <= SMALL_BYTES:
         return validate(model, decode(body), limits, unlimited=unlimited)
     return await asyncio.to_thread(lambda: validate(model, decode(body), limits, unlimited=unlimited))
@@ -129,7 +127,7 @@ async def receive(request: Request, maximum: int, timeout_seconds: float) -> byt
     except TimeoutError:
         raise too_slow(f"the body did not arrive within {timeout_seconds:g} s") from None
     except ClientDisconnect:
-        raise broken_off() from None
+        raise invalid_json(CLOSED_EARLY) from None
     return bytes(body)
 
 
@@ -148,11 +146,6 @@ def too_large(maximum: int) -> RequestRefused:
 def too_slow(detail: str) -> RequestRefused:
     """The refusal of a body that arrives too slowly; its connection is closed."""
     return RequestRefused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
-
-
-def broken_off() -> RequestRefused:
-    """The caller is gone and never reads this, but the log must not report a disconnection as a defect."""
-    return invalid_json("the connection closed early")
 
 
 def invalid_json(detail: str) -> RequestRefused:
@@ -217,7 +210,7 @@ class Upload:
             seconds = self._waited_seconds + clock() - started
             raise too_slow(f"{self._received} bytes of the body arrived within {seconds:.1f} s") from None
         except ClientDisconnect:
-            raise broken_off() from None
+            raise invalid_json(CLOSED_EARLY) from None
         finally:
             self._waited_seconds += clock() - started
 

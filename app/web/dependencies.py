@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
+import re
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
+from cachetools import TTLCache
 from fastapi import Depends, Request
 
 from app.container import Container
-from app.domain.errors import StoreError
+from app.domain.batch import Batch
+from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
 from app.web.problems import RequestRefused
 
@@ -44,13 +52,6 @@ def may_write(request: Request) -> bool:
     return bool(request.state.scope != "read")
 
 
-def refuse_reader(request: Request) -> None:
-    """Raises RequestRefused (403) for a read-only key, because checking the judge costs money."""
-    if not may_write(request):
-        detail = "this key may only read, and checking the judge costs judge calls"
-        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
-
-
 async def note(request: Request, container: Container, action: str, target: str, **detail: Any) -> None:
     """Records in the audit log what the caller has just done. Raises StoreError if it cannot be recorded: the action
     itself is not undone, and both the caller and the log record learn that the audit log lacks it."""
@@ -66,26 +67,17 @@ async def note(request: Request, container: Container, action: str, target: str,
 
 
 class Refusals:
-    """The refused attempts that this process recorded within the last minute, at most `most`: the oldest is dropped
-    first. `clock` returns seconds."""
+    """The refused attempts recorded within the last minute, at most the newest `most`. `clock` returns seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = MOST_ATTEMPTS) -> None:
-        self._clock = clock
-        self._most = most
-        self._noted: dict[Attempt, float] = {}
+        self._noted: TTLCache[Attempt, bool] = TTLCache(most, QUIET_SECONDS, timer=clock)
 
     def take(self, attempt: Attempt) -> bool:
         """Whether to record the attempt; it then counts as recorded."""
-        now = self._clock()
-        noted = self._noted.get(attempt)
-        if noted is not None and now - noted < QUIET_SECONDS:
-            return False
-        # Move it to the end: the first entry is the oldest.
-        self._noted.pop(attempt, None)
-        self._noted[attempt] = now
-        if len(self._noted) > self._most:
-            del self._noted[next(iter(self._noted))]
-        return True
+        is_new = attempt not in self._noted
+        if is_new:
+            self._noted[attempt] = True
+        return is_new
 
     def leave(self, attempt: Attempt) -> None:
         """Forgets an attempt that could not be recorded, so that the next one is."""
@@ -129,3 +121,49 @@ async def note_refusal(request: Request) -> None:
     path: str = request.scope["path"]
     if (request.method, path) in ADMINISTRATIVE:
         await note_attempt(request, request.app.state.container, path)
+
+
+def refuse_other_queries(request: Request, *known: str, beginning: str | None = None, repeated: str = "") -> None:
+    """Raises InvalidRequest for an unknown or repeated parameter: if a filter were ignored, the answer would contain
+    too much.
+
+    `beginning` is a prefix of other known names; `repeated` is the name that may be repeated.
+    """
+    for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
+        if beginning and name.startswith(beginning):
+            continue
+        if name not in known:
+            names = [*known, f"{beginning}…"] if beginning else known
+            raise InvalidRequest(f"is not known; known are {', '.join(names)}", pointer=f"/query/{name[:64]}")
+        if count > 1 and name != repeated:
+            raise InvalidRequest("is given more than once", pointer=f"/query/{name}")
+
+
+ID = re.compile(r"[A-Za-z0-9_]{1,64}")
+
+
+def write_cursor(last: Batch) -> str:
+    """The cursor of the page after the one that ends with `last`."""
+    written = f"{last.created_at.isoformat()}|{last.id}"
+    return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
+    """(created_at, id) of the last batch of the previous page; None for the first page. Raises InvalidRequest."""
+    if cursor is None:
+        return None
+    with suppress(UnicodeError, binascii.Error, ValueError, OverflowError):  # no page has returned it
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        written = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+        moment, _, batch_id = written.partition("|")
+        created_at = datetime.fromisoformat(moment)
+        if created_at.tzinfo is not None and ID.fullmatch(batch_id):
+            return created_at.astimezone(UTC), batch_id
+    raise InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
+
+
+def link_next(request: Request, **changed: str) -> dict[str, str]:
+    """The `Link` header (RFC 8288) to the next page: this one with some query parameters changed."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
+    # The path alone: the host comes from the caller's Host header.
+    return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}

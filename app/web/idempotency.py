@@ -40,10 +40,11 @@ def digest_of(request: Request, body: bytes) -> str:
 
 
 def key_of(request: Request) -> str | None:
-    """The request's Idempotency-Key, or None. Raises RequestRefused (400) if it is not valid."""
+    """The request's Idempotency-Key, or None. Raises RequestRefused (400) unless it is short, printable ASCII."""
     key = request.headers.get("idempotency-key")
-    if key is not None:
-        check_key(key)
+    if key is not None and not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
+        detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
+        raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
     return key
 
 
@@ -65,24 +66,17 @@ async def claimed(
         yield replay(held, body_digest)
         return
     try:
-        async with renewed(store, project, key):
+        alive = asyncio.create_task(show_life(store, project, key))
+        try:
             yield None
+        finally:
+            await cancel_for_good([alive])  # from now on the claim may belong to another request
     except BaseException:
         # However it ended, this request will not answer under the key. If the store cannot release the key, the claim
         # expires; the caller gets the first error.
         with suppress(StoreError):
             await store.release_key(project, key)
         raise
-
-
-@asynccontextmanager
-async def renewed(store: EvaluationStore, project: str, key: str) -> AsyncIterator[None]:
-    """Renews the claim until the block ends; after that, it may belong to another request."""
-    alive = asyncio.create_task(show_life(store, project, key))
-    try:
-        yield
-    finally:
-        await cancel_for_good([alive])
 
 
 async def show_life(
@@ -93,13 +87,6 @@ async def show_life(
         await sleep(KEY_SECONDS / 4)
         with suppress(StoreError):
             await store.renew_key(project, key)
-
-
-def check_key(key: str) -> None:
-    """Raises RequestRefused (400) for a key that is empty, too long or not printable ASCII."""
-    if not 1 <= len(key) <= LONGEST or not (key.isascii() and key.isprintable()):
-        detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
-        raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
 
 
 def replay(held: StoredAnswer, body_digest: str) -> Response:

@@ -13,21 +13,16 @@ from fastapi import Request
 from starlette.types import Scope
 
 from app.container import Container
+from app.domain import errors
 from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import (
-    CostLimitReached,
-    InvalidRequest,
-    Overloaded,
-    PriceUnknown,
-    RequestLimitReached,
-    StoreError,
-)
+from app.domain.errors import CostLimitReached, InvalidRequest, Overloaded, PriceUnknown, StoreError
 from app.domain.evaluation import JudgeOptions
 from app.domain.governance import APIKey
 from app.providers.ports import JudgingTask, RequestScope
-from app.runtime.ports import RateLimitDecision, Telemetry
+from app.runtime.telemetry import Telemetry
 from app.scoring.case import ENGLISH
 from app.scoring.evaluate import ScoringContext
+from app.storage.request_windows import RateLimitDecision
 
 logger = logging.getLogger("saiten.web")
 
@@ -38,12 +33,8 @@ ANYTHING = Dialogue(context=(Utterance(speaker="A", text="?"),), response="?")
 """A dialogue for estimates that only show whether the judge's model has a price."""
 
 
-# Requests
-
-
 async def count_request(request: Request, key: APIKey | None) -> None:
-    """Counts the request if its key has a limit; the answer then carries the `RateLimit` headers. Raises
-    RequestLimitReached."""
+    """Counts the request if its key has a limit, for the `RateLimit` headers. Raises RequestLimitReached."""
     container: Container = request.app.state.container
     if key is None or (most := requests_of(key, container)) is None:
         return
@@ -52,15 +43,15 @@ async def count_request(request: Request, key: APIKey | None) -> None:
     if not decision.allowed:
         container.telemetry.limited("requests")
         detail = f"this key may make {decision.limit} requests within {decision.window_seconds} seconds"
-        raise RequestLimitReached(detail, retry_after_seconds=decision.reset_seconds)
+        raise errors.RequestLimitReached(detail, retry_after_seconds=decision.reset_seconds)
 
 
 def describe_rate_limit(scope: Scope) -> dict[str, str]:
-    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers). `t` is the time until the oldest request leaves
-    the window. Empty if the request was not counted."""
+    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers), empty if the request was not counted."""
     decision: RateLimitDecision | None = scope["state"].get("rate_limit")
     if decision is None:
         return {}
+    # `t` is the time until the oldest request leaves the window.
     return {
         "RateLimit-Policy": f'"requests";q={decision.limit};w={decision.window_seconds}',
         "RateLimit": f'"requests";r={decision.remaining};t={math.ceil(decision.reset_seconds)}',
@@ -71,9 +62,6 @@ def requests_of(key: APIKey, container: Container) -> int | None:
     """Requests per minute; None for no limit."""
     own = key.requests_per_minute
     return container.settings.key_requests_per_minute if own is None else own
-
-
-# Money
 
 
 def usd_of(key: APIKey, container: Container) -> float | None:
@@ -87,7 +75,7 @@ async def require_money(request: Request) -> None:
     key: APIKey | None = request.state.key
     if key is None or (most := usd_of(key, container)) is None:
         return
-    now = container.scoring.instruments.now()
+    now = container.scoring.context.now()
     spent = await container.governance.spending.spent_usd(key.id, now)
     if spent >= most:
         container.telemetry.limited("cost")
@@ -100,7 +88,7 @@ def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, po
     charged, so the limit would never be reached. `pointer` is the field of the request that names the model."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
-    if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.instruments):
+    if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.context):
         return
     detail = "this key has a money limit, and the price of the judge's model is not known: name a model that has one"
     raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)
@@ -122,32 +110,12 @@ def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext
     return True
 
 
-@asynccontextmanager
-async def paying(request: Request) -> AsyncIterator[RequestScope]:
-    """Charges the caller's key with the cost of judging in the scope that it yields, even if an error ends it.
-
-    Raises CostLimitReached if the limit is used up. Concurrent requests do not see each other's cost, so a key may
-    exceed its limit by what is in progress.
-    """
-    await require_money(request)
-    key: APIKey | None = request.state.key
-    scope = RequestScope(actor=request.state.actor)
-    try:
-        yield scope
-    except BaseException:
-        try:
-            await charge(request, key, scope.cost_usd)
-        except StoreError as error:
-            logger.warning("a key was not charged: %s", error.loggable, extra={"code": error.code})
-        raise
-    await charge(request, key, scope.cost_usd)
-
-
-async def charge(request: Request, key: APIKey | None, cost_usd: float) -> None:
+async def charge(request: Request, cost_usd: float) -> None:
     """Adds the cost to what the key has spent today. Writes nothing if the cost is zero or there is no key."""
     container: Container = request.app.state.container
+    key: APIKey | None = request.state.key
     if key is not None and cost_usd > 0:
-        await container.governance.spending.charge(key.id, cost_usd, container.scoring.instruments.now())
+        await container.governance.spending.charge(key.id, cost_usd, container.scoring.context.now())
 
 
 def seconds_left(now: datetime) -> float:
@@ -169,11 +137,8 @@ async def describe_key(request: Request) -> dict[str, Any] | None:
         "scope": key.scope,
         "requests_per_minute": requests_of(key, container),
         "usd_per_day": usd_of(key, container),
-        "spent_usd_today": await container.governance.spending.spent_usd(key.id, container.scoring.instruments.now()),
+        "spent_usd_today": await container.governance.spending.spent_usd(key.id, container.scoring.context.now()),
     }
-
-
-# Evaluations in progress
 
 
 class Places:
@@ -210,11 +175,22 @@ async def require_place(request: Request) -> None:
 
 @asynccontextmanager
 async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
-    """Takes a place, and charges the caller's key with the cost of judging in the scope that it yields.
+    """Takes a place, and charges the caller's key with the cost of judging in the scope that it yields, even if an
+    error ends it.
 
-    Raises Overloaded and CostLimitReached.
+    Raises Overloaded, and CostLimitReached if the limit is used up. Concurrent requests do not see each other's cost,
+    so a key may exceed its limit by what is in progress.
     """
     places: Places = request.app.state.places
     with places.take(request.app.state.container.telemetry):
-        async with paying(request) as scope:
+        await require_money(request)
+        scope = RequestScope(actor=request.state.actor)
+        try:
             yield scope
+        except BaseException:
+            try:
+                await charge(request, scope.cost_usd)
+            except StoreError as error:
+                logger.warning("a key was not charged: %s", error.loggable, extra={"code": error.code})
+            raise
+        await charge(request, scope.cost_usd)

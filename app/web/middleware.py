@@ -15,10 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.domain.errors import NotFound, SaitenError
 from app.domain.governance import APIKey
-from app.runtime.log_context import working_on
-from app.runtime.ports import Telemetry
-from app.runtime.telemetry import METHODS
-from app.web.admission import Admitted, Authenticator, bearer_of, cookie_of
+from app.runtime.telemetry import METHODS, Telemetry, working_on
+from app.web.admission import Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
 from app.web.limits import count_request, describe_rate_limit
 from app.web.problems import RequestRefused, answer_error
@@ -39,15 +37,9 @@ UNMATCHED = "unmatched"
 """The route of a request that reached none: an unknown path, a file, or a request refused earlier (401, 429 …)."""
 
 MOST_HEADER_BYTES = 32 * 1024
-SAFE_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-}
+SAFE_HEADERS = {"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer"}
 RawHeader = tuple[bytes, bytes]
-RAW_SAFE_HEADERS: tuple[RawHeader, ...] = tuple(
-    (name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()
-)
+RAW_SAFE_HEADERS: list[RawHeader] = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
 
 
 class RequestFrame:
@@ -87,7 +79,9 @@ class RequestFrame:
                 raise
             await self._answer_defect(Request(inner, receive))(scope, receive, frame)
         finally:
-            about = {"request_id": request_id, "method": method_of(scope), "path": path_of(inner), "status": answered}
+            # A method that HTTP does not define may be a text or a key, and is not logged.
+            method = scope["method"] if scope["method"] in METHODS else "OTHER"
+            about = {"request_id": request_id, "method": method, "path": path_of(inner), "status": answered}
             seconds = time.monotonic() - started
             logger.info("request", extra={**about, "seconds": round(seconds, 4)})
             self._telemetry().answered(route_of(inner), scope["method"], answered, seconds)
@@ -106,32 +100,24 @@ class Gatekeeper:
             return
         request = Request(scope, receive)
         try:
-            refuse_large(request.headers)
-            refuse_smuggling(request.headers)
-            refuse_version(scope)
-            refuse_controls(scope)
+            refuse_framing(scope, request.headers)
             # The router's path: `request.url` is built from the Host header, which the caller controls.
             if scope["path"] == "/v1" or scope["path"].startswith("/v1/"):
-                admitted = await self._admit(request)
+                shown = bearer_of(request)
+                if shown is None and request.method in READING:
+                    # For the dashboard's downloads and events. Browsers send the cookie for other sites only when a
+                    # page is opened, and routes that write require the header.
+                    shown = cookie_of(request)
+                admitted = await self._admission.admit(request, shown)
                 scope.setdefault("state", {}).update(
                     project=admitted.project, scope=admitted.scope, actor=admitted.actor, key=admitted.key
                 )
                 await count_request(request, admitted.key)
-                if admitted.key is not None:
-                    await require_right(request, admitted.key)
+                await require_right(request, admitted.key)
         except SaitenError as error:
             await answer_error(request, error)(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    async def _admit(self, request: Request) -> Admitted:
-        """The caller."""
-        shown = bearer_of(request)
-        if shown is None and request.method in READING:
-            # For the dashboard's downloads and events. Browsers send the cookie for other sites only when a page is
-            # opened, and routes that write require the header.
-            shown = cookie_of(request)
-        return await self._admission.admit(request, shown)
 
 
 def add_headers(given: Iterable[RawHeader], request_id: str, rate_limit: Mapping[str, str]) -> list[RawHeader]:
@@ -159,55 +145,32 @@ def path_of(scope: Scope) -> str:
     return path
 
 
-def refuse_large(headers: Headers) -> None:
-    """Raises RequestRefused (431) if the header block is too large."""
+def refuse_framing(scope: Scope, headers: Headers) -> None:
+    """Raises RequestRefused for headers that are too large (431), for a request of which a proxy and this server could
+    disagree where it ends (RFC 9112, 6.1), and for another major version of HTTP, which uvicorn would read as 1.1
+    (400). Raises NotFound for a path with a control character: the router's patterns match up to a trailing newline,
+    so such a path could reach a route without being equal to it."""
+    close = {"Connection": "close"}
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
         detail = f"the header block may have at most {MOST_HEADER_BYTES} bytes"
-        raise RequestRefused(431, "headers-too-large", "The headers are too large", detail, {"Connection": "close"})
-
-
-def refuse_smuggling(headers: Headers) -> None:
-    """Raises RequestRefused (400) if a proxy and this server could disagree where a request ends (RFC 9112, 6.1)."""
+        raise RequestRefused(431, "headers-too-large", "The headers are too large", detail, close)
     lengths = headers.getlist("content-length")
     if (lengths and "transfer-encoding" in headers) or len(set(lengths)) > 1:
         detail = "send either Content-Length or Transfer-Encoding, once"
-        raise RequestRefused(
-            400, "ambiguous-framing", "The request's length is ambiguous", detail, {"Connection": "close"}
-        )
-
-
-def refuse_version(scope: Scope) -> None:
-    """Raises RequestRefused (400) for another major version of HTTP, which uvicorn would read as 1.1."""
+        raise RequestRefused(400, "ambiguous-framing", "The request's length is ambiguous", detail, close)
     if not scope["http_version"].startswith("1."):
         detail = "this server speaks HTTP/1.1"
-        raise RequestRefused(400, "invalid-http", "The request is not valid HTTP", detail, {"Connection": "close"})
-
-
-def refuse_controls(scope: Scope) -> None:
-    """Raises NotFound for a path with a control character. The router's patterns match up to a trailing newline, so
-    such a path could reach a route without being equal to it."""
+        raise RequestRefused(400, "invalid-http", "The request is not valid HTTP", detail, close)
     if CONTROL.search(scope["path"]):
         raise NotFound("no path contains a control character")
 
 
-def method_of(scope: Scope) -> str:
-    """The method if HTTP defines it, otherwise OTHER: anything else may be a text or a key, and is not logged."""
-    return scope["method"] if scope["method"] in METHODS else "OTHER"
-
-
-async def require_right(request: Request, key: APIKey) -> None:
-    """Like `require_scope`, and records refused administrative requests in the audit log."""
-    try:
-        require_scope(key, request.method, request.scope["path"])
-    except RequestRefused:
-        await note_refusal(request)
-        raise
-
-
-def require_scope(key: APIKey, method: str, path: str) -> None:
-    """Raises RequestRefused (403) if the key is read-only and the request would write."""
+async def require_right(request: Request, key: APIKey | None) -> None:
+    """Raises RequestRefused (403) if a read-only key would write; the audit log records administrative attempts."""
+    method, path = request.method, request.scope["path"]
     reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
-    if key.scope == "read" and not reads:
+    if key is not None and key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
+        await note_refusal(request)
         detail = "this key may only read; make one with `saiten keys create --scope write`"
         raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)

@@ -42,33 +42,21 @@ def complete(document: dict[str, Any], problems: Mapping[int | str, dict[str, An
         for method, operation in operations.items():
             responses = operation["responses"]
             responses.update({str(status): problems[status] for status in EVERYWHERE if str(status) not in responses})
-            for status in impossible(method, operation):
+            never = frozenset() if "requestBody" in operation else NEEDS_BODY
+            for status in never | (NEVER_READING if method == "get" else frozenset()):
                 responses.pop(status, None)
             operation["responses"] = {
-                status: with_headers(response, headers_of(status, operation)) for status, response in responses.items()
+                status: {**response, "headers": {**headers_of(status, operation), **response.get("headers", {})}}
+                for status, response in responses.items()
             }
-
-
-def impossible(method: str, operation: Operation) -> frozenset[str]:
-    """The statuses that an operation cannot give."""
-    never = frozenset() if "requestBody" in operation else NEEDS_BODY
-    return never | NEVER_READING if method == "get" else never
 
 
 def headers_of(status: str, operation: Operation) -> dict[str, Any]:
     """The headers of an operation's answers with a status."""
     names = {parameter.get("name") for parameter in operation.get("parameters", ())}
+    found = {"X-Request-Id": REQUEST_ID, **BY_STATUS.get(status, {})}
     replays = status.startswith("2") and "Idempotency-Key" in names
-    return {
-        "X-Request-Id": REQUEST_ID,
-        **BY_STATUS.get(status, {}),
-        **({"Idempotent-Replayed": REPLAYED} if replays else {}),
-    }
-
-
-def with_headers(response: dict[str, Any], headers: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the response with these headers added."""
-    return {**response, "headers": {**headers, **response.get("headers", {})}}
+    return {**found, "Idempotent-Replayed": REPLAYED} if replays else found
 
 
 TEMPLATE = "#/components/schemas/{model}"
@@ -112,14 +100,10 @@ DESCRIPTIONS = {
     507: "The store is full",
 }
 
+PROBLEM = {"application/problem+json": {"schema": {"$ref": TEMPLATE.format(model="Problem")}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": text,
-        "content": {"application/problem+json": {"schema": {"$ref": TEMPLATE.format(model="Problem")}}},
-    }
-    for status, text in DESCRIPTIONS.items()
+    status: {"description": text, "content": PROBLEM} for status, text in DESCRIPTIONS.items()
 }
-
 
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -128,7 +112,6 @@ IDEMPOTENCY_KEY = {
     "description": "the same key and body replay the stored answer, for 24 hours at least",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
 }
-
 
 DESCRIBED: list[type[BaseModel]] = []
 """The models passed to `refer_to`: of strictly parsed bodies and of lines, which no route declares."""
@@ -158,8 +141,7 @@ def write_lines(*values: dict[str, Any]) -> str:
 
 
 def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body `app.web.body` reads. `content` has a form per media type; an
-    Idempotency-Key makes a `repeatable` one safe to send again."""
+    """`openapi_extra` of a route whose body, a form per media type, `app.web.body` reads; `repeatable` under a key."""
     parameters = {"parameters": [IDEMPOTENCY_KEY]} if repeatable else {}
     return {"requestBody": {"required": True, "content": content}, **parameters}
 

@@ -51,18 +51,15 @@ def serve_privately(
             announced.flush()
 
         try:
-            adapted = adapt(settings())
+            given = settings()
+            limits = given.limits.model_copy(update={"body_bytes": BODY_BYTES})
+            changes = {"limits": limits, "most_evaluations": PLACES, "tracing": "off"}
+            adapted = given.model_copy(update=changes)
             private = PrivateService(adapted, key, actor)
             ready = partial(announce, remarks=[*remarks(adapted)])
             asyncio.run(private.serve(listener, pipe.fileno(), lambda url: ready(url=url)))
         except SaitenError as error:
             announce(error=error.detail)
-
-
-def adapt(settings: Settings) -> Settings:
-    """The settings for a service with one local caller."""
-    limits = settings.limits.model_copy(update={"body_bytes": BODY_BYTES})
-    return settings.model_copy(update={"limits": limits, "most_evaluations": PLACES, "tracing": "off"})
 
 
 class PrivateService:
@@ -78,8 +75,7 @@ class PrivateService:
         self._works = False
 
     async def serve(self, listener: socket.socket, control: int, ready: Callable[[str], None]) -> None:
-        """Opens the service, announces it, and serves until `control` ends. Raises SaitenError if it cannot be
-        opened."""
+        """Opens the service, announces it and serves until `control` ends. Raises SaitenError if it cannot open."""
         async with open_container(self._settings, own=self._batches) as container, self._work:
             self._application.state.container = container
             server = uvicorn.Server(

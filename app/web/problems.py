@@ -70,29 +70,20 @@ MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
 """`Retry-After` of a 503 whose cause names no time."""
 
+ExtraHeaders = Mapping[str, str] | None
+
 
 class RequestRefused(InvalidRequest):
     """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …)."""
 
-    def __init__(
-        self, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: int, code: str, title: str, detail: str, headers: ExtraHeaders = None) -> None:
         super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.title = title
+        self.status, self.code, self.title = status, code, title
         self.headers = dict(headers or {})
 
 
 def problem(
-    status: int,
-    code: str,
-    title: str,
-    detail: str,
-    *,
-    instance: str,
-    headers: Mapping[str, str] | None = None,
-    **more: Any,
+    status: int, code: str, title: str, detail: str, *, instance: str, headers: ExtraHeaders = None, **more: Any
 ) -> Response:
     """A problem document. Texts are truncated, so that a caller's text is never echoed at length."""
     body = {
@@ -117,28 +108,24 @@ def answer_error(request: Request, error: Exception) -> Response:
     """The problem document of any error in the tree."""
     if not isinstance(error, SaitenError):
         raise error
-    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
-    faults = faults_of(error)
-    more: dict[str, Any] = (
-        {"errors": [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]}
-        if faults
-        else {}
-    )
+    status = find_status(error)
+    more: dict[str, Any] = {}
+    if faults := faults_of(error):
+        more["errors"] = [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]
     if isinstance(error, InvalidDocument | InvalidLines) and error.total > len(faults):
         more["total"] = error.total
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
-    return problem(
-        status,
-        error.code,
-        error.title,
-        error.detail,
-        instance=request.scope["path"],
-        headers=headers_of(error, status),
-        **more,
-    )
+    path, headers = request.scope["path"], headers_of(error, status)
+    return problem(status, error.code, error.title, error.detail, instance=path, headers=headers, **more)
+
+
+def find_status(error: SaitenError) -> int:
+    """The status of an error; one that is the service's fault is logged."""
+    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    return status
 
 
 def status_of(kind: type[Exception]) -> int:
@@ -179,24 +166,20 @@ def answer_http_error(request: Request, error: Exception) -> Response:
         raise error
     status = HTTPStatus(error.status_code)
     code = status.phrase.lower().replace(" ", "-")
-    path: str = request.scope["path"]
     detail = status.description or status.phrase
     headers = dict(error.headers or {})
-    if status == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := allowed_methods(request)):
-        headers["Allow"] = ", ".join(allowed)
-    return problem(status, code, status.phrase, detail, instance=path, headers=headers)
-
-
-def allowed_methods(request: Request) -> list[str]:
-    """The methods of the request's path. Starlette names only those of the first matching route."""
-    routes = request.app.routes
-    found = [
-        method
-        for method in METHODS
-        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
-    # HEAD is answered like GET (`app.web.middleware`).
-    return ["HEAD", *found] if "GET" in found else found
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        # Starlette names only the methods of the first matching route.
+        scopes = ({**request.scope, "method": method} for method in METHODS)
+        matching = [
+            scope["method"]
+            for scope in scopes
+            if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+        ]
+        # HEAD is answered like GET (`app.web.middleware`).
+        allowed = ["HEAD", *matching] if "GET" in matching else matching
+        headers |= {"Allow": ", ".join(allowed)} if allowed else {}
+    return problem(status, code, status.phrase, detail, instance=request.scope["path"], headers=headers)
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:

@@ -103,14 +103,12 @@ def has_unread(transport: asyncio.BaseTransport) -> bool:
 LARGEST_HEADER_BYTES = 256 * 1024
 """Beyond it the connection is closed. The application's own, smaller limit answers 431."""
 
-
 STOP_SECONDS = 23
 """From SIGTERM to the end of the last request, including the drain; a whole stop takes less than 25 s."""
 
 IDLE_SECONDS = 75
 """How long an idle connection is kept. Longer than load balancers keep theirs (usually 60 s), so that they close first:
 otherwise a request may be sent on a connection that is being closed."""
-
 
 CLOSE_SECONDS = 8.0
 """How long connections that were idle during the whole drain stay open after it. The longer a connection has been idle,

@@ -14,9 +14,17 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import UNBOUNDED, Utterance
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import Excluded, Exclusion, HumanRating, RatingFilter, RatingsKept, StoredRating
+from app.domain.human_rating import (
+    Excluded,
+    Exclusion,
+    HumanRating,
+    RatingFilter,
+    RatingRound,
+    RatingsKept,
+    RoundOptions,
+    StoredRating,
+)
 from app.domain.judge_check import AnchorRatings
-from app.domain.rating_round import RatingRound, RoundOptions
 from app.domain.reliability import AspectValidation, JudgeKey, Validation
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from app.runtime.ports import RequestLimiter
 from app.storage.redis.request_limits import RedisRequestLimiter
-from app.storage.request_windows import MemoryRequestLimiter
+from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
 from tests.support.fake_request_limiter import FakeRequestLimiter
 
 

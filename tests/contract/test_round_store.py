@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchOptions
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, Task
+from app.domain.human_rating import ABANDONED_SECONDS, RatingRound, RoundOptions, Task
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START, make_batch, make_candidates

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.errors import UnknownRubric
-from app.runtime.ports import RubricSource
-from app.storage.rubric_files import RubricFiles
+from app.storage.rubric_files import RubricFiles, RubricSource
 from tests.support.fake_rubrics import FakeRubrics, rubric_data, small_rubric
 
 Make = Callable[..., RubricSource]

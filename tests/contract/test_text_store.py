@@ -18,8 +18,7 @@ from app.domain.dialogue import Utterance, digest_context
 from app.domain.errors import StoreUnavailable
 from app.domain.evaluation import Record, Translation, Unrated
 from app.domain.governance import ProjectPolicy, TextKeeping
-from app.domain.human_rating import HumanRating, RatingFilter
-from app.domain.rating_round import RatingRound, RoundOptions
+from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, RoundOptions
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
 from app.domain.summary import tally_scores
 from app.domain.work import FinishedCandidate, Work

@@ -8,6 +8,7 @@ import json
 import logging
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -127,6 +128,17 @@ async def test_an_account_that_is_refused_costs_no_more_calls_than_were_in_fligh
         with pytest.raises(error):
             await bench.rate(None, make_dialogue("別の応答"))
         assert len(bench.fake.requests) == seen + 1, "a later caller asks anew: the account may have been mended"
+
+
+async def test_what_belongs_to_a_refused_piece_of_work_and_comes_late_makes_no_call():
+    async with open_bench(status(401)) as bench:
+        task = make_task()
+        with pytest.raises(JudgeUnauthorized):
+            await bench.judge.judge(task)
+        seen = len(bench.fake.requests)
+        with pytest.raises(JudgeUnauthorized):
+            await bench.judge.judge(replace(task, dialogue=make_dialogue("別の応答")))
+        assert len(bench.fake.requests) == seen
 
 
 @pytest.mark.parametrize("headers", [{"retry-after-ms": "30"}, {"Retry-After": "1"}, {"Retry-After": "0.5"}])

@@ -6,7 +6,7 @@ import json
 import unicodedata
 
 from app.domain.evaluation import Unrated
-from app.domain.prompt_parts import frame_of
+from app.domain.prompt import frame_of
 from app.domain.verdict import VerdictReading, read_verdict
 from tests.fuzz.target import Target, run_guided
 from tests.support.small_rubrics import joint_rubric

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from app.runtime.ports import Turn
+from app.providers.call_cache import CallCache
 
 
-class DictCache:
-    """Fills `ports.CallCache`. Each call gives the loop a turn, as a real one would."""
+class DictCache(CallCache):
+    """Each call gives the loop a turn, as a real one would."""
 
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
-
-    def peek(self, key: str) -> bytes | None:
-        return None
 
     async def get(self, key: str) -> bytes | None:
         await asyncio.sleep(0)
@@ -24,10 +21,6 @@ class DictCache:
     async def put(self, key: str, value: bytes) -> None:
         await asyncio.sleep(0)
         self.entries[key] = value
-
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
-        kept = await self.get(key)
-        return Turn.CALL if kept is None or kept == refused else kept
 
     async def leave(self, key: str) -> None:
         await asyncio.sleep(0)

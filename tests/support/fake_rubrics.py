@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.domain.rubric import Rubric
-from app.storage.rubric_files import RubricSet
+from app.storage.rubric_files import RubricSource
 
 
-class FakeRubrics(RubricSet):
+class FakeRubrics(RubricSource):
     """Holds the rubrics it is given."""
 
 

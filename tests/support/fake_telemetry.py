@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from app.domain.evaluation import Usage
-from app.runtime.ports import FlowFigures, Outcome
+from app.runtime.telemetry import FlowFigures, Outcome, Span, Telemetry
 
 
-class FakeSpan:
+class FakeSpan(Span):
     def __init__(self, name: str, **ids: str | int | bool) -> None:
         self.name = name
         self.ids = ids
@@ -18,7 +18,7 @@ class FakeSpan:
         self.ids |= ids
 
 
-class FakeTelemetry:
+class FakeTelemetry(Telemetry):
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []
         self.spans: list[FakeSpan] = []

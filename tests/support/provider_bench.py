@@ -10,8 +10,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.provider_plan import PartLimits
-from app.batches.provider_run import ProviderRun
+from app.batches.provider_run import PartLimits, ProviderRun
 from app.domain.batch import BatchOptions, Candidate, request_of
 from app.domain.evaluation import Record
 from app.domain.work import ChunkJob

@@ -32,7 +32,7 @@ async def serving(folder: Path, port: int = 0, /, **settings: Any) -> AsyncItera
         await asyncio.sleep(0.005)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
-        async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False, verify=False) as client:
             yield client
     finally:
         server.should_exit = True

@@ -92,13 +92,15 @@ class HandTime:
 
 
 class HeldJudge(FakeJudge):
-    """Answers at once, or only what is let go where it is told to hold. `held` are the responses that wait, in the order of asking."""
+    """Answers at once, or only what is let go where it is told to hold. `held` are the responses that wait, in the order
+    of asking. `errors` are raised by response, an `outage` for each."""
 
     def __init__(self, *, hold: bool = False) -> None:
         super().__init__()
         self.holds = hold
         self._waiting: list[tuple[str, asyncio.Event]] = []
         self.errors: dict[str, Exception] = {}
+        self.outage: Exception | None = None
         self.cancelled: list[str] = []
 
     async def judge(self, task: JudgingTask) -> Judgement:
@@ -115,9 +117,9 @@ class HeldJudge(FakeJudge):
                 raise
             finally:
                 self._waiting.remove(waiting)
-        if response in self.errors:
+        if error := self.outage or self.errors.get(response):
             self.tasks.append(task)
-            raise self.errors[response]
+            raise error
         return await super().judge(task)
 
     def let_go(self, *responses: str) -> None:

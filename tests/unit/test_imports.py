@@ -126,7 +126,7 @@ from app.providers.ports import JudgingTask
 from tests.support.small_rubrics import joint_rubric, make_dialogue
 task = JudgingTask(joint_rubric(), "ja", make_dialogue(), JudgeOptions())
 def call(service):
-    return service.scoring.instruments.judge.judge(task)
+    return service.scoring.context.judge.judge(task)
 """,
         {"aiohttp", "httpx2", "openai"},
     ),
@@ -143,7 +143,7 @@ def call(service):
 from app.providers.ports import RequestScope
 from tests.support.small_rubrics import make_dialogue
 def call(service):
-    return service.scoring.instruments.translator.translate(make_dialogue(), "ja", RequestScope())
+    return service.scoring.context.translator.translate(make_dialogue(), "ja", RequestScope())
 """,
         {"deepl"},
     ),
@@ -297,10 +297,10 @@ def test_an_encoder_that_is_not_there_costs_no_import_of_pytorch(tmp_path: Path)
 import os
 os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 os.environ["HF_HOME"] = os.getcwd()
-from app.providers.bertscore.loading import EncoderChoice, choose_default, load_encoder
+from app.providers.bertscore.encoder import EncoderChoice, choose_default, load_encoder
 from app.providers.ports import EncoderUnavailable
 try:
-    load_encoder(EncoderChoice(choose_default("ja"), None, None, None, None, 0.5))
+    load_encoder(EncoderChoice(name=choose_default("ja"), hub_timeout_seconds=0.5))
 except EncoderUnavailable:
     import app.domain.retry_after
 """

@@ -14,8 +14,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from app.domain.evaluation import Usage
-from app.runtime.ports import FlowFigures
-from app.runtime.telemetry import PrometheusTelemetry
+from app.runtime.telemetry import FlowFigures, Telemetry
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "helm" / "saiten" / "files"
@@ -39,7 +38,7 @@ RECORDED = re.compile(r"\bsaiten:[a-z0-9_:]+")
 def told_labels() -> dict[str, set[str]]:
     """Each series that the telemetry exposes once everything has happened, with the labels that it has."""
     registry = CollectorRegistry()
-    telemetry = PrometheusTelemetry(registry)
+    telemetry = Telemetry(registry)
     telemetry.flow(lambda: FlowFigures(1, 0, 0, 0.0))
     telemetry.cache("judge", "hit")
     telemetry.judged("lexical", Usage(), 0.1)

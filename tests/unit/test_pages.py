@@ -12,12 +12,11 @@ from prometheus_client import CollectorRegistry
 
 from app.batches.attempt import PAUSING
 from app.batches.chunk import DEAD_LETTER, REFUSED
-from app.batches.export import Table
+from app.batches.export import list_columns
 from app.batches.provider_run import FAILED, UNAVAILABLE
 from app.domain.batch import BatchOptions
 from app.domain.evaluation import UnratedReason
-from app.runtime.ports import FlowFigures
-from app.runtime.telemetry import PrometheusTelemetry
+from app.runtime.telemetry import FlowFigures, Telemetry
 from app.storage.sql.batches.leases import EXHAUSTED
 from app.web.problems import STATUSES
 from tests.support.command import saiten
@@ -48,7 +47,7 @@ def test_the_page_on_scores_names_every_code() -> None:
 
 def test_the_page_on_batches_names_every_reason_and_metric() -> None:
     page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     telemetry.flow(lambda: FlowFigures(1, 0, 0, 0.0))
     reasons = {*(error.code for error in PAUSING), EXHAUSTED, DEAD_LETTER, REFUSED, FAILED, UNAVAILABLE, "requested"}
     metrics = {family.name for family in telemetry.registry.collect()}
@@ -60,7 +59,7 @@ def test_the_page_on_batches_names_every_reason_and_metric() -> None:
 def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
     page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
     rubric = joint_rubric()
-    header = Table(rubric, BatchOptions(path="both")).header
+    header = [name for name, _ in list_columns(rubric, BatchOptions(path="both"))]
     aspects = {aspect.id for aspect in rubric.aspects}
     columns = {name for name in header if name.partition(".")[0] not in aspects or name == "relevance.score"}
     assert {name for name in columns if f"`{name}`" not in page} == set()

@@ -11,13 +11,10 @@ if TYPE_CHECKING:
     from app.providers.ports import Encoder
     from app.runtime.settings import Settings
 
-OFF = "off"
-HUB_SECONDS = 5.0
-
 
 def is_installed() -> bool:
     """Whether the extra is installed that the encoder needs."""
-    from app.providers.bertscore.loading import ENCODER
+    from app.providers.bertscore.encoder import ENCODER
 
     return not ENCODER.find_missing()
 
@@ -30,7 +27,7 @@ def describe(settings: Settings) -> dict[str, str]:
 def find_faults(settings: Settings) -> list[str]:
     """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
     hub."""
-    from app.providers.bertscore.loading import ENCODER
+    from app.providers.bertscore.encoder import ENCODER
     from app.providers.huggingface import locate
     from app.providers.ports import EncoderUnavailable
     from app.runtime.settings import variable_of
@@ -42,7 +39,7 @@ def find_faults(settings: Settings) -> list[str]:
             continue
         try:
             ENCODER.require_installed()
-            locate(ENCODER, name, HUB_SECONDS)
+            locate(ENCODER, name, hub_timeout_seconds=5.0)
         except EncoderUnavailable as error:
             shown = f"{variable_of(field)}={printable(name[:128])}"
             faults.append(
@@ -53,7 +50,7 @@ def find_faults(settings: Settings) -> list[str]:
 
 @encoder(
     "bertscore",
-    wanted=lambda settings: settings.encoder != OFF,
+    wanted=lambda settings: settings.encoder != "off",
     is_installed=is_installed,
     describe=describe,
     find_faults=find_faults,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
 from app.providers.ports import EncoderUnavailable, Similarity
 
-NO_LIMIT = 1_000_000
-"""transformers writes 1e30 where a tokenizer states no length, which its own Rust side cannot take."""
+NO_LIMIT = 1_000_000  # transformers writes 1e30 where a tokenizer states no length, which its own Rust side cannot take
 DEFAULT_MAX_TOKENS = 512
 
 
@@ -42,53 +41,39 @@ class Tokenizing:
     def read(self, text: str) -> Tokens:
         from bert_score.utils import sent_encode
 
-        text = _replace_surrogates(text).strip()
+        # Lone surrogates, which no tokenizer takes, become U+FFFD.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
         if not text:  # bert-score asks fast tokenizers for a method they no longer have
             return Tokens((), truncated=False, unknown_share=1.0)
         ids = tuple(sent_encode(self._tokenizer, text))
+        whole = {"add_special_tokens": True, "truncation": False, "verbose": False}
+        truncated = len(ids) >= self._max_tokens and len(self._tokenizer.encode(text, **whole)) > len(ids)
         said = [token for token in ids if token not in self._not_text]
         share = said.count(self._unknown_id) / len(said) if said else 1.0
-        return Tokens(ids, self._is_cut(text, len(ids)), share)
-
-    def _is_cut(self, text: str, length: int) -> bool:
-        if length < self._max_tokens:
-            return False
-        return len(self._tokenizer.encode(text, add_special_tokens=True, truncation=False, verbose=False)) > length
+        return Tokens(ids, truncated, share)
 
 
 def find_max_tokens(tokenizer: Any, model: Any) -> int:
     """How many tokens, with the special ones, a text may have: what the tokenizer states, but no more than the model
     has positions for; 512 where neither says."""
     stated = int(min(tokenizer.model_max_length, NO_LIMIT))
-    positions = _count_positions(model)
-    if positions is not None:
-        return min(stated, positions)
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if table is not None:
+        # RoBERTa counts its positions from padding_idx + 1.
+        before_first = 0 if table.padding_idx is None else table.padding_idx + 1
+        return min(stated, int(table.num_embeddings) - before_first)
     if stated < NO_LIMIT:
         return stated
     of_config = getattr(model.config, "max_position_embeddings", None)
     return of_config if isinstance(of_config, int) and of_config > 0 else DEFAULT_MAX_TOKENS
 
 
-def _count_positions(model: Any) -> int | None:
-    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if table is None:
-        return None
-    # RoBERTa counts its positions from padding_idx + 1.
-    before_first = 0 if table.padding_idx is None else table.padding_idx + 1
-    return int(table.num_embeddings) - before_first
-
-
-def _replace_surrogates(text: str) -> str:
-    """Lone surrogates, which no tokenizer takes, become U+FFFD; any other text stays as it was."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 Ids = tuple[int, ...]
 
 CPU_TOKENS_PER_THREAD = 256
+# From about here on a pass of one thread grows no faster a token; from four times that on it slows down, since the
+# allocator requests memory from the system for every intermediate result
 CPU_TOKENS = 1_024
-"""From about here on a pass of one thread grows no faster a token; from four times that on it slows down, since the
-allocator requests memory from the system for every intermediate result."""
 MOST_TOKENS = 4_096
 PADDING_PER_THREAD = 16
 MOST_PADDING = 256
@@ -134,23 +119,19 @@ def slice_pairs(read: Sequence[tuple[Tokens, Tokens]], max_held_tokens: int) -> 
     held: set[Ids] = set()
     count = 0
     for number in sorted(comparable, key=lambda number: sorted(len(tokens.ids) for tokens in read[number])[::-1]):
-        new = {tokens.ids for tokens in read[number]} - held
-        added = sum(len(ids) for ids in new)
-        if numbers and count + added > max_held_tokens:
+        texts = {tokens.ids for tokens in read[number]}
+        if numbers and count + sum(map(len, texts - held)) > max_held_tokens:
             yield numbers
             numbers, held, count = [], set(), 0
-            new = {tokens.ids for tokens in read[number]}
-            added = sum(len(ids) for ids in new)
         numbers.append(number)
-        held |= new
-        count += added
+        count += sum(map(len, texts - held))
+        held |= texts
     if numbers:
         yield numbers
 
 
 MAX_BATCH_PAIRS = 64
-MAX_BATCH_CELLS = 1 << 22
-"""Token-to-token similarities held at once: 16 MiB in float32."""
+MAX_BATCH_CELLS = 1 << 22  # Token-to-token similarities held at once: 16 MiB in float32
 
 
 @dataclass(frozen=True)
@@ -172,8 +153,7 @@ def match(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
     other way round, F1 = 2PR / (P + R). As in bert-score, [CLS] and [SEP] have weight 0 but may be matched with; where
     a text has no other token, or P + R is 0, F1 is 0. Its padding turns a negative largest cosine into 0, so that a
     pair's value depends on its batch; here padding can never be the largest. Neighbours in `pairs` are matched
-    together, so similar lengths should stand together.
-    """
+    together, so similar lengths should stand together."""
     values: list[float] = []
     batch: list[tuple[Embedded, Embedded]] = []
     rows = columns = 0
@@ -216,29 +196,20 @@ def _pad(texts: Sequence[Embedded]) -> tuple[Any, Any, Any]:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+# Far below the 60 s after which nothing of an erased text may be left: a run may hold what it took from here
 MAX_AGE_SECONDS = 20.0
-"""Far below the 60 s after which nothing of an erased text may be left: a run may hold what it took from here."""
-
-
-@dataclass(frozen=True)
-class _Entry(Generic[V]):
-    value: V
-    size: int
-    ends_at: float
 
 
 class ByteLimitedCache(Generic[K, V]):
     """An LRU cache with a limit of `max_bytes` for all values together and of `max_age_seconds` for each, counted from
-    `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.)
-
-    `expire` removes expired values and says when to call it next; `get` never returns one.
-    """
+    `put`. For one thread. (cachetools' TTLCache does not say when its next entry expires.) `expire` removes expired
+    values and says when to call it next; `get` never returns one."""
 
     def __init__(self, max_bytes: int, clock: Callable[[], float], max_age_seconds: float = MAX_AGE_SECONDS) -> None:
         self._max_bytes = max_bytes
         self._max_age_seconds = max_age_seconds
         self._clock = clock
-        self._entries: OrderedDict[K, _Entry[V]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[V, int, float]] = OrderedDict()  # value, size in bytes, when it expires
         self._bytes = 0
         self._ends_at = 0.0
         """No value is too old before that."""
@@ -248,19 +219,19 @@ class ByteLimitedCache(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value, which becomes the most recently used one; None if it is not cached."""
-        entry = self._entries.get(key)
-        if entry is None or entry.ends_at <= self._clock():
+        value, _, ends_at = self._entries.get(key, (None, 0, 0.0))
+        if value is None or ends_at <= self._clock():
             return None
         self._entries.move_to_end(key)
-        return entry.value
+        return value
 
     def put(self, key: K, value: V, size: int) -> None:
         """Stores a value of `size` bytes, and evicts the least recently used ones."""
         self._remove(key)
-        entry = _Entry(value, size, self._clock() + self._max_age_seconds)
+        ends_at = self._clock() + self._max_age_seconds
         if not self._entries:
-            self._ends_at = entry.ends_at
-        self._entries[key] = entry
+            self._ends_at = ends_at
+        self._entries[key] = value, size, ends_at
         self._bytes += size
         while self._bytes > self._max_bytes:
             self._remove(next(iter(self._entries)))
@@ -269,51 +240,40 @@ class ByteLimitedCache(Generic[K, V]):
         """Removes expired values. Returns the seconds until the next one expires; None if the cache is empty."""
         now = self._clock()
         if self._entries and self._ends_at <= now:
-            for key in [key for key, entry in self._entries.items() if entry.ends_at <= now]:
+            for key in [key for key, (_, _, ends_at) in self._entries.items() if ends_at <= now]:
                 self._remove(key)
-            self._ends_at = min((entry.ends_at for entry in self._entries.values()), default=0.0)
+            self._ends_at = min((ends_at for _, _, ends_at in self._entries.values()), default=0.0)
         return self._ends_at - now if self._entries else None
 
     def _remove(self, key: K) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._bytes -= entry.size
+        _, size, _ = self._entries.pop(key, (None, 0, 0.0))
+        self._bytes -= size
 
 
-MAX_KEPT_BYTES = 64 << 20
-"""Embeddings of recent texts: some 700 texts of 30 tokens at 768 dimensions."""
+MAX_KEPT_BYTES = 64 << 20  # Embeddings of recent texts: some 700 texts of 30 tokens at 768 dimensions
 MAX_KEPT_TOKENS_BYTES = 4 << 20
+# A small integer in a tuple, and a character of the text that it stands for: rather too much than too little
 _BYTES_PER_TOKEN = 40
-"""A small integer in a tuple, and a character of the text that it stands for: rather too much than too little."""
 
 
+@dataclass(eq=False, repr=False)
 class LoadedEncoder:
-    """Compares pairs on one thread.
+    """Compares pairs on one thread. `max_held_tokens` limits the embeddings that one run holds at once (at least one
+    pair): 64 MiB at 1,024 dimensions. The embeddings of recent texts are also cached in memory for later runs, at most
+    64 MiB and for 20 s; `forget` removes older ones."""
 
-    `max_held_tokens` limits the embeddings that one run holds at once (at least one pair): 64 MiB at 1,024 dimensions.
-    The embeddings of recent texts are also cached in memory for later runs, at most 64 MiB and for 20 s; `forget`
-    removes older ones.
-    """
+    model: Any
+    tokenizing: Tokenizing
+    _: KW_ONLY
+    identity: str
+    device: str
+    limits: PassLimits
+    max_held_tokens: int = 16_384
+    clock: Callable[[], float] = time.monotonic
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizing: Tokenizing,
-        *,
-        identity: str,
-        device: str,
-        limits: PassLimits,
-        max_held_tokens: int = 16_384,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._model = model
-        self._tokenizing = tokenizing
-        self._device = device
-        self._limits = limits
-        self._max_held_tokens = max_held_tokens
-        self._tokens: ByteLimitedCache[str, Tokens] = ByteLimitedCache(MAX_KEPT_TOKENS_BYTES, clock)
-        self._embedded: ByteLimitedCache[Ids, Embedded] = ByteLimitedCache(MAX_KEPT_BYTES, clock)
-        self.identity = identity
+    def __post_init__(self) -> None:
+        self._tokens: ByteLimitedCache[str, Tokens] = ByteLimitedCache(MAX_KEPT_TOKENS_BYTES, self.clock)
+        self._embedded: ByteLimitedCache[Ids, Embedded] = ByteLimitedCache(MAX_KEPT_BYTES, self.clock)
 
     def forget(self) -> float | None:
         """Removes expired cache entries. Returns the seconds until the next one expires; None if empty."""
@@ -321,11 +281,8 @@ class LoadedEncoder:
         return min(waits, default=None)
 
     def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
-        """One similarity a pair, in order. A text without any token has F1 0 with every other.
-
-        Raises:
-            EncoderUnavailable: the encoder broke on one of the texts, or ran out of memory.
-        """
+        """One similarity per pair, in order. A text without any token has F1 0 with every other. Raises
+        EncoderUnavailable if the encoder broke on one of the texts, or ran out of memory."""
         try:
             return self._compare(pairs)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
@@ -335,8 +292,8 @@ class LoadedEncoder:
         tokens = {text: self._read(text) for text in dict.fromkeys(text for pair in pairs for text in pair)}
         read = [(tokens[reference], tokens[candidate]) for reference, candidate in pairs]
         f1 = [0.0] * len(pairs)
-        for numbers in slice_pairs(read, self._max_held_tokens):
-            embedded = self._embed({ids for number in numbers for ids in (read[number][0].ids, read[number][1].ids)})
+        for numbers in slice_pairs(read, self.max_held_tokens):
+            embedded = self._embed({tokens.ids for number in numbers for tokens in read[number]})
             values = match([(embedded[read[number][0].ids], embedded[read[number][1].ids]) for number in numbers])
             for number, value in zip(numbers, values, strict=True):
                 f1[number] = value
@@ -348,7 +305,7 @@ class LoadedEncoder:
     def _read(self, text: str) -> Tokens:
         tokens = self._tokens.get(text)
         if tokens is None:
-            tokens = self._tokenizing.read(text)
+            tokens = self.tokenizing.read(text)
             self._tokens.put(text, tokens, (len(tokens.ids) + len(text)) * _BYTES_PER_TOKEN)
         return tokens
 
@@ -359,7 +316,7 @@ class LoadedEncoder:
         recent = {ids: self._embedded.get(ids) for ids in texts}
         embedded = {ids: one for ids, one in recent.items() if one is not None}
         with torch.inference_mode():
-            for batch in batch_by_length(recent.keys() - embedded.keys(), self._limits):
+            for batch in batch_by_length(recent.keys() - embedded.keys(), self.limits):
                 for ids, vectors, weights in zip(batch, *self._encode(batch), strict=True):
                     # Copies, since a view would keep the whole batch.
                     one = Embedded(vectors[: len(ids)].clone(), weights[: len(ids)].clone())
@@ -372,10 +329,10 @@ class LoadedEncoder:
         """Vectors of unit length (texts × longest × dimensions) and weights, on the device; what pads is of no use."""
         import torch
 
-        longest, pad_id = len(batch[0]), self._tokenizing.pad_id
-        ids = torch.tensor([[*one, *[pad_id] * (longest - len(one))] for one in batch]).to(self._device)
-        lengths = torch.tensor([len(one) for one in batch]).to(self._device)
+        longest, pad_id = len(batch[0]), self.tokenizing.pad_id
+        ids = torch.tensor([[*one, *[pad_id] * (longest - len(one))] for one in batch]).to(self.device)
+        lengths = torch.tensor([len(one) for one in batch]).to(self.device)
         mask = (torch.arange(longest, device=ids.device) < lengths.unsqueeze(1)).long()
-        vectors = self._model(ids, attention_mask=mask)[0].float()
-        unweighted = torch.tensor(sorted(self._tokenizing.unweighted_ids), dtype=torch.long).to(self._device)
+        vectors = self.model(ids, attention_mask=mask)[0].float()
+        unweighted = torch.tensor(sorted(self.tokenizing.unweighted_ids), dtype=torch.long).to(self.device)
         return vectors / vectors.norm(dim=-1, keepdim=True), torch.isin(ids, unweighted, invert=True).float()

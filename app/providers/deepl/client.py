@@ -18,12 +18,9 @@ from app.providers.deepl.requests import TARGET_LANGUAGE, DeepLFailure, fail, fa
 
 
 class OneTryClient(deepl.DeepLClient):
-    """The SDK's client without three things that do not fit a service.
-
-    Its retries are counted by a module-wide variable, its time limit is a constant, and it hands every text to its
-    logger. All three live in `_api_call`, which is replaced here; nothing outside this object is changed. Not for use
-    by two threads at once.
-    """
+    """The SDK's client without three things that do not fit a service: its retries are counted by a module-wide
+    variable, its time limit is a constant, and it hands every text to its logger. All three are in `_api_call`, which
+    is replaced here. Not for use by two threads at once."""
 
     def __init__(self, auth_key: str, server_url: str | None, timeout_seconds: float) -> None:
         super().__init__(auth_key, server_url=server_url, send_platform_info=False)

@@ -1,52 +1,21 @@
-"""What DeepL is asked for, and what its refusals mean.
-
-| status | error | tried again |
-|---|---|---|
-| 401, 403 | TranslatorUnauthorized | no |
-| 456 | TranslatorQuotaExhausted | no |
-| 429, 5xx, no answer | TranslatorUnavailable | yes, after `Retry-After` |
-| anything else | TranslatorRefusedRequest, with what DeepL said | no |
-
-DeepL takes one `context` a request, shared by all texts of its list, and looks at nothing else: a text's neighbours in
-the list do not count (DeepL's documentation, "Translation context"). Japanese and Korean leave out subject and object,
-so a text alone ("好きです。") cannot be put into English well, and one request a text would be no list. Therefore:
-
-- A dialogue context is cut from its start into blocks of `BLOCK_UTTERANCES`. A block is one list whose `context` is
-  every utterance up to the block's end, newest kept: each text comes with all that precedes it. (Its own block's later
-  utterances are in it too, the response never: nothing of the response can leak into what it is judged against.)
-- The response comes with the whole dialogue context, which is what the last block comes with, so both ride in one
-  request. A dialogue of up to `BLOCK_UTTERANCES` utterances is one request.
-- A text's context depends on nothing but the dialogue up to its block's end. So several responses to one dialogue
-  context share its translation, and a dialogue that grows pays again for its open block at most, not for all of it.
-
-Characters in `context` are not billed. All sizes are those of the JSON body as the SDK sends it: ASCII with escapes, so
-a Japanese or Korean character is six bytes, one beyond the Basic Multilingual Plane twelve.
-"""
+"""What one request to DeepL holds and how it fails: passages with their context, packed, and failures as errors."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.errors import (
-    TranslatorQuotaExhausted,
-    TranslatorRefusedRequest,
-    TranslatorUnauthorized,
-    TranslatorUnavailable,
-    UpstreamError,
-)
 
-MESSAGE_CHARACTERS = 100
-"""Most of DeepL's own words that a detail quotes; a detail has at most 200 characters."""
+MESSAGE_CHARACTERS = 100  # Most of DeepL's own words that a detail quotes; a detail has at most 200 characters
 
 
 class DeepLFailure(Exception):
     """One request that failed: `error` for the caller, `transient` where the same request may succeed later."""
 
-    def __init__(self, error: UpstreamError, *, transient: bool = False) -> None:
+    def __init__(self, error: errors.UpstreamError, *, transient: bool = False) -> None:
         super().__init__(error.detail)
         self.error = error
         self.transient = transient
@@ -54,43 +23,40 @@ class DeepLFailure(Exception):
 
 def quote_message(message: str, secret: str) -> str:
     """DeepL's own words on one line, cut, and without the key whatever they are."""
-    line = re.sub(r"\s+", " ", message.replace(secret, "…")).strip()
+    line = " ".join(message.replace(secret, "…").split())
     return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
 
 
 def fail(what: str, *, transient: bool = False) -> DeepLFailure:
-    """The failure of a DeepL that gave no usable answer; `what` goes on after its name."""
-    return DeepLFailure(TranslatorUnavailable(f"DeepL {what}."), transient=transient)
+    """The failure if DeepL gave no usable answer; `what` goes on after its name."""
+    return DeepLFailure(errors.TranslatorUnavailable(f"DeepL {what}."), transient=transient)
 
 
 def fail_by_status(status: int, message: str, retry_after_seconds: float | None) -> DeepLFailure:
     """The failure that an HTTP status means. `message` is quoted, so it must have gone through `quote_message`."""
     if status in (401, 403):
-        return DeepLFailure(TranslatorUnauthorized("DeepL refused the key; check DEEPL_API_KEY", said=message))
+        return DeepLFailure(errors.TranslatorUnauthorized("DeepL refused the key; check DEEPL_API_KEY", said=message))
     if status == 456:
-        return DeepLFailure(TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456)."))
+        return DeepLFailure(
+            errors.TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456).")
+        )
     if status == 429 or status >= 500:
         detail = f"DeepL is busy or broken (HTTP {status})"
         return DeepLFailure(
-            TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds, said=message), transient=True
+            errors.TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds, said=message), transient=True
         )
     return DeepLFailure(
-        TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status})", said=message)
+        errors.TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status})", said=message)
     )
 
 
 TARGET_LANGUAGE = "EN-US"
-REQUEST_TEXTS = 50
-"""Most texts of a request that DeepL takes."""
-REQUEST_BYTES = 96 * 1024
-"""Most bytes of a request's body. DeepL refuses 128 KiB, its own mock server already 100 KiB."""
+REQUEST_TEXTS = 50  # Most texts of a request that DeepL takes
+REQUEST_BYTES = 96 * 1024  # Most bytes of a request's body. DeepL refuses 128 KiB, its own mock server already 100 KiB.
+# Most bytes of `context`: about 4,000 Japanese characters. More would not fit beside a text of 8,000.
 CONTEXT_BYTES = 24 * 1024
-"""Most bytes of `context`: about 4,000 Japanese characters. More would not fit beside a text of 8,000."""
+# Utterances of a list: few enough that a growing dialogue pays little twice, enough for one request in most cases
 BLOCK_UTTERANCES = 10
-"""Utterances of a list: few enough that a growing dialogue pays little twice, enough for one request in most cases."""
-
-SEPARATOR_BYTES = len(", ")
-NEWLINE_BYTES = len("\\n")
 
 
 @dataclass(frozen=True)
@@ -123,51 +89,41 @@ def plan_passages(dialogue: Dialogue, source_language: str) -> list[TranslationP
     passages: list[TranslationPassage] = []
     for start in range(0, len(utterances), BLOCK_UTTERANCES):
         before = utterances[: start + BLOCK_UTTERANCES]
-        texts = before[start:]
-        if len(before) == len(utterances):
-            texts = [*texts, dialogue.response]
+        texts = [*before[start:], *([dialogue.response] if len(before) == len(utterances) else [])]
         whole = keep_recent(before, CONTEXT_BYTES)
-        passages += [TranslationPassage(text, _fit_context(text, whole, before, source_language)) for text in texts]
+        for text in texts:
+            room = REQUEST_BYTES - measure_body([text], "", source_language)
+            fits = whole is None or measure_text(whole) <= room
+            passages.append(TranslationPassage(text, whole if fits else keep_recent(before, room)))
     return passages
 
 
-def _fit_context(text: str, whole: str | None, before: Sequence[str], source_language: str) -> str | None:
-    """`whole`, or what is left of it where `text` is so long that both do not fit into one request."""
-    room = REQUEST_BYTES - measure_body([text], "", source_language)
-    return whole if whole is None or measure_text(whole) <= room else keep_recent(before, room)
-
-
 def keep_recent(utterances: Sequence[str], limit_bytes: int) -> str | None:
-    """The newest utterances that fit into `limit_bytes` (≥ 0 or not), one a line, oldest dropped.
-
-    Where not even the newest fits, its end is kept; None where not one code point does.
-    """
+    """The newest utterances that fit into `limit_bytes` (≥ 0 or not), one per line, oldest dropped. If not even the
+    newest fits, its end is kept; None if not one code point does."""
     kept: list[str] = []
     room = limit_bytes
     for utterance in reversed(utterances):
-        room -= measure_text(utterance) + (NEWLINE_BYTES if kept else 0)
+        room -= measure_text(utterance) + (len("\\n") if kept else 0)
         if room < 0:
             break
         kept.append(utterance)
-    return "\n".join(reversed(kept)) if kept else _keep_end(utterances[-1], limit_bytes)
-
-
-def _keep_end(text: str, limit_bytes: int) -> str | None:
-    start, room = len(text), limit_bytes
+    if kept:
+        return "\n".join(reversed(kept))
+    text, room = utterances[-1], limit_bytes
+    start = len(text)
     while start > 0 and (room := room - measure_text(text[start - 1])) >= 0:
         start -= 1
     return text[start:] or None
 
 
 def pack_passages(passages: Sequence[TranslationPassage], source_language: str) -> list[list[TranslationPassage]]:
-    """Passages as requests, order kept: one context each, at most `REQUEST_TEXTS` texts and `REQUEST_BYTES` bytes.
-
-    A text that alone passes `REQUEST_BYTES` goes alone.
-    """
+    """Passages as requests, order kept: one context each, at most `REQUEST_TEXTS` texts and `REQUEST_BYTES` bytes. A
+    longer text goes alone."""
     requests: list[list[TranslationPassage]] = []
     room = 0
     for passage in passages:
-        cost = measure_text(passage.text) + len('""') + SEPARATOR_BYTES
+        cost = measure_text(passage.text) + len('"", ')
         last = requests[-1] if requests else None
         if last and last[0].context == passage.context and len(last) < REQUEST_TEXTS and cost <= room:
             last.append(passage)

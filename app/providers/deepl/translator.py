@@ -1,4 +1,27 @@
-"""DeepL as a translator: each text is translated once, in threads with their own clients, behind a shared gate."""
+"""DeepL as a translator: each text is translated once, in threads with their own clients, behind a shared gate.
+
+| status | error | tried again |
+|---|---|---|
+| 401, 403 | TranslatorUnauthorized | no |
+| 456 | TranslatorQuotaExhausted | no |
+| 429, 5xx, no answer | TranslatorUnavailable | yes, after `Retry-After` |
+| anything else | TranslatorRefusedRequest, with what DeepL said | no |
+
+DeepL takes one `context` per request, shared by all texts of its list, and looks at nothing else: a text's neighbours
+in the list do not count (DeepL's documentation, "Translation context"). Japanese and Korean leave out subject and
+object, so a text alone ("好きです。") cannot be translated well. Therefore:
+
+- A dialogue context is cut from its start into blocks of `BLOCK_UTTERANCES`. A block is one list whose `context` is
+  every utterance up to the block's end, newest kept. It holds later utterances of the block too, but never the
+  response, so that nothing of the response can leak into what it is judged against.
+- The response comes with the whole dialogue context, as the last block does, so both are in one request. A dialogue of
+  up to `BLOCK_UTTERANCES` utterances is one request.
+- A text's context depends only on the dialogue up to its block's end. So several responses to one dialogue context
+  share its translation, and a dialogue that grows pays again for its open block at most.
+
+Characters in `context` are not billed. All sizes are those of the JSON body as the SDK sends it: ASCII with escapes, so
+a Japanese or Korean character is six bytes, one beyond the Basic Multilingual Plane twelve.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +34,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.errors import LanguageNotSupported, SettingsInvalid, TranslatorUnavailable
 from app.domain.evaluation import Translation
+from app.providers.call_cache import CallCache
 from app.providers.deepl.requests import (
     TARGET_LANGUAGE,
     DeepLFailure,
@@ -28,129 +53,63 @@ from app.providers.deepl.requests import (
     plan_passages,
 )
 from app.providers.ports import RequestScope, Translated
-from app.runtime.ports import CallCache, Telemetry
+from app.runtime.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from app.providers.deepl.client import OneTryClient
 
-
-class DeepLThreads:
-    """A bounded pool of threads, each with its own client, because an HTTP session is not thread-safe."""
-
-    def __init__(self, auth_key: str, server_url: str | None, *, timeout_seconds: float, threads: int) -> None:
-        self._auth_key = auth_key
-        self._server_url = server_url
-        self._timeout_seconds = timeout_seconds
-        self._local = threading.local()
-        self._clients: list[OneTryClient] = []
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="deepl")
-
-    async def translate(self, texts: Sequence[str], context: str | None, source_language: str) -> list[str]:
-        """One request, one try, with its time limit. Raises DeepLFailure."""
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._executor, self._ask, texts, context, source_language)
-        except TimeoutError:
-            raise fail(f"did not answer within {self._timeout_seconds:g} s", transient=True) from None
-
-    def close(self) -> None:
-        """Takes no further request and lets go of idle connections. A thread in a request ends with its time limit."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        for client in self._clients:
-            client.close()  # type: ignore[no-untyped-call]
-
-    def _ask(self, texts: Sequence[str], context: str | None, source_language: str) -> list[str]:
-        return self._own_client().translate_once(texts, context, source_language)
-
-    def _own_client(self) -> OneTryClient:
-        if not hasattr(self._local, "client"):
-            # Here and not above: it imports DeepL's package, which takes long.
-            from app.providers.deepl.client import OneTryClient
-
-            self._local.client = OneTryClient(self._auth_key, self._server_url, self._timeout_seconds)
-            self._clients.append(self._local.client)
-        client: OneTryClient = self._local.client
-        return client
-
-
-def check_auth_key(auth_key: str) -> str:
-    """The key without surrounding spaces; raises SettingsInvalid where no HTTP header could carry it."""
-    key = auth_key.strip()
-    if not key or not key.isascii() or not key.isprintable():
-        raise SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
-    return key
-
-
-def check_server_url(server_url: str | None) -> str | None:
-    """The URL with a slash at its end, without which the SDK drops its last path segment; None stays None."""
-    if server_url is None or not server_url.strip():
-        return None
-    url = server_url.strip()
-    if not url.startswith(("http://", "https://")):
-        raise SettingsInvalid("DEEPL_SERVER_URL must begin with http:// or https://.")
-    return url if url.endswith("/") else url + "/"
-
-
-ENGINE = "deepl"
 SOURCE_LANGUAGES = {"ja": "JA", "ko": "KO"}
 CALL = "translate"
-KEY_LAYOUT = 1
-"""Increase it when the same key would stand for another request."""
-
-Flight = asyncio.Future[str]
+KEY_LAYOUT = 1  # Increase it when the same key would stand for another request
 
 
+@dataclass(eq=False, repr=False)
 class DeepLTranslator:
     """Implements `Translator`: Japanese and Korean into English (US).
 
     Each text is cached by a digest of server, languages, context and text. Concurrent callers of the same text share
-    one request. A caller that is cancelled does not cancel its request: the characters are paid for, so the translation
-    is cached.
+    one request. A caller that is cancelled does not cancel its request, because the characters are paid for.
 
-    `server_url` replaces DeepL's server; None takes the one that fits the key. `timeout_seconds` limits one try,
-    `max_wait_seconds` the pause before the next; if DeepL asks for a longer pause, the call fails at once. Raises
-    SettingsInvalid if key or URL are unusable. `sleep` and `clock` (seconds) are for tests.
-    """
+    `server_url` None takes the server that fits the key. `timeout_seconds` limits one try, `max_wait_seconds` the pause
+    before the next; if DeepL asks for a longer pause, the call fails at once. Raises SettingsInvalid if key or URL are
+    unusable."""
 
-    def __init__(
-        self,
-        auth_key: str,
-        *,
-        cache: CallCache,
-        server_url: str | None = None,
-        timeout_seconds: float = 15.0,
-        max_attempts: int = 4,
-        max_wait_seconds: float = 20.0,
-        max_concurrent_requests: int = 4,
-        telemetry: Telemetry | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._cache = cache
-        self._server = check_server_url(server_url)
-        self._threads = DeepLThreads(
-            check_auth_key(auth_key), self._server, timeout_seconds=timeout_seconds, threads=max_concurrent_requests
-        )
-        self._max_attempts = max_attempts
-        self._max_wait_seconds = max_wait_seconds
-        self._telemetry = telemetry
-        self._sleep = sleep
-        self._clock = clock
-        self._backoff = wait_random_exponential(multiplier=0.5, max=max_wait_seconds)
-        self._flights: dict[str, Flight] = {}
+    auth_key: str
+    _: KW_ONLY
+    cache: CallCache
+    server_url: str | None = None
+    timeout_seconds: float = 15.0
+    max_attempts: int = 4
+    max_wait_seconds: float = 20.0
+    max_concurrent_requests: int = 4
+    telemetry: Telemetry | None = None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    engine = "deepl"
+
+    def __post_init__(self) -> None:
+        self._key = self.auth_key.strip()
+        if not self._key or not self._key.isascii() or not self._key.isprintable():
+            raise errors.SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
+        url = (self.server_url or "").strip()
+        if url and not url.startswith(("http://", "https://")):
+            raise errors.SettingsInvalid("DEEPL_SERVER_URL must begin with http:// or https://.")
+        # Without a slash at its end, the SDK drops its last path segment.
+        self._server = url.removesuffix("/") + "/" if url else None
+        # A client per thread, because an HTTP session is not thread-safe.
+        self._local = threading.local()
+        self._clients: list[OneTryClient] = []
+        self._executor = ThreadPoolExecutor(self.max_concurrent_requests, thread_name_prefix="deepl")
+        self._backoff = wait_random_exponential(multiplier=0.5, max=self.max_wait_seconds)
+        self._flights: dict[str, asyncio.Future[str]] = {}
         self._fetches: set[asyncio.Task[int]] = set()
-        self._slots = asyncio.Semaphore(max_concurrent_requests)
+        self._slots = asyncio.Semaphore(self.max_concurrent_requests)
         self._closed_until = -math.inf
-
-    @property
-    def engine(self) -> str:
-        return ENGINE
 
     async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         source = SOURCE_LANGUAGES.get(source_language)
         if source is None:
-            raise LanguageNotSupported(
+            raise errors.LanguageNotSupported(
                 f"DeepL is asked for Japanese (ja) and Korean (ko), not {source_language[:20]!r}."
             )
         passages = plan_passages(dialogue, source)
@@ -165,7 +124,7 @@ class DeepLTranslator:
             response=texts[-1],
             source_language=source,
             target_language=TARGET_LANGUAGE,
-            engine=ENGINE,
+            engine=self.engine,
             characters=sum(len(passage.text) for passage in passages),
         )
         return Translated(translation=translation, billed_characters=billed, cached=billed == 0)
@@ -175,10 +134,13 @@ class DeepLTranslator:
         for fetch in fetches:
             fetch.cancel()
         await asyncio.gather(*fetches, return_exceptions=True)
-        self._threads.close()
+        # A thread in a request ends with its time limit.
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients:
+            client.close()  # type: ignore[no-untyped-call]
 
     def _digest(self, source: str, passage: TranslationPassage) -> str:
-        sent = [CALL, ENGINE, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
+        sent = [CALL, self.engine, KEY_LAYOUT, self._server, source, TARGET_LANGUAGE, passage.context, passage.text]
         return hashlib.sha256(json.dumps(sent).encode()).hexdigest()
 
     def _start_fetch(self, source: str, wanted: Mapping[str, TranslationPassage]) -> asyncio.Task[int] | None:
@@ -196,7 +158,9 @@ class DeepLTranslator:
     def _end_fetch(self, claimed: Mapping[str, TranslationPassage], fetch: asyncio.Task[int]) -> None:
         """Passes the error, if any, to callers that still wait for one of the texts."""
         self._fetches.discard(fetch)
-        error = TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
+        error = (
+            errors.TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
+        )
         for key in claimed:
             flight = self._flights.pop(key)
             if error is not None and not flight.done():
@@ -204,23 +168,21 @@ class DeepLTranslator:
                 flight.exception()  # seen: perhaps no caller waits any more
 
     async def _fetch(self, source: str, claimed: Mapping[str, TranslationPassage]) -> int:
-        """Answers every flight of `claimed` and returns the characters that were sent for it.
-
-        One request after another: after a refusal for good nothing more is sent, and what came before it is kept.
-        """
+        """Answers every flight of `claimed`, one request after another, and returns the characters that were sent for
+        it. After a final refusal nothing more is sent, and what came before it is kept."""
         missing = await self._recall(claimed)
         keys = {passage: key for key, passage in missing.items()}
         for request in pack_passages(list(keys), source):
             texts = await self._ask(source, request)
             came = {keys[passage]: text for passage, text in zip(request, texts, strict=True)}
-            await asyncio.gather(*(self._cache.put(key, text.encode()) for key, text in came.items()))
+            await asyncio.gather(*(self.cache.put(key, text.encode()) for key, text in came.items()))
             for key, text in came.items():
                 self._flights[key].set_result(text)
         return sum(len(passage.text) for passage in missing.values())
 
     async def _recall(self, claimed: Mapping[str, TranslationPassage]) -> dict[str, TranslationPassage]:
         """Answers what the cache holds, returns what it does not."""
-        found = await asyncio.gather(*map(self._cache.get, claimed))
+        found = await asyncio.gather(*map(self.cache.get, claimed))
         missing: dict[str, TranslationPassage] = {}
         for (key, passage), value in zip(claimed.items(), found, strict=True):
             text = read_cached(value)
@@ -228,17 +190,17 @@ class DeepLTranslator:
                 missing[key] = passage
             else:
                 self._flights[key].set_result(text)
-            if self._telemetry is not None:
-                self._telemetry.cache(CALL, "miss" if text is None else "hit")
+            if self.telemetry is not None:
+                self.telemetry.cache(CALL, "miss" if text is None else "hit")
         return missing
 
     async def _ask(self, source: str, request: list[TranslationPassage]) -> list[str]:
         """Sends one request with retries. Raises the `Translator…` error of the last try."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(self._is_worth_a_retry),
-            stop=stop_after_attempt(self._max_attempts),
+            stop=stop_after_attempt(self.max_attempts),
             wait=self._backoff,
-            sleep=self._sleep,
+            sleep=self.sleep,
             reraise=True,
         )
         try:
@@ -252,28 +214,45 @@ class DeepLTranslator:
             await self._wait_for_gate()
             try:
                 # The SDK's HTTP client is in a thread, where no trace is: the step is noted here.
-                with self._telemetry.span("translate", texts=len(request)) if self._telemetry else nullcontext():
+                with self.telemetry.span("translate", texts=len(request)) if self.telemetry else nullcontext():
                     texts = [passage.text for passage in request]
-                    return await self._threads.translate(texts, request[0].context, source)
+                    return await self._translate_in_time(texts, request[0].context, source)
             except DeepLFailure as failure:
                 if (pause := failure.error.retry_after_seconds) is not None:
-                    self._closed_until = max(self._closed_until, self._clock() + pause)
+                    self._closed_until = max(self._closed_until, self.clock() + pause)
                 raise
+
+    async def _translate_in_time(self, *request: Any) -> list[str]:
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._executor, self._translate_here, *request)
+        except TimeoutError:
+            raise fail(f"did not answer within {self.timeout_seconds:g} s", transient=True) from None
+
+    def _translate_here(self, texts: Sequence[str], context: str | None, source: str) -> list[str]:
+        """One request, one try, in this thread."""
+        client: OneTryClient | None = getattr(self._local, "client", None)
+        if client is None:
+            # Here and not above: it imports DeepL's package, which takes long.
+            from app.providers.deepl.client import OneTryClient
+
+            client = self._local.client = OneTryClient(self._key, self._server, self.timeout_seconds)
+            self._clients.append(client)
+        return client.translate_once(texts, context, source)
 
     async def _wait_for_gate(self) -> None:
         """Waits until DeepL's last `Retry-After` has passed; all callers share this gate."""
-        while (pause := self._closed_until - self._clock()) > 0:
-            if pause > self._max_wait_seconds:
+        while (pause := self._closed_until - self.clock()) > 0:
+            if pause > self.max_wait_seconds:
                 detail = f"DeepL asked not to be called for another {pause:.0f} s."
-                raise DeepLFailure(TranslatorUnavailable(detail, retry_after_seconds=pause))
-            await self._sleep(pause)
+                raise DeepLFailure(errors.TranslatorUnavailable(detail, retry_after_seconds=pause))
+            await self.sleep(pause)
 
     def _is_worth_a_retry(self, error: BaseException) -> bool:
-        return (
-            isinstance(error, DeepLFailure)
-            and error.transient
-            and (error.error.retry_after_seconds or 0.0) <= self._max_wait_seconds
-        )
+        if not isinstance(error, DeepLFailure) or not error.transient:
+            return False
+        return (error.error.retry_after_seconds or 0.0) <= self.max_wait_seconds
 
 
 def read_cached(value: bytes | None) -> str | None:

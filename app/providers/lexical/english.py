@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import re
 
-from app.providers.lexical.features import (
-    Profile,
-    bigrams_of,
-    foreign_share_of,
-    kinds_in,
-    letters_of,
-    normalise,
-    redundancy_of,
-    words_of,
-)
+from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise, redundancy_of
+from app.text.passages import words_of
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 EMPTY_WORDS = words_of(
@@ -62,8 +54,7 @@ FEELINGS = {
     ),
     "glad": re.compile(
         r"\b(happy|glad|great|wonderful|fun|enjoy(ed)?|excited|exciting|delicious|love(d|ly)?|congratulations|proud"
-        r"|passed(?! away)"
-        r"|thanks?|relieved|best|amazing)\b"
+        r"|passed(?! away)|thanks?|relieved|best|amazing)\b"
     ),
 }
 CONSOLING = re.compile(r"\b(cheer up|hang in there|you can do it|stay strong|it will be (okay|fine|all right))\b")
@@ -76,20 +67,20 @@ LATIN = re.compile(r"[a-z\u00c0-\u024f'’]")
 class EnglishReader:
     """Holds nothing: any number of threads may read."""
 
-    @property
-    def dictionary(self) -> str:
-        return "none"
+    dictionary = "none"
 
     def read(self, text: str) -> Profile:
         normal = normalise(text).casefold()
         words = WORD.findall(normal)
+        # Four characters say nothing here: English repeats them by nature.
+        runs = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
         letters = letters_of(normal)
         content = tuple(stem_of(word) for word in words if word not in EMPTY_WORDS)
         asks = "?" in normal
         short = frozenset({"thing", "manner"}) if content and len(words) <= 8 else frozenset[str]()
-        return Profile(
-            letters=letters,
-            bigrams=bigrams_of(letters),
+        return make_profile(
+            letters,
+            LATIN,
             tokens=len(words),
             content=content,
             predicates=frozenset(content),
@@ -103,8 +94,7 @@ class EnglishReader:
             agrees=bool(re.match(r"(yes|yeah|i agree|me too|true|right|exactly|so do i)\b", normal)) and not asks,
             broken=bool(BROKEN.search(normal)),
             oddities=sum(1 for _ in ODD.finditer(normal)),
-            foreign_share=foreign_share_of(letters, LATIN),
-            redundancy=word_redundancy(words),
+            redundancy=1 - len(set(runs)) / len(runs) if runs else redundancy_of("".join(words)),
             feelings=kinds_in(normal, FEELINGS),
             consoles=bool(CONSOLING.search(normal)),
             describes_itself=bool(ITSELF.search(normal)),
@@ -117,9 +107,3 @@ def stem_of(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
-
-
-def word_redundancy(words: list[str]) -> float:
-    """1 − distinct / all runs of three words. Four characters say nothing here: English repeats them by nature."""
-    runs = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
-    return 1 - len(set(runs)) / len(runs) if runs else redundancy_of("".join(words))

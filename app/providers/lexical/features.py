@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.domain.plain_text import cut_mark_runs
 
@@ -24,8 +24,7 @@ class Profile:
     `wanted` holds the kinds of answer that its question asks for, `offered` the kinds of answer that it could give
     (place, time, person, number, reason, thing, manner); `wanted` may also hold `choice`, which a word of the question
     answers. `polite` is None where the text shows neither register. `feelings` holds `glad` and `sad`, whichever the
-    text shows.
-    """
+    text shows."""
 
     letters: str
     bigrams: frozenset[str]
@@ -66,9 +65,16 @@ class TextReader(Protocol):
     def read(self, text: str) -> Profile: ...
 
 
-def words_of(*texts: str) -> frozenset[str]:
-    """The words of these texts, which spaces divide: for word lists."""
-    return frozenset(" ".join(texts).split())
+def make_profile(letters: str, native: re.Pattern[str], **fields: Any) -> Profile:
+    """A profile with what follows from the letters; `native` matches a letter of the language's own scripts."""
+    # Digits are of no script.
+    spoken = [c for c in letters if not c.isnumeric()]
+    return Profile(
+        letters=letters,
+        bigrams=bigrams_of(letters),
+        foreign_share=sum(1 for c in spoken if not native.match(c)) / len(spoken) if spoken else 0.0,
+        **{"redundancy": redundancy_of(letters), **fields},
+    )
 
 
 def normalise(text: str, form: str = "NFKC") -> str:
@@ -99,14 +105,6 @@ def redundancy_of(letters: str) -> float:
     return 1 - len({letters[i : i + SHINGLE_LENGTH] for i in range(total)}) / total
 
 
-def foreign_share_of(letters: str, native: re.Pattern[str]) -> float:
-    """The share of the letters (digits aside) that are not in the language's own scripts; 0 where there are none."""
-    spoken = [c for c in letters if not c.isnumeric()]
-    if not spoken:
-        return 0.0
-    return sum(1 for c in spoken if not native.match(c)) / len(spoken)
-
-
 def jaccard(left: Collection[str], right: Collection[str]) -> float:
     """|A ∩ B| / |A ∪ B|, and 0 where both are empty."""
     a, b = set(left), set(right)
@@ -118,9 +116,7 @@ def kinds_in(text: str, patterns: dict[str, re.Pattern[str]]) -> frozenset[str]:
     return frozenset(kind for kind, pattern in patterns.items() if pattern.search(text))
 
 
-DECAY = 0.7
-"""How much an utterance's words count with each step back: a topic five utterances old counts 0.17."""
-
+DECAY = 0.7  # How much an utterance's words count with each step back: a topic five utterances old counts 0.17
 NEAR_REPEAT = 0.5
 OWN_UTTERANCES = 4
 LEFT_TOPIC = 0.2
@@ -128,8 +124,7 @@ MOST_COUNTED = 20
 LONG_TOKENS = 20
 VERBATIM_LETTERS = 4
 
-Features = dict[str, float]
-"""Feature name → value; every value lies in [0, 4], most in [0, 1], whatever the texts."""
+Features = dict[str, float]  # Feature name → value; every value lies in [0, 4], most in [0, 1], whatever the texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,50 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any
 
-from app.providers.lexical.features import (
-    Profile,
-    bigrams_of,
-    foreign_share_of,
-    kinds_in,
-    letters_of,
-    normalise,
-    redundancy_of,
-    words_of,
-)
-from app.text.tagger import open_tagger
+from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
+from app.text.passages import words_of
+from app.text.tagger import JapaneseTagger, JapaneseToken
 
 CONTENT = frozenset({"名詞", "動詞", "形容詞", "形状詞", "副詞"})
 PREDICATES = frozenset({"動詞", "形容詞", "形状詞"})
 POLITE = frozenset({"です", "ます", "御座る"})
 PUNCTUATION = frozenset({"補助記号", "記号", "空白"})
 DEPENDENT = frozenset({"数詞", "非自立可能", "助動詞語幹"})
+# Lemmas (UniDic) that say nothing of the topic
 EMPTY_WORDS = words_of(
     "為る 居る 有る 成る 無い 良い 言う 思う 遣る 因る 御座る 下さる 貰う 呉れる 有り難う そう 然う 事 物 所 "
     "方 時 様 訳 為 筈 こと もの とき よう そう どう 何 何方 何処 何時 何故 誰 如何 とても 又 もう まだ 一寸 "
     "さん 君 氏 中 今"
 )
-"""Lemmas (UniDic) that say nothing of the topic."""
-
 QUESTION_WORDS = {
-    "何処": "place",
-    "何時": "time",
-    "誰": "person",
-    "何方": "choice",
-    "何故": "reason",
-    "幾つ": "number",
-    "幾ら": "number",
-    "何": "thing",
-    "何れ": "choice",
-    "どう": "manner",
-    "如何": "manner",
-    "どんな": "thing",
-}
+    "何処": "place", "何時": "time", "誰": "person", "何故": "reason", "幾つ": "number", "幾ら": "number",
+    "何": "thing", "どんな": "thing", "何方": "choice", "何れ": "choice", "どう": "manner", "如何": "manner",
+}  # fmt: skip
 PLACE_WORDS = words_of("家 店 駅 国 町 街 市 県 海 山 公園 学校 会社 近く 所 外国 海外 実家")
 TIME_WORDS = words_of(
     "今 今日 明日 昨日 今朝 今夜 朝 昼 夜 夕方 春 夏 秋 冬 毎日 先週 来週 今週 去年 来年 週末 休日 前 後 昔"
@@ -80,23 +59,6 @@ ITSELF = re.compile(r"(この|本|私の)(回答|返答|応答|返事|文章)は
 NATIVE = re.compile(r"[\u3005\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 
 
-@dataclass(frozen=True, slots=True)
-class LemmaWord:
-    """A token with the UniDic fields that are used; `lemma` is its surface where the dictionary has none."""
-
-    surface: str
-    pos1: str
-    pos2: str
-    pos3: str
-    conjugation: str
-    lemma: str
-    unknown: bool
-
-    @property
-    def is_content(self) -> bool:
-        return self.pos1 in CONTENT and self.pos2 not in DEPENDENT and self.lemma not in EMPTY_WORDS
-
-
 class JapaneseReader:
     """Builds the tagger on the first text (some 10 ms); one thread at a time may read."""
 
@@ -104,37 +66,26 @@ class JapaneseReader:
     def dictionary(self) -> str:
         return f"unidic-lite {version('unidic-lite')}, fugashi {version('fugashi')}"
 
-    @cached_property
-    def _tagger(self) -> Any:
-        return open_tagger()
-
-    def split(self, text: str) -> list[LemmaWord]:
-        """The tokens of `text` after NFKC, punctuation included."""
-        return [word_of(node) for node in self._tagger(normalise(text))]
+    def __init__(self) -> None:
+        self._tagger = JapaneseTagger()
 
     def read(self, text: str) -> Profile:
         normal = normalise(text)
-        return profile_of(normal, self.split(text))
+        return profile_of(normal, self._tagger.split(normal))
 
 
-def word_of(node: Any) -> LemmaWord:
-    """The token of a fugashi node; UniDic writes some lemmas with a gloss (リゾート-resort), which is dropped."""
-    feature = node.feature
-    lemma = (feature.lemma or node.surface).split("-")[0]
-    return LemmaWord(
-        node.surface, feature.pos1, feature.pos2, feature.pos3, feature.cForm or "*", lemma, bool(node.is_unk)
-    )
-
-
-def profile_of(text: str, tokens: Sequence[LemmaWord]) -> Profile:
+def profile_of(text: str, tokens: Sequence[JapaneseToken]) -> Profile:
     """The profile of a normalised text with its tokens."""
     words = [token for token in tokens if token.pos1 not in PUNCTUATION]
-    content = [word for word in words if word.is_content]
+    content = [
+        word for word in words if word.pos1 in CONTENT and word.pos2 not in DEPENDENT and word.lemma not in EMPTY_WORDS
+    ]
     letters = letters_of(text)
-    asks = is_question(text, words)
-    return Profile(
-        letters=letters,
-        bigrams=bigrams_of(letters),
+    # A question mark anywhere, or a last word that asks.
+    asks = "?" in text or "".join(word.surface for word in words[-2:]).endswith(QUESTION_ENDINGS)
+    return make_profile(
+        letters,
+        NATIVE,
         tokens=len(words),
         content=tuple(word.lemma for word in content),
         names=frozenset(word.lemma for word in words if word.pos2 == "固有名詞"),
@@ -149,23 +100,15 @@ def profile_of(text: str, tokens: Sequence[LemmaWord]) -> Profile:
         generic=bool(GENERIC.fullmatch(letters)),
         agrees=bool(words) and words[-1].surface in {"ね", "ねえ", "よね", "なあ"} and not asks,
         broken=is_broken(words),
-        oddities=count_oddities(tokens),
+        oddities=sum(is_odd(left, right) for left, right in pairwise(tokens)),
         unknown_share=sum(word.unknown for word in words) / max(1, len(words)),
-        foreign_share=foreign_share_of(letters, NATIVE),
-        redundancy=redundancy_of(letters),
         feelings=kinds_in(text, FEELINGS),
         consoles=bool(CONSOLING.search(text)),
         describes_itself=bool(ITSELF.search(text)),
     )
 
 
-def is_question(text: str, words: Sequence[LemmaWord]) -> bool:
-    """A question mark anywhere, or a last word that asks."""
-    tail = "".join(word.surface for word in words[-2:])
-    return "?" in text or tail.endswith(QUESTION_ENDINGS)
-
-
-def offered_kinds(words: Sequence[LemmaWord], content: Sequence[LemmaWord], *, asks: bool) -> frozenset[str]:
+def offered_kinds(words: Sequence[JapaneseToken], content: Sequence[JapaneseToken], *, asks: bool) -> frozenset[str]:
     """The kinds of question that these words could answer; a question offers none."""
     if asks:
         return frozenset()
@@ -184,7 +127,7 @@ def offered_kinds(words: Sequence[LemmaWord], content: Sequence[LemmaWord], *, a
     return frozenset(kind for kind, offers in found.items() if offers)
 
 
-def is_polite(words: Sequence[LemmaWord]) -> bool | None:
+def is_polite(words: Sequence[JapaneseToken]) -> bool | None:
     """Whether the text holds です, ます or ください; None for a fragment, which has no register."""
     if any(word.lemma in POLITE or word.surface == "ください" for word in words):
         return True
@@ -192,23 +135,18 @@ def is_polite(words: Sequence[LemmaWord]) -> bool | None:
     return False if closed else None
 
 
-def is_broken(words: Sequence[LemmaWord]) -> bool:
+def is_broken(words: Sequence[JapaneseToken]) -> bool:
     """Ends on a case or topic particle, or on a form that must go on. て, けど, から and が end casual speech well."""
     if not words:
         return False
     last = words[-1]
     if last.pos1 == "助詞":
         return last.surface == "を" or (last.pos2 == "格助詞" and last.surface not in {"って", "と"})
-    return len(words) > 1 and last.pos1 in {"動詞", "助動詞"} and last.conjugation.startswith(("未然形", "仮定形"))
+    return len(words) > 1 and last.pos1 in {"動詞", "助動詞"} and last.form.startswith(("未然形", "仮定形"))
 
 
-def count_oddities(tokens: Sequence[LemmaWord]) -> int:
-    """Neighbours that Japanese does not put side by side: か before は, two case particles, a word said twice."""
-    return sum(is_odd(left, right) for left, right in pairwise(tokens))
-
-
-def is_odd(left: LemmaWord, right: LemmaWord) -> bool:
-    """Whether `right` cannot follow `left`."""
+def is_odd(left: JapaneseToken, right: JapaneseToken) -> bool:
+    """Whether Japanese does not put the two side by side: か before は, two case particles, a word said twice."""
     if left.surface == right.surface and len(left.surface) > 1 and left.pos1 in CONTENT:
         return True
     if left.pos1 != "助詞" or right.pos1 != "助詞":

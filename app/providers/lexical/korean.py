@@ -5,20 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.providers.lexical.features import (
-    Profile,
-    bigrams_of,
-    foreign_share_of,
-    kinds_in,
-    letters_of,
-    normalise,
-    redundancy_of,
-    words_of,
-)
+from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
+from app.text.passages import words_of
 
+# Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do
 STEM_SYLLABLES = 2
-"""Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do."""
-
 SUFFIXES = tuple(
     sorted(
         words_of(
@@ -80,15 +71,15 @@ FEELINGS = {
 }
 CONSOLING = re.compile(r"(힘내|화이팅|파이팅|괜찮아질|다 ?잘 ?될|기운 ?내)")
 ITSELF = re.compile(r"(이|본|제|저의 이) ?(답변|응답|대답|답글|댓글)(은|는)")
+# Other than laughs and tears: what a broken encoding or a slipped keyboard leaves
+LONE_JAMO = re.compile("(?![ㅋㅎㅠㅜㅇㄴㄷ])[\u3131-\u318e]")
 HANGUL = re.compile(r"[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]")
 
 
 class KoreanReader:
     """Holds nothing: any number of threads may read."""
 
-    @property
-    def dictionary(self) -> str:
-        return "none"
+    dictionary = "none"
 
     def read(self, text: str) -> Profile:
         # NFC, because NFKC turns ㅋㅋ and ㅠㅠ into conjoining jamo.
@@ -99,15 +90,16 @@ class KoreanReader:
         generic = bool(GENERIC.fullmatch(letters))
         content = () if generic else tuple(stem for word in words if (stem := stem_of(word)) not in EMPTY_WORDS)
         asks = "?" in normal or "？" in normal or any(ASKING.search(sentence) for sentence in sentences)
-        return Profile(
-            letters=letters,
-            bigrams=bigrams_of(letters),
+        short = frozenset({"thing", "manner"}) if content and len(words) <= 4 else frozenset[str]()
+        return make_profile(
+            letters,
+            HANGUL,
             tokens=len(words),
             content=content,
             predicates=frozenset(content),
             asks=asks,
             wanted=kinds_in(normal, WANTED) if asks else frozenset(),
-            offered=frozenset() if asks else offered_kinds(normal, words, content),
+            offered=frozenset() if asks else kinds_in(normal, OFFERED) | short,
             affirms=bool(AFFIRMING.match(letters)),
             negated=bool(NEGATED.search(normal)),
             polite=is_polite(sentences),
@@ -118,9 +110,7 @@ class KoreanReader:
             and not asks,
             broken=bool(sentences) and bool(BROKEN.search(sentences[-1])),
             oddities=sum(1 for _ in ODD.finditer(normal)),
-            unknown_share=broken_share(letters),
-            foreign_share=foreign_share_of(letters, HANGUL),
-            redundancy=redundancy_of(letters),
+            unknown_share=len(LONE_JAMO.findall(letters)) / max(1, len(letters)),
             feelings=kinds_in(normal, FEELINGS),
             consoles=bool(CONSOLING.search(normal)),
             describes_itself=bool(ITSELF.search(normal)),
@@ -151,15 +141,3 @@ def is_polite(sentences: Sequence[str]) -> bool | None:
     polite = sum(1 for sentence in sentences if POLITE.search(sentence))
     plain = sum(1 for sentence in sentences if not POLITE.search(sentence) and PLAIN.search(sentence))
     return None if polite == plain == 0 else polite >= plain
-
-
-def offered_kinds(text: str, words: Sequence[str], content: Sequence[str]) -> frozenset[str]:
-    """The kinds of question that a statement could answer."""
-    short = frozenset({"thing", "manner"}) if content and len(words) <= 4 else frozenset[str]()
-    return kinds_in(text, OFFERED) | short
-
-
-def broken_share(letters: str) -> float:
-    """The share of lone jamo other than laughs and tears: what a broken encoding or a slipped keyboard leaves."""
-    lone = sum(1 for c in letters if "\u3131" <= c <= "\u318e" and c not in "ㅋㅎㅠㅜㅇㄴㄷ")
-    return lone / max(1, len(letters))

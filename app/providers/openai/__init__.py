@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from app.runtime.settings import Settings
 
 
-def is_wanted(settings: Settings) -> bool:
-    """A model by itself counts too: then `check` says what is missing, and no baseline rates in its place."""
-    named = (settings.openai_api_key, settings.openai_base_url, settings.model)
-    return any(value is not None for value in named)
-
-
 def check(settings: Settings) -> None:
     """Raises SettingsInvalid where a secret seems to be lost, which must not choose another judge."""
     if settings.openai_api_key is not None and not settings.judge_key:
@@ -49,12 +43,21 @@ def open_batches(settings: Settings) -> BatchProvider | None:
     )
 
 
+def locate(settings: Settings) -> str | None:
+    """The host of OPENAI_BASE_URL with its port, without user and password: a URL can carry a key."""
+    import httpx
+
+    return httpx.URL(settings.openai_base_url).netloc.decode() if settings.openai_base_url else None
+
+
 @judge(
     "openai",
-    wanted=is_wanted,
+    # A model by itself counts too: then `check` says what is missing, and no baseline rates in its place.
+    wanted=lambda given: (given.openai_api_key, given.openai_base_url, given.model) != (None, None, None),
     check=check,
     preload=("app.providers.openai.endpoint",),
     open_batches=open_batches,
+    locate=locate,
 )
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """A chat model at OPENAI_BASE_URL, OpenAI's own without it."""

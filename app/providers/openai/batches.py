@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -27,22 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten.judge")
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-FILTERED = {"content": None, "finish_reason": "content_filter"}
 ENDED = frozenset({"completed", "expired", "cancelled"})
-OVER_LIMIT = "token_limit_exceeded"
-PAGE = 100
-MOST_FAULTS = 3
+# After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
+# texts, and is needed for a day at most.
 INPUT_KEPT_SECONDS = 3 * 24 * 3600
-"""After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
-texts, and is needed for a day at most."""
-LARGEST_PAGE_BYTES = 8 * 2**20
-"""Limit for every answer except a file of answers, which is read line by line."""
-
-
-def write_line(call: DeferredCall) -> bytes:
-    """One call as a line of a file."""
-    line = {"custom_id": call.key, "method": "POST", "url": CHAT_PATH, "body": call.body}
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+LARGEST_PAGE_BYTES = 8 * 2**20  # Limit for every answer except a file of answers, which is read line by line
 
 
 def read_line(line: bytes, part: ProviderPart) -> ProviderAnswer | None:
@@ -67,7 +56,7 @@ def read_error(key: str, part: ProviderPart, status: int | None, error: dict[str
     """The answer for a call that failed. A call that a content filter stopped counts as a reply, as in a live call."""
     code = text_member(error, "code")
     if code in FILTER_CODES:
-        return ProviderAnswer(key, write_entry(key, part, FILTERED))
+        return ProviderAnswer(key, write_entry(key, part, {"content": None, "finish_reason": "content_filter"}))
     if status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
         return ProviderAnswer(key, None)
     message, param = text_member(error, "message") or "", text_member(error, "param")
@@ -116,11 +105,9 @@ async def split_lines(pieces: AsyncIterator[bytes], longest_bytes: int) -> Async
 
 
 class OpenAIProviderBatches:
-    """Implements `BatchProvider`. `base_url` None is OpenAI's own.
-
-    `timeout_seconds` limits the silence during a transfer, not the transfer. `max_output_tokens` is the judge's: it
-    determines how long a line of answers may be; longer lines are skipped.
-    """
+    """Implements `BatchProvider`. `base_url` None is OpenAI's own. `timeout_seconds` limits the silence during a
+    transfer, not the transfer. `max_output_tokens` is the judge's: it determines how long a line of answers may be;
+    longer lines are skipped."""
 
     def __init__(
         self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0, max_output_tokens: int = 2048
@@ -144,8 +131,7 @@ class OpenAIProviderBatches:
         self._client = FirstUse(make)
 
     async def upload(self, content: IO[bytes], name: str) -> str:
-        client = await self._client.get()
-        with self._translating():
+        async with self._calling() as client:
             made = await client.files.create(
                 file=(name, content),
                 purpose="batch",
@@ -154,23 +140,20 @@ class OpenAIProviderBatches:
         return made.id
 
     async def find_uploads(self, name: str) -> list[str]:
-        client = await self._client.get()
-        with self._translating():
+        async with self._calling() as client:
             files = client.files.list(purpose="batch", order="desc")
             return [file.id async for file in files if file.filename == name]
 
     async def create(self, file_id: str, tags: Mapping[str, str]) -> str:
-        client = await self._client.get()
-        with self._translating():
+        async with self._calling() as client:
             made = await client.batches.create(
                 input_file_id=file_id, endpoint=CHAT_PATH, completion_window="24h", metadata=dict(tags)
             )
         return made.id
 
     async def find(self, tags: Mapping[str, str], since: datetime) -> ProviderBatch | None:
-        client = await self._client.get()
-        with self._translating():
-            async for batch in client.batches.list(limit=PAGE):
+        async with self._calling() as client:
+            async for batch in client.batches.list(limit=100):
                 if batch.created_at < since.timestamp():
                     break
                 if tags.items() <= (batch.metadata or {}).items():
@@ -178,37 +161,34 @@ class OpenAIProviderBatches:
         return None
 
     async def retrieve(self, provider_batch_id: str) -> ProviderBatch | None:
-        client = await self._client.get()
         batch: Batch | None = None
-        with self._translating(HTTPStatus.NOT_FOUND):
+        async with self._calling(HTTPStatus.NOT_FOUND) as client:
             batch = await client.batches.retrieve(provider_batch_id)
         return None if batch is None else self._read(batch)
 
     async def cancel(self, provider_batch_id: str) -> None:
-        client = await self._client.get()
         # These statuses mean that the batch has ended in the meantime.
-        with self._translating(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST):
+        async with self._calling(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.BAD_REQUEST) as client:
             await client.batches.cancel(provider_batch_id)
 
     async def delete_file(self, file_id: str) -> None:
-        client = await self._client.get()
-        with self._translating(HTTPStatus.NOT_FOUND):
+        async with self._calling(HTTPStatus.NOT_FOUND) as client:
             await client.files.delete(file_id)
 
     def line(self, call: DeferredCall) -> bytes:
-        return write_line(call)
+        line = {"custom_id": call.key, "method": "POST", "url": CHAT_PATH, "body": call.body}
+        return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     async def answers(self, file_id: str, part: ProviderPart) -> AsyncGenerator[ProviderAnswer]:
-        client = await self._client.get()
         gone = True
-        with self._translating(HTTPStatus.NOT_FOUND):
-            async with (
-                client.files.with_streaming_response.content(file_id) as response,
-                aclosing(split_lines(response.iter_bytes(), self._longest_line_bytes)) as lines,
-            ):
-                async for line in lines:
-                    if (answer := read_line(line, part)) is not None:
-                        yield answer
+        async with (
+            self._calling(HTTPStatus.NOT_FOUND) as client,
+            client.files.with_streaming_response.content(file_id) as response,
+            aclosing(split_lines(response.iter_bytes(), self._longest_line_bytes)) as lines,
+        ):
+            async for line in lines:
+                if (answer := read_line(line, part)) is not None:
+                    yield answer
             gone = False
         if gone:
             logger.warning("a file of answers is gone from the provider", extra={"batch_id": part.batch})
@@ -224,7 +204,7 @@ class OpenAIProviderBatches:
 
         faults = (batch.errors.data if batch.errors else None) or []
         failed = batch.status == "failed"
-        message = "; ".join(fault.message or fault.code or "" for fault in faults[:MOST_FAULTS]) or "it gave no reason"
+        message = "; ".join(fault.message or fault.code or "" for fault in faults[:3]) or "it gave no reason"
         return ProviderBatch(
             id=batch.id,
             ended=batch.status in ENDED,
@@ -232,12 +212,14 @@ class OpenAIProviderBatches:
             output_file_id=batch.output_file_id,
             error_file_id=batch.error_file_id,
             failure=quote_words(message, self._api_key) if failed else None,
-            over_limit=failed and any(fault.code == OVER_LIMIT for fault in faults),
+            over_limit=failed and any(fault.code == "token_limit_exceeded" for fault in faults),
         )
 
-    @contextmanager
-    def _translating(self, *ignored: int) -> Iterator[None]:
-        """Turns the SDK's errors into `Judge…` errors. A response with an `ignored` HTTP status ends the block."""
+    @asynccontextmanager
+    async def _calling(self, *ignored: int) -> AsyncIterator[AsyncOpenAI]:
+        """Yields the client, and turns the SDK's errors into `Judge…` errors. A response with an `ignored` HTTP status
+        ends the block."""
+        client = await self._client.get()  # which imports the following in a thread
         import aiohttp
         import httpx2
         import openai
@@ -245,7 +227,7 @@ class OpenAIProviderBatches:
         from app.providers.openai.errors import translate_error
 
         try:
-            yield
+            yield client
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
             if isinstance(error, openai.APIStatusError) and error.status_code in ignored:
                 return

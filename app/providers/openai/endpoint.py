@@ -8,7 +8,7 @@ import math
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,20 +17,12 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import httpx2
 import openai
+from cachetools import FIFOCache
 
 from app import __version__
 from app.domain.errors import JudgeUnavailable
 from app.providers.flow_control import Call, FlowControl
-from app.providers.openai.errors import (
-    ReplyTooLarge,
-    concerns_account,
-    is_filtered,
-    may_retry,
-    read_limits,
-    retry_after,
-    translate_error,
-    upstream_message,
-)
+from app.providers.openai import errors
 from app.providers.openai.parameters import (
     BROKEN_FORMAT,
     LARGEST_PLAIN_REPLY_BYTES,
@@ -44,20 +36,17 @@ from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_com
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
 
-KEPT = 256
-"""Cached beginnings and ends at most: one per model, rubric, format, sample and attempt."""
-
-PLACE = "\ue000"
-"""Placeholder for the dialogue: a private-use character, which no prompt contains."""
-
+KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
+PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
 Way = tuple[object, ...]
+RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
 class RequestBodies:
     """Writes questions as request bodies. The parts around the dialogue are cached."""
 
     def __init__(self) -> None:
-        self._kept: dict[Way, tuple[bytes, bytes]] = {}
+        self._kept: FIFOCache[Way, tuple[bytes, bytes]] = FIFOCache(KEPT)
 
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
         """`question.body(conceded)` as JSON in UTF-8."""
@@ -66,17 +55,13 @@ class RequestBodies:
         way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
         around = self._kept.get(way)
         if around is None:
-            around = self._kept[way] = self._cut(question, conceded)
-            if len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
+            body = question.body(conceded)
+            *fixed, asked = body["messages"]
+            written = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]})
+            before, _, after = written.partition(dump(PLACE))
+            around = self._kept[way] = before, after
         beginning, end = around
         return beginning + dump(prompt.user) + end
-
-    def _cut(self, question: Question, conceded: tuple[str, ...]) -> tuple[bytes, bytes]:
-        body = question.body(conceded)
-        *fixed, asked = body["messages"]
-        beginning, _, end = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]}).partition(dump(PLACE))
-        return beginning, end
 
 
 def dump(value: Any) -> bytes:
@@ -84,21 +69,18 @@ def dump(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+# Headers of a response in transit that do not apply to its decoded body
 TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-"""Headers of a response in transit that do not apply to its decoded body."""
+# Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost
 IDLE_SECONDS = 4.0
-"""Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost."""
-PIECE_BYTES = 16 * 1024
-"""Bytes read at a time."""
+PIECE_BYTES = 16 * 1024  # Bytes read at a time
+# 0 means no limit in aiohttp: flow control bounds the calls
 LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
-"""0 means no limit in aiohttp: flow control bounds the calls."""
 
 
 class BoundedClient(openai.DefaultAioHttpClient):
-    """The SDK's client over aiohttp. `largest_reply_bytes` limits every decoded body, including those of errors.
-
-    A small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded.
-    """
+    """The SDK's client over aiohttp. `largest_reply_bytes` limits every decoded body, including those of errors. A
+    small compressed body can hold gigabytes, so bytes are counted piece by piece while the body is decoded."""
 
     def __init__(self, *, largest_reply_bytes: int, **settings: Any) -> None:
         super().__init__(**settings, limits=LIMITS, follow_redirects=False)
@@ -108,7 +90,13 @@ class BoundedClient(openai.DefaultAioHttpClient):
         """Like the base class, but raises ReplyTooLarge for a body over the limit, and closes the connection."""
         try:
             response = await super().send(request, stream=True, **options)
-            return response if stream else await self._finish(response)
+            if stream:
+                return response
+            try:
+                async with aclosing(response.aiter_bytes()) as pieces:
+                    content = await join(pieces, self._largest_reply_bytes)
+            finally:
+                await response.aclose()
         except httpx2.TimeoutException as error:
             # The transport reports every broken connection as a timeout.
             if isinstance(error.__cause__, TimeoutError):
@@ -116,13 +104,6 @@ class BoundedClient(openai.DefaultAioHttpClient):
             raise openai.APIConnectionError(request=request) from error
         except aiohttp.ClientError as error:
             raise openai.APIConnectionError(request=request) from error
-
-    async def _finish(self, response: httpx2.Response) -> httpx2.Response:
-        try:
-            async with aclosing(response.aiter_bytes()) as pieces:
-                content = await join(pieces, self._largest_reply_bytes)
-        finally:
-            await response.aclose()
         headers = response.headers.copy()
         for name in TRANSFER_HEADERS:
             headers.pop(name, None)
@@ -148,7 +129,7 @@ async def join(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
         found.append(piece)
         length += len(piece)
         if length > most_bytes:
-            raise ReplyTooLarge(f"the reply has more than {most_bytes} bytes")
+            raise errors.ReplyTooLarge(f"the reply has more than {most_bytes} bytes")
     return found[0] if len(found) == 1 else b"".join(found)
 
 
@@ -164,6 +145,7 @@ ERRORS: dict[int, type[openai.APIStatusError]] = {
     429: openai.RateLimitError,
 }
 
+# The status of an error that was sent with HTTP 200, by its code or type
 NAMED: dict[str, int] = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -172,24 +154,13 @@ NAMED: dict[str, int] = {
     "rate_limit_exceeded": 429,
     **dict.fromkeys(FILTER_CODES, 400),
 }
-"""The status of an error that was sent with HTTP 200, by its code or type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A successful answer: its decoded body and its raw headers."""
-
-    content: bytes
-    headers: tuple[tuple[bytes, bytes], ...]
 
 
 class ChatLine:
-    """Posts to the endpoint at `url` over aiohttp, and raises the SDK's errors.
-
-    The SDK builds address, headers, options and an answer object for each call, which takes a fifth of a worker's CPU;
-    here the fixed parts are built once. It follows no redirects, keeps no cookies. `largest_reply_bytes` limits every
-    decoded body, including those of errors. Retries and timeouts are up to the caller. For one event loop.
-    """
+    """Posts to the endpoint at `url` over aiohttp, and raises the SDK's errors. The SDK builds address, headers,
+    options and an answer object for each call, which takes a fifth of a worker's CPU; here the fixed parts are built
+    once. It follows no redirects, keeps no cookies. `largest_reply_bytes` limits every decoded body, including those of
+    errors. Retries and timeouts are up to the caller. For one event loop."""
 
     def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
         self._address = url + PATH
@@ -203,10 +174,10 @@ class ChatLine:
         self._proxy = find_proxy(url)
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> Answered:
-        """The endpoint's answer to a JSON body. Raises `openai.APIStatusError` for any status but success,
-        APIConnectionError without an answer, and ReplyTooLarge without reading on."""
-        session = self._session or self._open()
+    async def post(self, content: bytes, largest_reply_bytes: int | None = None) -> tuple[bytes, RawHeaders]:
+        """The decoded body and the headers of the endpoint's answer to a JSON body. Raises `openai.APIStatusError` for
+        any status but success, APIConnectionError without an answer, and ReplyTooLarge without reading on."""
+        session = self._session = self._session or self._open()
         try:
             async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
                 body = await read_body(answer, largest_reply_bytes or self._largest_reply_bytes)
@@ -214,7 +185,7 @@ class ChatLine:
             raise openai.APIConnectionError(request=self._request()) from error
         if not 200 <= answer.status < 300:
             raise self._read_error(answer, body)
-        return Answered(body, answer.raw_headers)
+        return body, answer.raw_headers
 
     def make_error(self, error: dict[str, Any]) -> openai.APIStatusError:
         """The SDK's error for an error that the endpoint sent with HTTP 200."""
@@ -234,14 +205,13 @@ class ChatLine:
         connector = aiohttp.TCPConnector(
             limit=0, keepalive_timeout=IDLE_SECONDS, ssl=httpx2.create_ssl_context() if secure else True
         )
-        self._session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=connector,
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             auto_decompress=False,
         )
-        return self._session
 
     def _request(self) -> httpx2.Request:
         """The request that an SDK error refers to, without the dialogue."""
@@ -251,7 +221,9 @@ class ChatLine:
         """The SDK's error for an unsuccessful answer, with the endpoint's message."""
         headers = [(name, value) for name, value in answer.raw_headers if name.lower() != b"content-encoding"]
         response = httpx2.Response(answer.status, headers=headers, content=body, request=self._request())
-        content = parse(response.text.strip())
+        content: Any = response.text.strip()
+        with suppress(ValueError, RecursionError):
+            content = json.loads(content)
         if isinstance(content, list) and content:
             # Gemini wraps its error in a list.
             content = content[0]
@@ -263,14 +235,6 @@ def make_status_error(status: int, response: httpx2.Response, content: object) -
     """The SDK's error for a status."""
     kind = openai.InternalServerError if status >= 500 else ERRORS.get(status, openai.APIStatusError)
     return kind(f"Error code: {status}", response=response, body=content)
-
-
-def parse(text: str) -> object:
-    """The text parsed as JSON, or the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def find_proxy(url: str) -> str | None:
@@ -288,60 +252,47 @@ def find_proxy(url: str) -> str | None:
 
 
 LONGEST_BACKOFF_SECONDS = 30.0
+# Share of the remaining time to wait for a place: a call that begins later would be cut off, and billed
 WAIT_SHARE = 0.9
-"""Share of the remaining time to wait for a place: a call that begins later would be cut off, and billed."""
-
+# HTTP 400, and 422, which servers built on FastAPI send instead
 REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
-"""HTTP 400, and 422, which servers built on FastAPI send instead."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OpenAIEndpoint:
-    """Asks the chat endpoint at `url`, and remembers per model which parameters it refuses.
+    """Asks the chat endpoint at `url`, and remembers per model which parameters it refuses. `timeout_seconds` limits
+    one try. `deadline_seconds` limits an interactive request: all tries, with or without refused parameters, and all
+    waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may have 1 MiB. Every try passes
+    through `flow`, which learns of its outcome."""
 
-    `timeout_seconds` limits one try. `deadline_seconds` limits an interactive request: all tries, with or without
-    refused parameters, and all waits. `largest_reply_bytes` limits a reply with token probabilities; other replies may
-    have 1 MiB. Every try passes through `flow`, which learns of its outcome.
-    """
+    api_key: str
+    url: str
+    timeout_seconds: float
+    deadline_seconds: float
+    max_attempts: int
+    backoff_seconds: float
+    flow: FlowControl
+    largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        url: str,
-        timeout_seconds: float,
-        deadline_seconds: float,
-        max_attempts: int,
-        backoff_seconds: float,
-        flow: FlowControl,
-        largest_reply_bytes: int = LARGEST_PLAIN_REPLY_BYTES,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._api_key = api_key
-        self._line = ChatLine(url, api_key, largest_reply_bytes=largest_reply_bytes)
-        self._timeout_seconds = timeout_seconds
-        self._deadline_seconds = deadline_seconds
-        self._max_attempts = max_attempts
-        self._backoff_seconds = backoff_seconds
-        self._flow = flow
-        self._sleep = sleep
+    def __post_init__(self) -> None:
+        self._line = ChatLine(self.url, self.api_key, largest_reply_bytes=self.largest_reply_bytes)
         self._bodies = RequestBodies()
         self._conceded: dict[str, tuple[str, ...]] = {}
 
     async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply:
         """The endpoint's reply to a question of the task, marked with the question's key. Raises the `Judge…` errors.
-
         If a parameter is refused, the question is asked again without it. The concession is remembered once a request
-        has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests.
-        """
+        has succeeded without the parameter, so that an error mistaken for a refusal does not affect other requests."""
         # A batch's call may wait any time for its turn: minutes behind a low rate limit do no harm.
-        seconds = math.inf if task.lane == "batch" else self._deadline_seconds
+        seconds = math.inf if task.lane == "batch" else self.deadline_seconds
         ends_at = asyncio.get_running_loop().time() + seconds
         try:
             async with within(seconds):
                 return await self._negotiate(question, key, task, ends_at)
         except TimeoutError:
             raise JudgeUnavailable(
-                f"the judge gave no reply within {self._deadline_seconds:.3g} s, all tries and waits included"
+                f"the judge gave no reply within {self.deadline_seconds:.3g} s, all tries and waits included"
             ) from None
 
     async def _negotiate(self, question: Question, key: str, task: JudgingTask, ends_at: float) -> Reply:
@@ -351,17 +302,18 @@ class OpenAIEndpoint:
                 answer = await self._send(question, conceded, task, ends_at)
                 break
             except openai.APIStatusError as error:
-                if is_filtered(error):
+                if errors.is_filtered(error):
                     answer = {"content": None, "finish_reason": "content_filter"}
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:
-                    raise translate_error(error, api_key=self._api_key) from error
+                    raise errors.translate_error(error, api_key=self.api_key) from error
                 conceded = concede(conceded, refused)
             except (openai.OpenAIError, TimeoutError) as error:
-                raise translate_error(error, api_key=self._api_key) from error
+                raise errors.translate_error(error, api_key=self.api_key) from error
         if conceded:
-            self._remember(question.model, conceded)
+            known = self._conceded.get(question.model, ())
+            self._conceded[question.model] = tuple(dict.fromkeys((*known, *conceded)))
         return Reply(
             key=key,
             structured="response_format" not in conceded,
@@ -375,17 +327,13 @@ class OpenAIEndpoint:
 
     def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
         if isinstance(error, openai.InternalServerError):
-            broken = "response_format" in body and BROKEN_FORMAT.search(upstream_message(error))
+            broken = "response_format" in body and BROKEN_FORMAT.search(errors.upstream_message(error))
             return "response_format" if broken else None
         if not isinstance(error, REFUSALS):
             return None
         return find_refused(
-            body, upstream_message(error), error.param if isinstance(error.param, str) else None, error.code
+            body, errors.upstream_message(error), error.param if isinstance(error.param, str) else None, error.code
         )
-
-    def _remember(self, model: str, conceded: tuple[str, ...]) -> None:
-        known = self._conceded.get(model, ())
-        self._conceded[model] = (*known, *(name for name in conceded if name not in known))
 
     async def _send(
         self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
@@ -402,57 +350,50 @@ class OpenAIEndpoint:
             attempt += 1
             try:
                 max_wait_seconds = WAIT_SHARE * seconds_until(ends_at)
-                async with self._flow.passage(
+                async with self.flow.passage(
                     tokens=tokens, lane=task.lane, max_wait_seconds=max_wait_seconds, scope=task.scope
                 ) as call:
                     return await self._send_once(content, largest_bytes, call)
             except (openai.OpenAIError, TimeoutError) as error:
-                if attempt >= self._max_attempts or not may_retry(error) or self._is_refusal(error, question, conceded):
+                if attempt >= self.max_attempts or not errors.may_retry(error):
+                    raise
+                if isinstance(error, openai.InternalServerError) and self._read_refusal(error, question.body(conceded)):
                     raise
                 if task.lane == "batch" and isinstance(error, TimeoutError):
                     # The batch's other candidates show what is wrong sooner than retries that each time out.
                     raise
-                asked = retry_after(error)
-                wait = self._back_off(attempt) if asked is None else asked
+                asked = errors.retry_after(error)
+                # Exponential, with full jitter.
+                longest = min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** (attempt - 1))
+                wait = random.uniform(0, longest) if asked is None else asked  # noqa: S311 - spreads load
                 if wait >= seconds_until(ends_at):
                     raise
             if asked is None:
-                await self._sleep(wait)
-
-    def _is_refusal(self, error: Exception, question: Question, conceded: tuple[str, ...]) -> bool:
-        """Whether the same request will fail again although its status is HTTP 500, which is normally retried."""
-        if not isinstance(error, openai.InternalServerError):
-            return False
-        return self._read_refusal(error, question.body(conceded)) is not None
+                await self.sleep(wait)
 
     async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
-        async with asyncio.timeout(self._timeout_seconds):
+        async with asyncio.timeout(self.timeout_seconds):
             try:
-                response = await self._line.post(content, largest_bytes)
-                answer = read_completion(response.content)
-                sent_error = None if answer["completion"] else find_error(response.content)
+                body, headers = await self._line.post(content, largest_bytes)
+                answer = read_completion(body)
+                sent_error = None if answer["completion"] else find_error(body)
                 if sent_error is not None:
                     raise self._line.make_error(sent_error)
             except openai.APIStatusError as error:
                 self._report_failure(call, error)
                 raise
-        call.succeeded(read_limits(response.headers), answer["prompt_tokens"] + answer["completion_tokens"])
+        call.succeeded(errors.read_limits(headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
     def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
-        if concerns_account(error):
-            self._flow.turn_away(translate_error(error, api_key=self._api_key))
-        elif may_retry(error):
-            asked, limits = retry_after(error), read_limits(error.response.headers.raw)
+        if errors.concerns_account(error):
+            self.flow.turn_away(errors.translate_error(error, api_key=self.api_key))
+        elif errors.may_retry(error):
+            asked, limits = errors.retry_after(error), errors.read_limits(error.response.headers.raw)
             if isinstance(error, openai.RateLimitError):
                 call.throttled(asked, limits)
             elif asked is not None:
                 call.put_off(asked, limits)
-
-    def _back_off(self, attempt: int) -> float:
-        """Seconds until the next try if the endpoint asked for no wait: exponential, with full jitter."""
-        longest = min(LONGEST_BACKOFF_SECONDS, self._backoff_seconds * 2 ** (attempt - 1))
-        return random.uniform(0, longest)  # noqa: S311 - spreads load, keeps no secret
 
 
 def seconds_until(moment: float) -> float:

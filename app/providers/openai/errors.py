@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -87,10 +88,10 @@ BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
 LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
 SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
 REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
+# Redirects are never followed: that would send the dialogue and the key to any address
 ELSEWHERE = Treatment(
     errors.JudgeRefusedRequest, False, "the judge answered with a redirect; check OPENAI_BASE_URL", quotes=False
 )
-"""Redirects are never followed: that would send the dialogue and the key to any address."""
 OVERSIZE = Treatment(
     errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
 )
@@ -98,6 +99,7 @@ UNKNOWN = Treatment(
     errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
 )
 
+# By class, subclasses first; `treat` also considers the status and the endpoint's code
 TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (TimeoutError, SLOW),
     (ReplyTooLarge, OVERSIZE),
@@ -113,8 +115,6 @@ TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (openai.APIResponseValidationError, BROKEN),
     (openai.OpenAIError, REFUSED),
 )
-"""By class, subclasses first; `treat` also considers the status and the endpoint's code."""
-
 BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatus.REQUEST_TIMEOUT: SLOW}
 
 
@@ -184,25 +184,17 @@ def quote_words(message: str, api_key: str) -> str:
 
 def retry_after(error: BaseException) -> float | None:
     """Seconds that the endpoint asked to wait; None if it did not."""
-    if isinstance(error, openai.APIStatusError):
-        wait = read_wait(error.response.headers, now=datetime.now(UTC))
-        delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
-        return next((delay for delay in delays if delay > 0), wait)
-    return None
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    wait = read_wait(error.response.headers, now=datetime.now(UTC))
+    delays = [read_duration(delay) for delay in details_of(error, "retryDelay")] if wait is None else []
+    return next((delay for delay in delays if delay > 0), wait)
 
 
 def read_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """Seconds of OpenAI's `retry-after-ms`, else of `Retry-After`: from 0 to one day; None if unreadable."""
-    milliseconds = read_number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
+    with suppress(ValueError):
+        milliseconds = float(headers.get("retry-after-ms") or "")
+        if math.isfinite(milliseconds):
+            return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
     return read_retry_after(headers.get("retry-after"), now)
-
-
-def read_number(written: str | None) -> float | None:
-    """A finite number, or None."""
-    try:
-        number = float(written or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

@@ -47,10 +47,8 @@ T = TypeVar("T", bound=Closable)
 
 
 class FirstUse(Generic[T]):
-    """Creates a shared object at its first use. `made` is None before.
-
-    `make` imports and builds the object in a thread, so that the event loop continues meanwhile.
-    """
+    """Creates a shared object at its first use. `made` is None before. `make` imports and builds the object in a
+    thread, so that the event loop continues meanwhile."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.made: T | None = None
@@ -83,10 +81,6 @@ class Address:
     kind: str
     openais: bool
 
-    def keeps_marked(self, model: str) -> bool:
-        """Whether the endpoint's prompt cache honours marks in a prompt. Other endpoints are sent none."""
-        return self.openais and takes_marks(model)
-
 
 def find_address(base_url: str | None) -> Address:
     """The endpoint at `base_url`; None is OpenAI's own."""
@@ -109,23 +103,16 @@ def check_address(address: Address) -> Address:
     return address
 
 
-def check_key(api_key: str) -> str:
-    """The key, empty for an endpoint without keys. Raises SettingsInvalid if an HTTP header cannot carry it."""
-    if not is_printable(api_key):
-        raise SettingsInvalid("the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY")
-    return api_key
-
-
 def is_printable(api_key: str) -> bool:
     """Whether an HTTP header can carry the key."""
     return api_key.isascii() and api_key.isprintable()
 
 
 DEFAULT_MODEL = "gpt-6-luna"
-KIND = "openai"
 GRACE_SECONDS = 1.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OpenAIJudge:
     """Implements `Judge`. Every call goes through the cache in `calls`, which keeps only complete verdicts.
 
@@ -133,93 +120,92 @@ class OpenAIJudge:
     `concurrency` limits the calls in flight. `max_attempts` and `deadline_seconds` limit the tries of one call,
     `timeout_seconds` one try. If a reply does not rate every aspect, the judge is asked again, at most
     `malformed_retries` times. `extra` holds further parameters to send. The client is imported at the first call.
-    Raises SettingsInvalid if an HTTP header cannot carry the key.
-    """
+    Raises SettingsInvalid if an HTTP header cannot carry the key."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str | None,
-        calls: CachedCalls,
-        prices: Prices,
-        model: str = DEFAULT_MODEL,
-        timeout_seconds: float = 60.0,
-        deadline_seconds: float = 180.0,
-        max_attempts: int = 5,
-        backoff_seconds: float = 0.5,
-        concurrency: int = 8,
-        flow: FlowControl | None = None,
-        max_output_tokens: int = 2048,
-        malformed_retries: int = 2,
-        extra: Extra = NO_EXTRA,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._address = check_address(find_address(base_url))
-        key, url = check_key(api_key), self._address.url
-        control = flow or open_local_flow(FlowLimits(concurrency), clock=clock, sleep=sleep)
+    api_key: str
+    base_url: str | None
+    calls: CachedCalls
+    prices: Prices
+    model: str = DEFAULT_MODEL
+    timeout_seconds: float = 60.0
+    deadline_seconds: float = 180.0
+    max_attempts: int = 5
+    backoff_seconds: float = 0.5
+    concurrency: int = 8
+    flow: FlowControl | None = None
+    max_output_tokens: int = 2048
+    malformed_retries: int = 2
+    extra: Extra = NO_EXTRA
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    kind = "openai"
+
+    def __post_init__(self) -> None:
+        if not is_printable(self.api_key):
+            raise SettingsInvalid(
+                "the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY"
+            )
+        self._address = check_address(find_address(self.base_url))
+        control = self.flow or open_local_flow(FlowLimits(self.concurrency), clock=self.clock, sleep=self.sleep)
 
         def make() -> OpenAIEndpoint:
             from app.providers.openai.endpoint import OpenAIEndpoint
 
             return OpenAIEndpoint(
-                api_key=key,
-                url=url,
-                timeout_seconds=timeout_seconds,
-                deadline_seconds=deadline_seconds,
-                max_attempts=max_attempts,
-                backoff_seconds=backoff_seconds,
+                api_key=self.api_key,
+                url=self._address.url,
+                timeout_seconds=self.timeout_seconds,
+                deadline_seconds=self.deadline_seconds,
+                max_attempts=self.max_attempts,
+                backoff_seconds=self.backoff_seconds,
                 flow=control,
-                largest_reply_bytes=bound_reply(max_output_tokens),
-                sleep=sleep,
+                largest_reply_bytes=bound_reply(self.max_output_tokens),
+                sleep=self.sleep,
             )
 
         self._endpoint = FirstUse(make)
-        self._calls = calls
-        self._deadline_seconds = deadline_seconds
-        self._prices = prices
-        self._model = model
-        self._max_output_tokens = max_output_tokens
-        self._malformed_retries = malformed_retries
-        self._extra = extra
         self._replies: KeptReplies | None = None
         self._unanswered: Unanswered = "live"
         self._prefixes = Prefixes()
         self._readings = Readings()
-        self._forecast = Forecast(self._prefixes, prices, max_output_tokens=max_output_tokens)
-
-    @property
-    def kind(self) -> str:
-        return KIND
+        self._forecast = Forecast(self._prefixes, self.prices, max_output_tokens=self.max_output_tokens)
 
     @property
     def default_model(self) -> str:
-        return self._model
+        return self.model
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
         errors."""
         samples: list[Sample] = await run_together(*(self._sample(one, task) for one in self._prepare(task)))
-        return summarize(samples, task, kind=KIND, endpoint=self._address.kind, prices=self._prices)
+        return summarize(samples, task, kind=self.kind, endpoint=self._address.kind, prices=self.prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """What `judge` would take if every first reply is valid. Raises InvalidRequest."""
-        self._extra.settle(task.options.extra)
-        return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self._model)
+        self.extra.settle(task.options.extra)
+        return self._forecast.estimate(task, group_aspects(task.rubric), task.options.model or self.model)
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
         """The calls that `judge` would make first, without the parameters in `conceded`. Raises InvalidRequest."""
         questions, estimate = self._prepare(task), self.estimate(task)
         cost_usd = None if estimate.cost_usd is None else estimate.cost_usd / len(questions)
-        return [self._defer(question, conceded, cost_usd) for question in questions]
+        keys = [question.key(self._address.url) for question in questions]
+        return [
+            DeferredCall(
+                key=key,
+                # Unmarked: how the provider's batch mode handles marks is not documented.
+                body=replace(question, marked=False).body(conceded),
+                parameters=question.parameters(conceded),
+                accept=partial(is_sound, question, key),
+                cost_usd=cost_usd,
+            )
+            for question, key in zip(questions, keys, strict=True)
+        ]
 
     def answered_by(self, replies: KeptReplies, unanswered: Unanswered) -> OpenAIJudge:
-        """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original.
-
-        Such a reply counts as a call at half the price. With `fail` no calls are made: without a reply the copy raises
-        ProviderBatchUnanswered, and a malformed reply is final.
-        """
+        """A copy of this judge that takes replies from `replies` before it makes calls. Close only the original. Such a
+        reply counts as a call at half the price. With `fail` no calls are made: without a reply the copy raises
+        ProviderBatchUnanswered, and a malformed reply is final."""
         judge = copy.copy(self)
         judge._replies, judge._unanswered = replies, unanswered
         return judge
@@ -228,8 +214,11 @@ class OpenAIJudge:
         await self._endpoint.close()
 
     def _prepare(self, task: JudgingTask) -> list[Question]:
-        """One question about all aspects, or one per aspect if the rubric asks independently; repeated per sample."""
-        task = self._settle(task)
+        """One question about all aspects, or one per aspect if the rubric asks independently; repeated per sample.
+        Their options hold all further parameters. Raises InvalidRequest if the operator does not allow one."""
+        extra = self.extra.settle(task.options.extra)
+        if extra != task.options.extra:
+            task = replace(task, options=task.options.model_copy(update={"extra": extra}))
         user = enclose(task.dialogue, task.references, task.language)
         questions = [self._prepare_question(task, aspects, user) for aspects in group_aspects(task.rubric)]
         if task.options.samples == 1:
@@ -238,7 +227,7 @@ class OpenAIJudge:
 
     def _prepare_question(self, task: JudgingTask, aspects: tuple[Aspect, ...], user: str) -> Question:
         prefixes = self._prefixes.find(task, aspects)
-        model = task.options.model or self._model
+        model = task.options.model or self.model
         return Question(
             model=model,
             aspects=aspects,
@@ -246,22 +235,15 @@ class OpenAIJudge:
             options=task.options,
             structured=prefixes.structured.before(user),
             text=prefixes.text.before(user),
-            max_output_tokens=task.options.max_tokens or self._max_output_tokens,
-            marked=self._address.keeps_marked(model),
+            max_output_tokens=task.options.max_tokens or self.max_output_tokens,
+            # Other endpoints' prompt caches do not honour marks.
+            marked=self._address.openais and takes_marks(model),
         )
-
-    def _settle(self, task: JudgingTask) -> JudgingTask:
-        """The task with all further parameters in its options. Raises InvalidRequest if the operator does not allow
-        one."""
-        extra = self._extra.settle(task.options.extra)
-        if extra == task.options.extra:
-            return task
-        return replace(task, options=task.options.model_copy(update={"extra": extra}))
 
     async def _sample(self, question: Question, task: JudgingTask) -> Sample:
         """Asks until a reply rates every aspect, as often as the settings allow."""
         answers = [await self._ask(question, task)]
-        while not answers[-1].reading.complete and len(answers) <= self._malformed_retries:
+        while not answers[-1].reading.complete and len(answers) <= self.malformed_retries:
             try:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task))
             except ProviderBatchUnanswered:
@@ -278,7 +260,11 @@ class OpenAIJudge:
             if kept:
                 # It goes through the cache like a live reply, so that later callers get it for free.
                 return kept.entry
-            reply = await self._call(question, key, task)
+            if self._replies and self._unanswered == "fail":
+                detail = "the provider's batch left this call out, and it is not to be made live"
+                raise ProviderBatchUnanswered(detail)
+            endpoint = self._endpoint.made or await self._endpoint.get()
+            reply = await endpoint.ask(question, key, task)
             entry = reply.model_dump_json().encode()
             fresh[entry] = reply
             return entry
@@ -291,7 +277,7 @@ class OpenAIJudge:
             return read[entry][1].complete
 
         hit = True
-        entry = self._calls.recall("judge", key, accept, task.scope)
+        entry = self.calls.recall("judge", key, accept, task.scope)
         if entry is None:
             entry, hit = await self._obtain(key, call, accept, task)
         if entry not in read:
@@ -307,28 +293,10 @@ class OpenAIJudge:
         """The entry from the cache or from a call, and whether it came without a call."""
         try:
             # A batch may be making the call, and a batch waits longer than an interactive caller.
-            async with within(math.inf if task.lane == "batch" else self._deadline_seconds + GRACE_SECONDS):
-                return await self._calls.obtain("judge", key, call, accept, task.scope)
+            async with within(math.inf if task.lane == "batch" else self.deadline_seconds + GRACE_SECONDS):
+                return await self.calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
             raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
-
-    async def _call(self, question: Question, key: str, task: JudgingTask) -> Reply:
-        """Makes a live call, if allowed."""
-        if self._replies and self._unanswered == "fail":
-            raise ProviderBatchUnanswered("the provider's batch left this call out, and it is not to be made live")
-        endpoint = self._endpoint.made or await self._endpoint.get()
-        return await endpoint.ask(question, key, task)
-
-    def _defer(self, question: Question, conceded: tuple[str, ...], cost_usd: float | None) -> DeferredCall:
-        key = question.key(self._address.url)
-        return DeferredCall(
-            key=key,
-            # Unmarked: how the provider's batch mode handles marks is not documented.
-            body=replace(question, marked=False).body(conceded),
-            parameters=question.parameters(conceded),
-            accept=partial(is_sound, question, key),
-            cost_usd=cost_usd,
-        )
 
 
 def is_sound(question: Question, key: str, entry: bytes) -> bool:

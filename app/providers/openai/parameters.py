@@ -18,25 +18,11 @@ from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 
-RESERVED = frozenset(
-    {
-        "model",
-        "messages",
-        "response_format",
-        "temperature",
-        "seed",
-        "logprobs",
-        "top_logprobs",
-        "max_tokens",
-        "max_completion_tokens",
-        "n",
-        "stream",
-        "stream_options",
-        "prompt_cache_key",
-        "prompt_cache_options",
-    }
-)
-"""Members of a request that Saiten sets, or that would change the form of the answer."""
+# Members of a request that Saiten sets, or that would change the form of the answer
+RESERVED = frozenset({
+    "model", "messages", "response_format", "temperature", "seed", "logprobs", "top_logprobs", "max_tokens",
+    "max_completion_tokens", "n", "stream", "stream_options", "prompt_cache_key", "prompt_cache_options",
+})  # fmt: skip
 CHOICE = frozenset({"allow", "default"})
 FORM = (
     'SAITEN_JUDGE_EXTRA must be a JSON object: {"NAME": VALUE} is sent with every call,'
@@ -97,17 +83,11 @@ def read_extra(written: str | None) -> Extra:
     return Extra(defaults, allowed)
 
 
-HOST = "api.openai.com"
-"""Regions have theirs below it: `jp.api.openai.com`."""
+HOST = "api.openai.com"  # Regions have theirs below it: `jp.api.openai.com`
 VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
-FIRST_MARKED = (5, 6)
-"""GPT-5.6: the first family that takes marks."""
-
-MARKS = "prompt_cache_options"
-"""Stands for all of them among the parameters that an endpoint was found to refuse."""
-FAMILY = "prompt_cache"
-"""What the names of all of them begin with."""
-KEY_DIGITS = 32
+FIRST_MARKED = (5, 6)  # GPT-5.6: the first family that takes marks
+MARKS = "prompt_cache_options"  # Stands for all of them among the parameters that an endpoint was found to refuse
+FAMILY = "prompt_cache"  # What the names of all of them begin with
 
 
 def is_openais(url: str) -> bool:
@@ -123,78 +103,56 @@ def takes_marks(model: str) -> bool:
 
 
 def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
-    """The body with its first message, which is fixed, marked as the end of what is to be kept.
-
-    Requests with the same `prompt_cache_key` go to the same cache; it is the digest of the fixed part, hence of no
-    dialogue.
-    """
+    """The body with its first message, which is fixed, marked as the end of what is to be kept. Requests with the same
+    `prompt_cache_key` go to the same cache; it is the digest of the fixed part, hence of no dialogue."""
     first, *rest = body["messages"]
     text = {"type": "text", "text": first["content"], "prompt_cache_breakpoint": {"mode": "explicit"}}
     return body | {
         "messages": [first | {"content": [text]}, *rest],
-        "prompt_cache_key": f"saiten-{prefix_digest[:KEY_DIGITS]}",
+        "prompt_cache_key": f"saiten-{prefix_digest[:32]}",
         MARKS: {"mode": "explicit"},
     }
 
 
-def is_about_marks(body: dict[str, Any], message: str, param: str | None) -> bool:
-    """Whether an HTTP 400 about `body` is about its marks."""
-    return MARKS in body and FAMILY in f"{param or ''} {message}"
-
-
+# Models that think before they answer, and take a temperature only while they do not
 REASONING_MODEL = re.compile(r"(?:.*/)?(?:gpt-[5-9]|o[1-9])")
-"""Models that think before they answer, and take a temperature only while they do not."""
-
 NEGOTIABLE = (
-    "temperature",
-    "seed",
-    "top_logprobs",
-    "logprobs",
-    "reasoning_effort",
-    "response_format",
-    "max_completion_tokens",
+    "temperature", "seed", "top_logprobs", "logprobs", "reasoning_effort", "response_format", "max_completion_tokens",
     "max_tokens",
-)
+)  # fmt: skip
 WIDE_TOP_LOGPROBS, NARROW_TOP_LOGPROBS = 20, 5
-NARROWED = "top_logprobs"
-"""Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3."""
-LARGEST_PLAIN_REPLY_BYTES = 2**20
-"""A completion of a few thousand tokens has some tens of kilobytes."""
+NARROWED = "top_logprobs"  # Among what is given up: alternatives narrowed to 5, or with `:3` behind it to 3
+LARGEST_PLAIN_REPLY_BYTES = 2**20  # A completion of a few thousand tokens has some tens of kilobytes
+# Of one token among the alternatives, indented as OpenAI does it, with its bytes one a line: about 230
 CHOICE_BYTES = 256
-"""Of one token among the alternatives, indented as OpenAI does it, with its bytes one a line: about 230."""
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-Za-z0-9_])")
-SEED = 20_240_719
-"""The first sample's seed. Any fixed number will do; the signature shows it."""
+SEED = 20_240_719  # The first sample's seed. Any fixed number will do; the signature shows it.
 RETRY_SEED_STEP = 1_000_000
+# How many alternatives an endpoint allows: "greater than max allowed: 5", "must be less than or equal to 5"
 ALLOWED = re.compile(
     r"(?:max(?:imum)?|less than or equal to|at most|no more than|up to|<=|between \d+ and)\D{0,24}(\d{1,3})(?!\d)",
     re.IGNORECASE,
 )
-"""How many alternatives an endpoint allows: "greater than max allowed: 5", "must be less than or equal to 5"."""
+# What endpoints call `response_format` that do not name the parameter
 FORMAT = re.compile(
     r"json[_ -]?schema|response[_ -]?format|structured[_ -]?outputs?|guided[_ -]?(?:json|decoding)|\bgrammars?\b",
     re.IGNORECASE,
 )
-"""What endpoints call `response_format` that do not name the parameter."""
+# What llama.cpp says with HTTP 500 where it cannot hold a reply to the schema
 BROKEN_FORMAT = re.compile(
     r"json_schema\W+or\W+grammar|JSON schema conversion failed|failed to parse grammar", re.IGNORECASE
 )
-"""What llama.cpp says with HTTP 500 where it cannot hold a reply to the schema."""
-MOST_BYTES = 64 * 2**20
-"""Of any reply, whatever a caller asks for."""
-CACHE_FORMAT = 2
-"""Raise it whenever the request body changes in a way that no part of the key shows."""
+MOST_BYTES = 64 * 2**20  # Of any reply, whatever a caller asks for
+CACHE_FORMAT = 2  # Raise it whenever the request body changes in a way that no part of the key shows
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt.
-
-    The two prompts differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after
-    malformed replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether
-    the end of the fixed part is marked for the provider's prompt cache.
-    """
+    """One thing to ask the judge: some aspects of one dialogue, as a structured and as a text prompt. The two prompts
+    differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after malformed replies.
+    The options' `extra` holds all further parameters, including the operator's. `marked` is whether the end of the
+    fixed part is marked for the provider's prompt cache."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -214,8 +172,8 @@ class Question:
         """The parameters in force once `conceded` are given up, as the signature names them."""
         temperature = self.options.temperature
         # An integer is written as one: 0 stands so in every signature and cache key that there is.
-        found: dict[str, Any] = {"temperature": int(temperature) if temperature.is_integer() else temperature}
-        found["seed"] = SEED
+        written = int(temperature) if temperature.is_integer() else temperature
+        found: dict[str, Any] = {"temperature": written, "seed": SEED}
         if REASONING_MODEL.match(self.model):
             found["reasoning_effort"] = "none"
         found |= self.options.extra
@@ -224,8 +182,11 @@ class Question:
         for name in conceded:
             if not name.startswith("top_logprobs"):
                 found.pop(name, None)
-        if limit_name := self._limit_name(conceded):
-            found[limit_name] = self.max_output_tokens
+        limits = ["max_completion_tokens", "max_tokens"]
+        if not REASONING_MODEL.match(self.model):
+            limits.reverse()
+        if limit := next((name for name in limits if name not in conceded), None):
+            found[limit] = self.max_output_tokens
         found["response_format"] = "text" if "response_format" in conceded else "json_schema"
         return found
 
@@ -262,12 +223,6 @@ class Question:
             body["logprobs"] = True
         return body
 
-    def _limit_name(self, conceded: tuple[str, ...]) -> str | None:
-        names = ["max_completion_tokens", "max_tokens"]
-        if not REASONING_MODEL.match(self.model):
-            names.reverse()
-        return next((name for name in names if name not in conceded), None)
-
 
 @lru_cache(maxsize=256)
 def open_key(endpoint: str, settled: tuple[tuple[str, Any], ...], *prefixes: str) -> str:
@@ -281,15 +236,13 @@ def bound_reply(max_output_tokens: int) -> int:
 
 
 def find_refused(body: dict[str, Any], message: str, param: str | None, code: str | None) -> str | None:
-    """Which parameter of `body` an HTTP 400 is about, as `concede` takes it; None where it is about something else.
-
-    An endpoint's `param` decides where it is given; only without one is the message searched for the first name, then
-    for other words for `response_format`.
-    """
+    """Which parameter of `body` an HTTP 400 is about, as `concede` takes it; None where it is about something else. An
+    endpoint's `param` decides where it is given; only without one is the message searched for the first name, then for
+    other words for `response_format`."""
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
         return None
-    if is_about_marks(body, message, param):
+    if MARKS in body and FAMILY in f"{param or ''} {message}":
         return MARKS
     named = [re.split(r"[.\[]", param)[0]] if param else PARAMETER_NAME.findall(message)
     refused = next((name for name in named if name in NEGOTIABLE and name in body), None)
@@ -309,9 +262,8 @@ def narrow(body: dict[str, Any], message: str) -> str | None:
 
 def width_of(conceded: tuple[str, ...]) -> int:
     """How many alternatives are asked for of each token once `conceded` are given up."""
-    widths = [
-        int(name.partition(":")[2] or NARROW_TOP_LOGPROBS) for name in conceded if name.partition(":")[0] == NARROWED
-    ]
+    parts = (name.partition(":") for name in conceded)
+    widths = (int(width or NARROW_TOP_LOGPROBS) for name, _, width in parts if name == NARROWED)
     return min(widths, default=WIDE_TOP_LOGPROBS)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
+from cachetools import FIFOCache
 from pydantic import Field, ValidationError
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import SettingsInvalid
 from app.domain.model import Finite, Value, canonical_json
-from app.domain.prompt import Prefix, build_prefix, enclose
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose
 from app.domain.rubric import Aspect
 from app.domain.token_estimate import estimate_tokens
 from app.providers.ports import JudgingEstimate, JudgingTask
@@ -77,14 +77,12 @@ def read_prices(path: Path | None = None) -> Prices:
         raise SettingsInvalid(f"the price file {source} is not valid at {where}: {first['msg']}") from error
 
 
+# Kept at most. One is some tens of kilobytes; a rubric of ten aspects asked independently has ten a language.
 PREFIXES = 256
-"""Kept at most. One is some tens of kilobytes; a rubric of ten aspects asked independently has ten a language."""
-
 Way = tuple[str, str, tuple[str, ...], bool, bool, bool]
 
 
-@dataclass(frozen=True)
-class ReplyFormats:
+class ReplyFormats(NamedTuple):
     """One fixed part in both reply formats."""
 
     structured: Prefix
@@ -95,8 +93,7 @@ class Prefixes:
     """Finds the fixed parts of a task's prompts. Keeps the last `limit` that were built, and forgets the oldest."""
 
     def __init__(self, limit: int = PREFIXES) -> None:
-        self._limit = limit
-        self._kept: dict[Way, ReplyFormats] = {}
+        self._kept: FIFOCache[Way, ReplyFormats] = FIFOCache(limit)
 
     def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> ReplyFormats:
         """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
@@ -104,53 +101,18 @@ class Prefixes:
         way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
         found = self._kept.get(way)
         if found is None:
-            found = ReplyFormats(write(task, aspects, structured=True), write(task, aspects, structured=False))
-            if len(self._kept) >= self._limit:
-                del self._kept[next(iter(self._kept))]
-            self._kept[way] = found
+            form = {"explain": task.options.explain, "references": bool(task.references), "screen": task.screen}
+            build = partial(build_prefix, task.rubric, task.language, aspects, **form)
+            found = self._kept[way] = ReplyFormats(build(structured=True), build(structured=False))
         return found
 
 
-def write(task: JudgingTask, aspects: tuple[Aspect, ...], *, structured: bool) -> Prefix:
-    """Builds one fixed part."""
-    return build_prefix(
-        task.rubric,
-        task.language,
-        aspects,
-        explain=task.options.explain,
-        structured=structured,
-        references=bool(task.references),
-        screen=task.screen,
-    )
-
-
-CHAT_TOKENS = 10
-"""What the chat format itself takes: some tokens a message, and the opening of the reply."""
-NAME_TOKENS = 2
-"""An aspect's id comes in more pieces than as many letters of prose: `interestingness` in three."""
-REASON_TOKENS = 80
-"""Of an explanation: one sentence, which in Japanese has up to a hundred characters."""
-CACHEABLE_TOKENS = 1024
-"""The shortest beginning of a prompt that OpenAI's prompt cache keeps."""
+CHAT_TOKENS = 10  # What the chat format itself takes: some tokens a message, and the opening of the reply
+NAME_TOKENS = 2  # An aspect's id comes in more pieces than as many letters of prose: `interestingness` in three
+REASON_TOKENS = 80  # Of an explanation: one sentence, which in Japanese has up to a hundred characters
+CACHEABLE_TOKENS = 1024  # The shortest beginning of a prompt that OpenAI's prompt cache keeps
+# The shortest by estimate, which is 8 % to 22 % above the count for the shipped prompts: rather too dear than too cheap
 SURELY_CACHEABLE_TOKENS = 1250
-"""The shortest by estimate, which is 8 % to 22 % above the count for the shipped prompts: rather too dear than too
-cheap."""
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """The tokens of a question that its dialogue does not change."""
-
-    prefix_tokens: int
-    completion_tokens: int
-
-
-@dataclass(frozen=True)
-class MessageTokens:
-    """The tokens around the texts of a user message: those of the message itself, and of each utterance's names."""
-
-    message_tokens: int
-    utterance_tokens: int
 
 
 class Forecast:
@@ -160,22 +122,18 @@ class Forecast:
         self._prefixes = prefixes
         self._prices = prices
         self._max_output_tokens = max_output_tokens
-        self._fixed: dict[str, Fixed] = {}
-        self._frames: dict[tuple[str, int], MessageTokens] = {}
+        self._fixed: FIFOCache[str, tuple[int, int]] = FIFOCache(PREFIXES)
 
     def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> JudgingEstimate:
         """What one question a group of aspects takes, asked once a sample. Raises LanguageNotSupported."""
-        questions = [self._find_fixed(task, aspects) for aspects in groups]
+        prefixes, completions = zip(*(self._count_fixed(task, aspects) for aspects in groups), strict=True)
         samples = task.options.samples
-        calls = samples * len(questions)
-        prefix_tokens = samples * sum(question.prefix_tokens for question in questions)
-        kept_tokens = samples * sum(
-            question.prefix_tokens for question in questions if question.prefix_tokens >= SURELY_CACHEABLE_TOKENS
-        )
-        prompt_tokens = prefix_tokens + calls * self._count_user(task)
+        calls = samples * len(groups)
+        prefix_tokens = samples * sum(prefixes)
+        kept_tokens = samples * sum(tokens for tokens in prefixes if tokens >= SURELY_CACHEABLE_TOKENS)
         spent = {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": samples * sum(question.completion_tokens for question in questions),
+            "prompt_tokens": prefix_tokens + calls * count_user(task),
+            "completion_tokens": samples * sum(completions),
         }
         return JudgingEstimate(
             calls=calls,
@@ -185,32 +143,26 @@ class Forecast:
             **spent,
         )
 
-    def _find_fixed(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> Fixed:
+    def _count_fixed(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> tuple[int, int]:
+        """The tokens of a question that its dialogue does not change: those of its fixed part, and of the reply."""
         # The structured format is what is asked for first, and with its schema the longer one.
         prefix = self._prefixes.find(task, aspects).structured
         found = self._fixed.get(prefix.digest)
         if found is None:
-            found = Fixed(
-                count_prefix(prefix),
-                min(count_reply(aspects, explain=task.options.explain, screen=prefix.screen), self._max_output_tokens),
-            )
-            if len(self._fixed) >= PREFIXES:
-                del self._fixed[next(iter(self._fixed))]
-            self._fixed[prefix.digest] = found
+            reply_tokens = count_reply(aspects, explain=task.options.explain, screen=prefix.screen)
+            found = self._fixed[prefix.digest] = count_prefix(prefix), min(reply_tokens, self._max_output_tokens)
         return found
 
-    def _count_user(self, task: JudgingTask) -> int:
-        """The user message's tokens: those of its texts as JSON spells them, and those around them."""
-        key = task.language, len(task.references)
-        frame = self._frames.get(key)
-        if frame is None:
-            frame = self._frames[key] = count_frame(*key)
-        context = task.dialogue.context
-        texts = [task.dialogue.response, *task.references]
-        for said in context:
-            texts += (said.speaker, said.text)
-        content = json.dumps("".join(texts), ensure_ascii=False)
-        return frame.message_tokens + len(context) * frame.utterance_tokens + estimate_tokens(content)
+
+def count_user(task: JudgingTask) -> int:
+    """The user message's tokens: those of its texts as JSON spells them, and those around them."""
+    message_tokens, utterance_tokens = count_frame(task.language, len(task.references))
+    context = task.dialogue.context
+    texts = [task.dialogue.response, *task.references]
+    for said in context:
+        texts += (said.speaker, said.text)
+    content = json.dumps("".join(texts), ensure_ascii=False)
+    return message_tokens + len(context) * utterance_tokens + estimate_tokens(content)
 
 
 def count_prefix(prefix: Prefix) -> int:
@@ -229,7 +181,8 @@ def count_reply(aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = Fa
     return estimate_tokens(json.dumps(verdict)) + len(aspects) * of_aspect
 
 
-def count_frame(language: str, references: int) -> MessageTokens:
+@lru_cache(maxsize=64)
+def count_frame(language: str, references: int) -> tuple[int, int]:
     """The tokens of a user message that holds no text, and how many an utterance without text adds."""
     blank = Utterance.model_construct(speaker="", text="")
     without, one = (
@@ -237,4 +190,4 @@ def count_frame(language: str, references: int) -> MessageTokens:
         for context in ((), (blank,) * 100)
     )
     # Over a hundred, because the digest in the boundary lines is another one for each message.
-    return MessageTokens(without, -(-(one - without) // 100))
+    return without, -(-(one - without) // 100)

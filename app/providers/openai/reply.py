@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from hashlib import blake2b
-from math import fsum
 from operator import add
+from statistics import fmean
 from types import MappingProxyType
 from typing import Annotated, Any
 
+from cachetools import FIFOCache
 from pydantic import Field
 
 from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
@@ -21,38 +22,33 @@ from app.domain.expectation import Expectation, Token, expect
 from app.domain.model import Value, digest, listed
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
-from app.domain.verdict import Rating, VerdictReading, rate_nothing, read_verdict
+from app.domain.verdict import VerdictReading, rate_nothing, read_verdict
 from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
+# An error with such a code is a reply: a content filter stopped the call
 FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
-"""An error with such a code is a reply: a content filter stopped the call."""
-
+# Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter
 REASONING = ("reasoning_content", "reasoning", "thinking")
-"""Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter."""
 REASONING_PARTS = frozenset({"thinking", "reasoning"})
 TEXT_PARTS = frozenset({"text", "output_text"})
-
-Choice = Annotated[tuple[str, float], Field(strict=False)]
 
 
 class TokenRecord(Value):
     """A token and its alternatives. Bytes are in hexadecimal: a token may hold half a character."""
 
     text: str
-    choices: Annotated[tuple[Choice, ...], listed()]
+    choices: Annotated[tuple[Annotated[tuple[str, float], Field(strict=False)], ...], listed()]
 
 
 class Reply(Value):
     """The reply to one question. `key` is the question's key, so that an entry cannot answer another question.
-
     `completion` is False if the answer was not a chat completion, as from a wrong address. `reasoned` is whether the
     model's reasoning came beside the content. `cached_tokens` and `written_tokens` are prompt tokens that the provider
-    read from its prompt cache and wrote to it.
-    """
+    read from its prompt cache and wrote to it."""
 
     key: str
     completion: bool = True
@@ -76,24 +72,24 @@ class Reply(Value):
     @property
     def tokens(self) -> tuple[Token, ...]:
         return tuple(
-            Token(
-                bytes.fromhex(record.text),
-                tuple((bytes.fromhex(text), logprob) for text, logprob in record.choices),
-            )
-            for record in self.token_records
+            Token(bytes.fromhex(one.text), tuple((bytes.fromhex(text), logprob) for text, logprob in one.choices))
+            for one in self.token_records
         )
 
 
-def read_completion(payload: bytes) -> dict[str, Any]:
-    """The fields of `Reply` that an endpoint's answer holds.
-
-    Endpoints that only resemble OpenAI's leave things out or send other types; whatever is not of its type is read as
-    absent, so that a broken answer becomes a reply without a verdict rather than a crash.
-    """
+def parse(payload: bytes) -> Any:
+    """The payload as JSON; None if it is none."""
     try:
-        answer = json.loads(payload)
+        return json.loads(payload)
     except (ValueError, RecursionError):
-        answer = None
+        return None
+
+
+def read_completion(payload: bytes) -> dict[str, Any]:
+    """The fields of `Reply` that an endpoint's answer holds. Endpoints that only resemble OpenAI's leave things out or
+    send other types; whatever is not of its type is read as absent, so that a broken answer becomes a reply without a
+    verdict rather than a crash."""
+    answer = parse(payload)
     choices = member(answer, "choices", list)
     choice = choices[0] if choices else None
     message = member(choice, "message", dict)
@@ -119,11 +115,8 @@ def read_completion(payload: bytes) -> dict[str, Any]:
 
 
 def read_message(message: Any) -> tuple[str | None, bool, str | None]:
-    """The content of a message, whether its reasoning came beside it, and a refusal.
-
-    The content is a text, or a list of parts whose texts make it up; one with any part that is neither text nor
-    reasoning nor refusal has no content.
-    """
+    """The content of a message, whether its reasoning came beside it, and a refusal. The content is a text, or a list
+    of parts whose texts make it up; one with any part that is neither text nor reasoning nor refusal has no content."""
     refusal = text_member(message, "refusal")
     reasoned = any(text_member(message, name) for name in REASONING)
     parts = member(message, "content", list)
@@ -144,11 +137,7 @@ def read_message(message: Any) -> tuple[str | None, bool, str | None]:
 
 def find_error(payload: bytes) -> dict[str, Any] | None:
     """The error in an answer that is no completion although its status is a success; None where it holds none."""
-    try:
-        answer = json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
-    error = member(answer, "error", dict | str)
+    error = member(parse(payload), "error", dict | str)
     return {"message": clean(error)} if isinstance(error, str) and error else error or None
 
 
@@ -194,16 +183,11 @@ def read_choice(entry: Any) -> tuple[str, float] | None:
     return text.hex(), float(logprob)
 
 
-NO_COMPLETION = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
-
-IGNORED = "the endpoint probably ignored `response_format`"
-"""A reply that was held to the schema could not be like this."""
 NO_THINKING = "switch its thinking off with SAITEN_JUDGE_EXTRA"
+# How models begin that write what they think before the verdict. Some templates open the block for them.
 THINKING = re.compile(
     r"\s*+(?:<(?:think|thinking|thought|reasoning)>|<\|channel\|>analysis|.{0,4000}?</think>)", re.DOTALL
 )
-"""How models begin that write what they think before the verdict. Some templates open the block for them."""
-
 MOST_RECENT = 4096
 
 
@@ -212,7 +196,7 @@ class Readings:
     ratings and their positions, no text. For one event loop."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, VerdictReading] = {}
+        self._known: FIFOCache[bytes, VerdictReading] = FIFOCache(MOST_RECENT)
 
     def read(self, reply: Reply, question: Question) -> VerdictReading:
         """The same as `read_reply`."""
@@ -226,19 +210,15 @@ class Readings:
         if known is None:
             known = read_reply(reply, question)
             if known.complete:
-                self._remember(key, known)
+                self._known[key] = known
         return known
-
-    def _remember(self, key: bytes, reading: VerdictReading) -> None:
-        if len(self._known) >= MOST_RECENT:
-            del self._known[next(iter(self._known))]
-        self._known[key] = reading
 
 
 def read_reply(reply: Reply, question: Question) -> VerdictReading:
     """A reply's ratings of the question's aspects, with an explanation for each aspect that is unrated."""
     if not reply.completion:
-        return rate_nothing(question.aspects, "unparseable", NO_COMPLETION)
+        hint = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
+        return rate_nothing(question.aspects, "unparseable", hint)
     prompt = question.prompt(structured=reply.structured)
     reading = read_verdict(
         reply.content,
@@ -253,47 +233,37 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
     )
     if reading.complete or reading.leaked or reply.refusal:
         return reading
-    hint = find_hint(reply)
-    return reading if hint is None else replace(reading, ratings=add_hint(reading.ratings, hint))
+    if (cause := find_hint(reply)) is None:
+        return reading
+    ratings = {
+        aspect_id: rating.model_copy(update={"detail": f"{rating.detail}; {cause}"})
+        if isinstance(rating, Unrated)
+        else rating
+        for aspect_id, rating in reading.ratings.items()
+    }
+    return replace(reading, ratings=MappingProxyType(ratings))
 
 
 def find_hint(reply: Reply) -> str | None:
     """Why the endpoint, rather than the model, may be at fault, and what to do."""
     thought = THINKING.match(reply.content or "") is not None
     if reply.finish_reason == "length":
-        return (
-            f"it was still reasoning: raise judge.max_tokens, or {NO_THINKING}" if thought or reply.reasoned else None
-        )
+        reasoned = thought or reply.reasoned
+        return f"it was still reasoning: raise judge.max_tokens, or {NO_THINKING}" if reasoned else None
     if thought:
         return f"it begins with the model's reasoning: have the endpoint keep that apart, or {NO_THINKING}"
     if reply.finish_reason != "stop":
         return None
     if reply.reasoned and not (reply.content or "").strip():
         return f"only its reasoning came: {NO_THINKING}"
-    return IGNORED if reply.structured else None
-
-
-def add_hint(ratings: Mapping[str, Rating], hint: str) -> Mapping[str, Rating]:
-    """The ratings, with the hint behind each detail of what is unrated."""
-    return MappingProxyType(
-        {
-            aspect_id: rating.model_copy(update={"detail": f"{rating.detail}; {hint}"})
-            if isinstance(rating, Unrated)
-            else rating
-            for aspect_id, rating in ratings.items()
-        }
-    )
-
-
-MIXED = "mixed"
+    # A reply that was held to the schema could not be like this.
+    return "the endpoint probably ignored `response_format`" if reply.structured else None
 
 
 @dataclass(frozen=True)
 class SampleAnswer:
-    """One reply with what it says. `hit` is True where no call was made for it.
-
-    `price_share` is the share of the ordinary price that the call cost.
-    """
+    """One reply with what it says. `hit` is True where no call was made for it. `price_share` is the share of the
+    ordinary price that the call cost."""
 
     question: Question
     reply: Reply
@@ -333,20 +303,13 @@ def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoi
         usage=reduce(add, (price_answer(answer, prices) for answer in answers)),
         cached=all(answer.hit for answer in answers),
         trace=tuple(map(trace_call, answers)),
-        warnings=(
-            *warn_of_leaks(answers),
-            *warn_of_address(answers),
-            *(warn_of_missing(verdicts) if task.options.expected else ()),
-        ),
+        warnings=(*warn_of_replies(answers), *(warn_of_missing(verdicts) if task.options.expected else ())),
     )
 
 
 def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
-    """One aspect's verdict over its samples.
-
-    `expected` is the mean of the rated samples' expectations, and only where each of them has one; `reason` is that of
-    the first rated sample.
-    """
+    """One aspect's verdict over its samples. `expected` is the mean of the rated samples' expectations, and only where
+    each of them has one; `reason` is that of the first rated sample."""
     kept = [sample.kept for sample in samples if aspect.id in sample.kept.reading.ratings]
     if len(kept) == 1 and not kept[0].question.options.expected:
         reading = kept[0].reading
@@ -359,8 +322,8 @@ def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
     whole = bool(found) and len(found) == len(rated)
     return Verdict(
         samples=tuple(reading.ratings[aspect.id] for reading in readings),
-        expected=average(one.mean for one in found) if whole else None,
-        off_scale_mass=average(one.off_scale_mass for one in found) if whole else None,
+        expected=fmean(one.mean for one in found) if whole else None,
+        off_scale_mass=fmean(one.off_scale_mass for one in found) if whole else None,
         reason=next((reading.reasons[aspect.id] for reading in readings if aspect.id in reading.reasons), None),
     )
 
@@ -369,12 +332,6 @@ def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
 def bare(rating: int) -> Verdict:
     """The verdict of one sample without a reason: the same for every aspect and dialogue."""
     return Verdict((rating,))
-
-
-def average(numbers: Iterable[float]) -> float:
-    """The arithmetic mean of at least one number."""
-    found = list(numbers)
-    return fsum(found) / len(found)
 
 
 def price_answer(answer: SampleAnswer, prices: Prices) -> Usage:
@@ -435,31 +392,29 @@ def merge_parameters(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The parameters of all calls; one that was not the same in every call is `mixed`."""
     if len(found) == 1:
         return found[0]
-    names = distinct(name for parameters in found for name in parameters)
     absent = object()
     merged: dict[str, Any] = {}
-    for name in names:
-        values = [parameters.get(name, absent) for parameters in found]
-        merged[name] = values[0] if all(value == values[0] for value in values) else MIXED
+    for name in distinct(name for parameters in found for name in parameters):
+        first, *others = [parameters.get(name, absent) for parameters in found]
+        merged[name] = first if all(value == first for value in others) else "mixed"
     return merged
 
 
-def warn_of_leaks(answers: Sequence[SampleAnswer]) -> tuple[Warned, ...]:
-    """A warning where a reply held the canary, also where the judge was asked again and then rated."""
+def warn_of_replies(answers: Sequence[SampleAnswer]) -> list[Warned]:
+    """Warnings if a reply held the canary, also where the judge was asked again and then rated, or if a verdict says
+    that a text addresses its evaluator."""
     leaked = sum(answer.reading.leaked for answer in answers)
-    if not leaked:
-        return ()
-    detail = f"{leaked} of {len(answers)} replies held part of the judge's instructions and were not taken as ratings"
-    return (Warned(code="prompt-leaked", where="judge", detail=detail),)
-
-
-def warn_of_address(answers: Sequence[SampleAnswer]) -> tuple[Warned, ...]:
-    """A warning where a verdict says that a text addresses its evaluator."""
-    found = sum(answer.reading.addressed for answer in answers)
-    if not found:
-        return ()
-    detail = f"the judge says that a text addresses its evaluator, in {found} of {len(answers)} replies"
-    return (Warned(code=CODE, where="verdict", detail=detail),)
+    addressed = sum(answer.reading.addressed for answer in answers)
+    warned = []
+    if leaked:
+        detail = (
+            f"{leaked} of {len(answers)} replies held part of the judge's instructions and were not taken as ratings"
+        )
+        warned.append(Warned(code="prompt-leaked", where="judge", detail=detail))
+    if addressed:
+        detail = f"the judge says that a text addresses its evaluator, in {addressed} of {len(answers)} replies"
+        warned.append(Warned(code=CODE, where="verdict", detail=detail))
+    return warned
 
 
 def warn_of_missing(verdicts: dict[str, Verdict]) -> tuple[Warned, ...]:

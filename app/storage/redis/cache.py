@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from redis.asyncio import Redis
@@ -17,8 +17,8 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import RedisError
 
 from app.domain.errors import StoreUnavailable
+from app.providers.call_cache import CallCache, Turn
 from app.runtime.coalescing import Coalescer
-from app.runtime.ports import Turn
 from app.runtime.tasks import cancel_for_good
 
 logger = logging.getLogger("saiten.cache")
@@ -57,21 +57,21 @@ return kept
 """Keeps a reply and releases its lock at once: a caller that waits for the lock finds the reply. KEYS: value, lock.
 ARGV: owner, seconds that it is kept, reply."""
 
-RELEASE = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
-RENEW = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
+RELEASE = "if redis.pcall('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end"
+RENEW = "if redis.pcall('GET', KEYS[2]) == ARGV[1] then redis.call('PEXPIRE', KEYS[2], ARGV[2]) end"
 
 Command = Callable[[Pipeline], object]
 """Adds one command to a pipeline."""
 
 
-class RedisCallCache:
-    """Keeps replies of at most `value_bytes` for `seconds`; how much in all is for Redis's `maxmemory` to say.
+class RedisCallCache(CallCache):
+    """Stores replies of at most `value_bytes` for `seconds`; Redis's `maxmemory` bounds the total.
 
-    `client` must not decode responses. Commands that come together are one round trip, of `timeout_seconds` at most;
-    after one that failed, nothing is asked for `pause_seconds`: every claim is then the caller's at once.
+    `client` must not decode responses. Commands that arrive together are one round trip, of `timeout_seconds` at most.
+    After one that failed, Redis is not asked for `pause_seconds`, and every claim is granted at once.
 
-    The right to make a call is a lock of `flight_seconds`, renewed while the call runs. It lapses that long after its
-    process died, and then another may make the call; so may two, where a process was merely stopped for as long.
+    The right to make a call is a lock of `flight_seconds`, renewed while the call runs. It expires that long after its
+    process died, and then another may make the call; if the process was only stopped, both may make it.
     """
 
     def __init__(
@@ -100,16 +100,14 @@ class RedisCallCache:
         self._closed_until = -math.inf
         self._quiet_until = -math.inf
 
-    def peek(self, key: str) -> bytes | None:
-        return None
-
     async def get(self, key: str) -> bytes | None:
         found = await self._commands(lambda pipe: pipe.get(name(VALUES, key)))
         return found if isinstance(found, bytes) else None
 
     async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
         try:
-            found = await self._commands(partial(self._claim, key, refused))
+            more = [] if refused is None else [refused]
+            found = await self._commands(self._eval(CLAIM, key, self._flight_milliseconds, *more))
         except asyncio.CancelledError:
             # It may have been granted all the same.
             self._let_go(key)
@@ -125,7 +123,7 @@ class RedisCallCache:
     async def put(self, key: str, value: bytes) -> None:
         if len(value) <= self._value_bytes:
             self._flights.discard(key)
-            await self._commands.submit(partial(self._keep, key, value))
+            await self._commands.submit(self._eval(KEEP, key, self._seconds, value))
         else:
             await self.leave(key)
 
@@ -135,7 +133,7 @@ class RedisCallCache:
     async def forget(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), FORGOTTEN_AT_ONCE):
             names = [name(VALUES, key) for key in keys[start : start + FORGOTTEN_AT_ONCE]]
-            if not isinstance(await self._commands(partial(self._unlink, names)), int):
+            if not isinstance(await self._commands(methodcaller("unlink", *names)), int):
                 raise StoreUnavailable("replies in Redis could not be removed; check REDIS_URL and that it runs")
 
     async def close(self) -> None:
@@ -146,38 +144,29 @@ class RedisCallCache:
             self._let_go(key)
         await self._commands.drain()
 
-    def _claim(self, key: str, refused: bytes | None, pipe: Pipeline) -> None:
-        more = [] if refused is None else [refused]
-        pipe.eval(CLAIM, 2, name(VALUES, key), name(FLIGHTS, key), self._owner, self._flight_milliseconds, *more)
-
-    def _keep(self, key: str, value: bytes, pipe: Pipeline) -> None:
-        pipe.eval(KEEP, 2, name(VALUES, key), name(FLIGHTS, key), self._owner, self._seconds, value)
-
-    def _unlink(self, names: Sequence[bytes], pipe: Pipeline) -> None:
-        pipe.unlink(*names)
+    def _eval(self, script: str, key: str, *arguments: Any) -> Command:
+        """A script's run on the key's value and lock, with the owner as the first argument."""
+        return lambda pipe: pipe.eval(script, 2, name(VALUES, key), name(FLIGHTS, key), self._owner, *arguments)
 
     def _hold(self, key: str) -> None:
         self._flights.add(key)
         if self._renewing is None or self._renewing.done():
-            # In a context of its own: it outlives the call that began it.
+            # In an empty context, because it outlives the call that began it.
             self._renewing = asyncio.create_task(self._renew(), context=Context())
 
     def _let_go(self, key: str) -> asyncio.Future[Any]:
         self._flights.discard(key)
-        return self._commands.submit(lambda pipe: pipe.eval(RELEASE, 1, name(FLIGHTS, key), self._owner))
+        return self._commands.submit(self._eval(RELEASE, key))
 
     async def _renew(self) -> None:
-        """Keeps the locks of calls that run on. Ends when there are none."""
+        """Renews the locks of running calls. Ends when there are none."""
         while self._flights:
             await asyncio.sleep(self._flight_seconds / 3)
             for key in list(self._flights):
-                self._commands.submit(partial(self._extend, key))
-
-    def _extend(self, key: str, pipe: Pipeline) -> None:
-        pipe.eval(RENEW, 1, name(FLIGHTS, key), self._owner, self._flight_milliseconds)
+                self._commands.submit(self._eval(RENEW, key, self._flight_milliseconds))
 
     async def _send(self, commands: Sequence[Command]) -> Sequence[Any]:
-        """The answers in order; an error in the place of each that has none."""
+        """The answers in order; an error or None for a command that failed."""
         if self._clock() < self._closed_until:
             return [None] * len(commands)
         try:
@@ -195,7 +184,8 @@ class RedisCallCache:
         return answers
 
     def _warn(self, error: Exception) -> None:
-        """One warning for all that fail in the next seconds. Its kind alone: Redis's words may quote what was sent."""
+        """Logs one warning for all failures of the next seconds. It names only the error's type, because Redis's
+        message may quote what was sent."""
         if self._clock() >= self._quiet_until:
             self._quiet_until = self._clock() + WARNED_EVERY_SECONDS
             logger.warning(

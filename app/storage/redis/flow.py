@@ -34,11 +34,9 @@ LOST_SECONDS = 5.0
 
 
 class RedisFlowState:
-    """Fills `FlowState` for all processes that use the same Redis and `scope`. One round trip, one script an exchange.
-
-    Where Redis fails or takes longer than `timeout_seconds`, the process goes on with its share of what was known last,
-    and looks for Redis every few seconds while its calls go on. The client is not closed with it.
-    """
+    """`FlowState` for all processes that use the same Redis and `scope`. An exchange is one script in one round trip.
+    If Redis fails or takes longer than `timeout_seconds`, the process continues with its share of what was known last,
+    and looks for Redis every few seconds while it makes calls. The client is not closed with it."""
 
     heartbeat_seconds: float | None = HEARTBEAT_SECONDS
 

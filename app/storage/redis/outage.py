@@ -1,4 +1,4 @@
-"""What a process does while Redis is away: it goes on without, and looks for Redis every few seconds."""
+"""Notices when Redis cannot be reached, and looks for it every few seconds, while the process does without it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,9 @@ FAILURES = (RedisError, OSError, TimeoutError)
 
 
 class RedisOutage:
-    """Asks Redis as long as it answers.
-
-    `user` and `instead` appear in the log once per outage: whose exchanges fail, and what is done meanwhile.
-
-    Args:
-        probe: any short exchange.
-        timeout_seconds: what takes longer has failed.
-        look_seconds: for so long after a failure Redis is not looked for again.
-    """
+    """Asks Redis as long as it answers within `timeout_seconds`. After a failure, `probe`, which is any short exchange,
+    looks for it every `look_seconds`. `user` and `instead` appear in the log once per outage: whose exchanges fail, and
+    what is done meanwhile."""
 
     def __init__(
         self,
@@ -59,7 +53,10 @@ class RedisOutage:
     async def ask(self, exchange: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """What Redis answers; None where it is away or takes too long."""
         if self._lasts:
-            self._look_for_redis()
+            if self._clock() >= self._look_at:
+                self._look_at = self._clock() + self._look_seconds
+                # In another task, so that no exchange waits for a Redis that may still be gone.
+                self._look = asyncio.create_task(self._reach())
             return None
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -74,12 +71,6 @@ class RedisOutage:
     async def close(self) -> None:
         if self._look is not None:
             await cancel_for_good([self._look])
-
-    def _look_for_redis(self) -> None:
-        """Beside the exchanges: none of them waits for a Redis that may still be gone."""
-        if self._clock() >= self._look_at:
-            self._look_at = self._clock() + self._look_seconds
-            self._look = asyncio.create_task(self._reach())
 
     async def _reach(self) -> None:
         try:

@@ -1,9 +1,9 @@
 """`JobQueue` on SAQ over Redis, shared by all processes.
 
-A job is finished for SAQ as soon as a worker has it: from then on its lease in the store is what counts, so a worker
-that dies blocks nothing here, and the sweep's put reaches another worker at once. While a job waits, SAQ's key keeps a
-second put from making it two. The one or two milliseconds between, a sweep watches over: a worker that dies within them
-leaves a job that is delivered again within twice `SWEEP_SECONDS`.
+For SAQ a job is finished as soon as a worker has it. From then on its lease in the store counts, so a worker that dies
+blocks nothing here, and the sweep's put reaches another worker at once. While a job waits, SAQ's key prevents a second
+put from doubling it. If a worker dies during the handover of a millisecond or two, the job is delivered again within
+twice `SWEEP_SECONDS`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SAQJobQueue:
     """Jobs carry a batch's id and a chunk's number. `name` keeps queues apart that share a Redis."""
 
     def __init__(self, redis_url: str, *, name: str = NAME) -> None:
-        redact_saq_logs()
+        logging.getLogger("saq").addFilter(ONLY_ERRORS)
         self._redis: Redis = Redis.from_url(
             redis_url,
             socket_timeout=TIMEOUT_SECONDS,
@@ -68,7 +68,10 @@ class SAQJobQueue:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 # One after the other, which keeps their order; they are few, since only a window of a batch waits.
                 for job in jobs:
-                    await self._queue.enqueue(to_saq(job))
+                    content = {"batch": job.batch, "chunk": job.chunk}
+                    # It leaves nothing in Redis once it is handed over.
+                    saq_job = SAQJob(HAND_OVER, content, key=f"{job.batch}:{job.chunk}", timeout=0, ttl=-1)
+                    await self._queue.enqueue(saq_job)
         except (RedisError, OSError) as error:
             raise unavailable(error) from None
 
@@ -80,7 +83,10 @@ class SAQJobQueue:
             await asyncio.shield(serving)
         finally:
             await cancel_for_good([serving])
-            await self._put_back(await pool.stop())
+            try:
+                await self.put(await pool.stop())
+            except QueueUnavailable as error:
+                logger.warning("jobs are left to the sweep: %s", error, extra={"code": error.code})
 
     async def depth(self) -> int:
         try:
@@ -92,16 +98,10 @@ class SAQJobQueue:
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _put_back(self, jobs: Sequence[ChunkJob]) -> None:
-        try:
-            await self.put(jobs)
-        except QueueUnavailable as error:
-            logger.warning("jobs are left to the sweep: %s", error, extra={"code": error.code})
-
 
 class _Queue(RedisQueue):
-    """SAQ's queue with a sweep that leaves handovers alone which are going on: SAQ's own aborts each that it meets
-    between two of its steps, and keeps the key from being put for seconds."""
+    """SAQ's queue with a sweep that does not disturb handovers: SAQ's own aborts each that it meets between two steps,
+    and then the key cannot be put for seconds."""
 
     def __init__(self, redis: Redis, name: str) -> None:
         super().__init__(redis, name)
@@ -158,34 +158,31 @@ class _Worker(Worker[Any]):
 
 
 class Outage:
-    """Says once that Redis is gone, and once that it is back, and waits in between."""
+    """Logs once that Redis is gone, and once that it is back, and waits in between."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._sleep = sleep
         self._failures = 0
 
     async def watch(self, call: Awaitable[Result]) -> Result | None:
-        """What the call returns; None, after a pause, where Redis is out of reach."""
+        """What the call returns; None, after a pause, if Redis cannot be reached."""
         try:
             done = await call
         except (RedisError, OSError) as error:
-            await self._note(error)
+            if self._failures == 0:
+                logger.warning("jobs wait: %s", unavailable(error), extra={"code": QueueUnavailable.code})
+            pause_seconds = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
+            self._failures += 1
+            await self._sleep(pause_seconds)
             return None
         if self._failures:
             logger.info("the queue is back")
             self._failures = 0
         return done
 
-    async def _note(self, error: Exception) -> None:
-        if self._failures == 0:
-            logger.warning("jobs wait: %s", unavailable(error), extra={"code": QueueUnavailable.code})
-        pause_seconds = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
-        self._failures += 1
-        await self._sleep(pause_seconds)
-
 
 class OnlyErrors(logging.Filter):
-    """Leaves out what SAQ says of every job, and its tracebacks of outages, of which there is a record already."""
+    """Drops what SAQ logs about every job, and its tracebacks of outages, which are logged already."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -193,22 +190,6 @@ class OnlyErrors(logging.Filter):
 
 
 ONLY_ERRORS = OnlyErrors()
-
-
-def redact_saq_logs() -> None:
-    """Puts the filter on SAQ's own logger, once for the process."""
-    logging.getLogger("saq").addFilter(ONLY_ERRORS)
-
-
-def to_saq(job: ChunkJob) -> SAQJob:
-    """The job as SAQ keeps it; it leaves nothing behind once it is handed over."""
-    return SAQJob(
-        HAND_OVER,
-        {"batch": job.batch, "chunk": job.chunk},
-        key=f"{job.batch}:{job.chunk}",
-        timeout=0,
-        ttl=-1,
-    )
 
 
 def unavailable(error: Exception) -> QueueUnavailable:

@@ -11,9 +11,8 @@ from limits.aio.storage import RedisStorage
 from limits.aio.strategies import MovingWindowRateLimiter
 from redis.asyncio import Redis
 
-from app.runtime.ports import RateLimitDecision
 from app.storage.redis.outage import RedisOutage
-from app.storage.request_windows import MemoryRequestLimiter, take_from
+from app.storage.request_windows import MemoryRequestLimiter, RateLimitDecision, take_from
 
 logger = logging.getLogger("saiten.limits")
 
@@ -27,12 +26,9 @@ PREFIX = "saiten:requests"
 
 
 class RedisRequestLimiter:
-    """`RequestLimiter` for all processes that share a Redis, whose clocks have to agree to a fraction of a minute.
-
-    A script decides and counts at once, so that no two processes give the last place away twice. Where Redis fails or
-    takes longer than `timeout_seconds`, the process goes on with its own count, which it keeps all along, and looks for
-    Redis every few seconds while requests come in. The client is not closed with it.
-    """
+    """`RequestLimiter` for all processes that share a Redis, whose clocks have to agree to a fraction of a minute. If
+    Redis fails or takes longer than `timeout_seconds`, the process continues with its own count, and looks for Redis
+    every few seconds while requests arrive. The client is not closed with it."""
 
     def __init__(
         self, client: Redis, *, timeout_seconds: float = 0.8, clock: Callable[[], float] = time.monotonic
@@ -63,17 +59,13 @@ class RedisRequestLimiter:
         return self._outage.lasts
 
     async def take(self, key_id: str, per_minute: int) -> RateLimitDecision:
-        found = await self._take_shared(key_id, per_minute)
+        async with self._turns:
+            found = await self._outage.ask(lambda: take_from(self._shared, key_id, per_minute))
         if found is not None and not found.allowed:
             return found
-        # Also while Redis counts, for the day when it is gone: who used a minute up must not get another one.
+        # Also while Redis counts: a key that has used up its minute must not get another one when Redis fails.
         own = await self._own.take(key_id, per_minute)
         return found or own
-
-    async def _take_shared(self, key_id: str, per_minute: int) -> RateLimitDecision | None:
-        """None where Redis is away."""
-        async with self._turns:
-            return await self._outage.ask(lambda: take_from(self._shared, key_id, per_minute))
 
     async def close(self) -> None:
         await self._outage.close()

@@ -13,6 +13,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
 from app.domain.summary import AspectTally, Tally, unpack_scores, unpack_tally
+from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
     BLENDED,
     PLACE,
@@ -25,24 +26,16 @@ from app.storage.sql.batches.rows import (
     read_measures,
 )
 from app.storage.sql.engine import read
-from app.storage.sql.tables import (
-    batch_chunks,
-    batch_items,
-    batch_texts,
-    batches,
-    can_store,
-    evaluations,
-    result_figures,
-)
+from app.storage.sql.tables import can_store, equals
 
 NOTHING = BrowsedPage(total=0, rows=())
 SORTED = 10_000
-"""Results that a database sorts in a few milliseconds: of no more, every page is cut from all of them."""
+"""The number of results that a database sorts in a few milliseconds for each page."""
 
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
-figure, text, chunk = result_figures.c, batch_texts.c, batch_chunks.c
+figure, text, chunk = t.result_figures.c, t.batch_texts.c, t.batch_chunks.c
 
 
 @dataclass(frozen=True)
@@ -58,21 +51,18 @@ class Browsable:
 
 
 class ResultBrowser:
-    """Looks at the results of one batch of the project. Methods answer with nothing where the project has no such
-    batch. Raises the `Store…` errors of `app.domain.errors`.
-
-    The database sorts up to `most_sorted` results for a page. A page of more results is found without sorting, where
-    the batch's figures allow.
-    """
+    """Pages of the results of one batch; empty if the project has no such batch. Raises the `Store…` errors. The
+    database sorts up to `most_sorted` results for a page. A page of more results is found without sorting if the
+    batch's figures allow it."""
 
     def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
         self._engine = engine
         self._most_sorted = most_sorted
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
-        """The results from number `offset` of those that fit, in order."""
+        """The matching results from number `offset` on, in order."""
         asked = (query.unrated, query.warning, query.status, query.system, query.text)
-        if not can_store(project, batch_id, *(text for text in asked if text is not None)):
+        if not can_store(*(text for text in asked if text is not None)):
             return NOTHING
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -88,7 +78,7 @@ class ResultBrowser:
     async def _look_up(
         self, connection: AsyncConnection, batch: Browsable, query: ResultQuery, wanted: tuple[int, int]
     ) -> tuple[int, list[int]] | None:
-        """What `find_positions` gives, of every result and without sorting them; None where that cannot be done."""
+        """Like `find_positions` for all results, but without sorting them; None if that is not possible."""
         every = ResultQuery(sort=query.sort, descending=query.descending, target=query.target)
         if query != every or batch.total <= self._most_sorted:
             return None
@@ -108,7 +98,7 @@ class ResultBrowser:
 
     async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
         """The results at these positions, in their order; those that have none are left out."""
-        if not can_store(project, batch_id) or not positions:
+        if not positions:
             return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
@@ -116,9 +106,7 @@ class ResultBrowser:
         return [read_browsed(rows[place]) for place in positions if place in rows]
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
-        """What the batch's results can be sorted by; none before there is a result."""
-        if not can_store(project, batch_id):
-            return ()
+        """The measures by which the batch's results can be sorted."""
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
             empty = await find_unblended(connection, batch) if batch is not None else set()
@@ -129,8 +117,6 @@ class ResultBrowser:
     ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
         """How many results have each combination of values of these measures; None where there are more than `most`
         combinations."""
-        if not can_store(project, batch_id):
-            return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
             if batch is None:
@@ -141,21 +127,14 @@ class ResultBrowser:
             rows = (await connection.execute(query.limit(most + 1))).all()
         if len(rows) > most:
             return None
-        return [(fill_in(measures, batch.columns, row[1:], known), row[0]) for row in rows if row[0]]
-
-
-def fill_in(
-    measures: Sequence[str], columns: Mapping[str, str], values: Sequence[float | None], known: Sequence[str]
-) -> tuple[float | None, ...]:
-    """The values in the order of the measures; None for one that has no column."""
-    found = dict(zip(known, values, strict=True))
-    return tuple(found.get(columns.get(name, "")) for name in measures)
+        found = [(dict(zip(known, row[1:], strict=True)), row[0]) for row in rows if row[0]]
+        return [(tuple(values.get(batch.columns.get(name, "")) for name in measures), count) for values, count in found]
 
 
 async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:
-    """The batch, where the project has it."""
-    table = batches.c
-    mine = (table.id == batch_id) & (table.project == project) & (table.status != RECEIVING)
+    """The batch if the project has it."""
+    table = t.batches.c
+    mine = equals(table.id, batch_id) & equals(table.project, project) & (table.status != RECEIVING)
     results = table.scored + table.partial + table.failed + table.expired
     query = select(table.measures, table.tally, table.total, results.label("results")).where(mine)
     row = (await connection.execute(query)).one_or_none()
@@ -166,7 +145,7 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
 
 
 async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
-    """Candidates from the first on that all have a result, and perhaps more: those before the first chunk left."""
+    """How many candidates stand before the first unfinished chunk: all of them have a result."""
     if batch.total == batch.candidates:
         return batch.total
     # State by state: the first of each is found in the index.
@@ -177,7 +156,7 @@ async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
 
 
 async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
-    """The measures of blended values of which no result has one."""
+    """The measures of blended values that no result has."""
     names = [name for name in batch.columns if name.endswith(BLENDED)]
     if not names:
         return set()
@@ -193,8 +172,8 @@ async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[s
 async def find_positions(
     connection: AsyncConnection, batch: Browsable, query: ResultQuery, offset: int, limit: int
 ) -> tuple[int, list[int]]:
-    """How many results fit, and where the wanted ones of them stand."""
-    conditions = Conditions(batch.columns, connection.dialect.name).list(batch.id, query)
+    """The number of matching results, and the positions of the wanted ones."""
+    conditions = conditions_of(batch.columns, connection.dialect.name, batch.id, query)
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
     if not conditions:
@@ -227,11 +206,11 @@ async def cut(
 
 
 async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
-    """The results at these positions, with the candidates that they judge."""
-    result, item = evaluations.c, batch_items.c
+    """The results at these positions, with their candidates."""
+    result, item = t.evaluations.c, t.batch_items.c
     query = (
         select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
-        .join(batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
+        .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
         .where(result.batch_id == batch_id, result.position.in_(positions))
     )
     rows = (await connection.execute(query)).all()
@@ -243,47 +222,29 @@ def read_browsed(row: Any) -> Browsed:
     return Browsed(read_entry(row), row.id, unpack_scores(row.scores), read_candidate(row.request))
 
 
-class Conditions:
-    """What the results of a batch must fulfil. `columns` are those of its measures, `dialect` the database's name."""
-
-    def __init__(self, columns: Mapping[str, str], dialect: str) -> None:
-        self._columns = columns
-        self._find = func.strpos if dialect == "postgresql" else func.instr
-
-    def list(self, batch_id: str, query: ResultQuery) -> list[ColumnElement[bool]]:
-        """All that the query asks; nothing where it wants every result."""
-        wanted = [self._has_value(name, value) for name, value in query.values.items()]
-        if query.unrated is not None:
-            is_any = query.unrated == ANY_ASPECT
-            wanted.append(figure.unrated != enclose(()) if is_any else self._names(figure.unrated, query.unrated))
-        if query.warning is not None:
-            wanted.append(self._names(figure.warnings, query.warning))
-        exact = ((figure.status, query.status), (figure.system, query.system))
-        wanted += [column == value for column, value in exact if value is not None]
-        if query.text:
-            wanted.append(figure.position.in_(self._holding(batch_id, query.text)))
-        return wanted
-
-    def _has_value(self, measure: str, value: float) -> ColumnElement[bool]:
-        column = self._columns.get(measure)
-        return false() if column is None else figure[column] == value
-
-    def _names(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
-        return self._contains(column, enclose((name,)))
-
-    def _holding(self, batch_id: str, needle: str) -> Any:
-        """The positions whose texts hold the needle."""
-        fits = self._contains(text.text, lower_ascii(needle))
-        return select(text.position).where(text.batch_id == batch_id, fits)
-
-    def _contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
-        found: ColumnElement[bool] = self._find(column, part) > 0
-        return found
+def conditions_of(columns: Mapping[str, str], dialect: str, batch_id: str, query: ResultQuery) -> list[Any]:
+    """What the wanted results of a batch fulfil; nothing if all are wanted. `columns` are those of its measures,
+    `dialect` is the database's name."""
+    # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
+    find = func.strpos if dialect == "postgresql" else func.instr
+    wanted: list[Any] = [
+        figure[columns[name]] == value if name in columns else false() for name, value in query.values.items()
+    ]
+    is_any = query.unrated == ANY_ASPECT
+    if is_any:
+        wanted.append(figure.unrated != enclose(()))
+    named = ((figure.unrated, None if is_any else query.unrated), (figure.warnings, query.warning))
+    wanted += [find(column, enclose((name,))) > 0 for column, name in named if name is not None]
+    exact = ((figure.status, query.status), (figure.system, query.system))
+    wanted += [column == value for column, value in exact if value is not None]
+    if query.text:
+        holds = find(text.text, lower_ascii(query.text)) > 0
+        wanted.append(figure.position.in_(select(text.position).where(text.batch_id == batch_id, holds)))
+    return wanted
 
 
 def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[Any]:
-    """What the results are sorted by: null for those without a value, and for all where there is nothing to sort by."""
+    """The sort key: null for results without a value, and for all if there is no measure to sort by."""
     column = columns.get(query.sort or "")
     if column is None:
         return null().cast(Float(precision=53))
@@ -293,7 +254,7 @@ def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[An
 def order_of(
     found: ReadOnlyColumnCollection[str, Any], query: ResultQuery, *, backwards: bool = False
 ) -> list[ColumnElement[Any]]:
-    """The order of rows with `key` and `position`, or exactly its reverse. Without a measure it is the batch's own."""
+    """The order of rows with `key` and `position`, or exactly its reverse; without a measure, by position."""
     key, position = found["key"], found["position"]
     if query.sort is None:
         return [position.desc() if query.descending != backwards else position.asc()]
@@ -305,13 +266,13 @@ def order_of(
 
 @dataclass(frozen=True)
 class LevelRun:
-    """Results that no order tells apart but the batch's own: those with one of the values, or those without any."""
+    """Results with equal sort keys: those with one of the values, or those without a value."""
 
     values: tuple[float, ...]
     count: int
 
     def fits(self, column: Column[float]) -> ColumnElement[bool]:
-        """Finds them in the measure's column."""
+        """The condition that finds them in the measure's column."""
         return column.in_(self.values) if self.values else column.is_(None)
 
 
@@ -342,24 +303,17 @@ def is_determined(known: AspectTally) -> bool:
 async def cut_runs(
     connection: AsyncConnection, batch_id: str, column: Column[float], runs: Sequence[LevelRun], numbers: range
 ) -> list[int]:
-    """The positions of the results with these numbers in all runs together."""
+    """The positions of the results with these numbers in all runs together. Each run is read from its nearer end."""
     found: list[int] = []
     begin = 0
     for run in runs:
-        inside = range(max(numbers.start - begin, 0), min(numbers.stop - begin, run.count))
-        if inside:
-            found += await cut_run(connection, batch_id, column, run, inside)
+        first, stop = max(numbers.start - begin, 0), min(numbers.stop - begin, run.count)
+        if first < stop:
+            backwards = first > run.count // 2
+            query = select(figure.position).where(figure.batch_id == batch_id, run.fits(column))
+            ordered = query.order_by(figure.position.desc() if backwards else figure.position)
+            page = ordered.offset(run.count - stop if backwards else first).limit(stop - first)
+            positions = (await connection.execute(page)).scalars().all()
+            found += reversed(positions) if backwards else positions
         begin += run.count
     return found
-
-
-async def cut_run(
-    connection: AsyncConnection, batch_id: str, column: Column[float], run: LevelRun, numbers: range
-) -> list[int]:
-    """Those of one run, counted from its nearer end."""
-    backwards = numbers.start > run.count // 2
-    skipped = run.count - numbers.stop if backwards else numbers.start
-    query = select(figure.position).where(figure.batch_id == batch_id, run.fits(column))
-    ordered = query.order_by(figure.position.desc() if backwards else figure.position)
-    found = (await connection.execute(ordered.offset(skipped).limit(len(numbers)))).scalars().all()
-    return [*reversed(found)] if backwards else [*found]

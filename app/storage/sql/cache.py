@@ -10,9 +10,9 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.errors import StoreError
+from app.providers.call_cache import CallCache
 from app.runtime.coalescing import Coalescer
-from app.runtime.ports import Turn
-from app.storage.sql.engine import finish, insert_or_replace, read, scrub, write
+from app.storage.sql import engine as db
 from app.storage.sql.tables import call_cache, can_store
 
 logger = logging.getLogger("saiten.cache")
@@ -29,12 +29,9 @@ LINGER_SECONDS = 0.02
 """A statement costs a millisecond of CPU, whatever it holds: under load, a dozen calls share one."""
 
 
-class SQLCallCache:
-    """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first.
-
-    Reads that come together are one statement, writes that come together one transaction. `put` returns when the reply
-    is committed.
-    """
+class SQLCallCache(CallCache):
+    """Keeps at most about `entries` replies of at most `value_bytes` each, the oldest going first. Reads that come
+    together are one statement, writes that come together one transaction. `put` returns when the reply is committed."""
 
     def __init__(self, engine: AsyncEngine, *, entries: int = 200_000, value_bytes: int = 256 * 1024) -> None:
         self._engine = engine
@@ -44,22 +41,12 @@ class SQLCallCache:
         self._gets = Coalescer(self._read, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
         self._puts = Coalescer(self._write, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
 
-    def peek(self, key: str) -> bytes | None:
-        return None
-
     async def get(self, key: str) -> bytes | None:
         return await self._gets(key) if can_keep(key) else None
-
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
-        kept = await self.get(key)
-        return Turn.CALL if kept is None or kept == refused else kept
 
     async def put(self, key: str, value: bytes) -> None:
         if len(value) <= self._value_bytes and can_keep(key):
             await self._puts((key, value))
-
-    async def leave(self, key: str) -> None:
-        return None
 
     async def forget(self, keys: Sequence[str]) -> None:
         # After what is being written: it would come back otherwise.
@@ -68,17 +55,16 @@ class SQLCallCache:
         for start in range(0, len(known), MOST_KEYS):
             chunk = pad(known[start : start + MOST_KEYS])
             # A transaction each, so that others can write in between.
-            async with write(self._engine) as connection:
-                await connection.execute(delete(call_cache).where(call_cache.c.key.in_(chunk)))
-        if known and not await scrub(self._engine):
+            await db.execute(self._engine, delete(call_cache).where(call_cache.c.key.in_(chunk)))
+        if known and not await db.scrub(self._engine):
             logger.warning("another process reads the database; what was erased stays in its log until it is rewritten")
 
     async def close(self) -> None:
-        await finish(self._engine, "cached replies", self._gets, self._puts)
+        await db.finish(self._engine, "cached replies", self._gets, self._puts)
 
     async def prune(self) -> None:
         """Drops the oldest entries beyond the bound."""
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             count = (await connection.execute(select(func.count()).select_from(call_cache))).scalar_one()
             if count > self._entries:
                 oldest = select(call_cache.c.key).order_by(call_cache.c.created_at).limit(count - self._entries)
@@ -87,8 +73,7 @@ class SQLCallCache:
     async def _read(self, keys: Sequence[str]) -> list[bytes | None]:
         query = select(call_cache.c.key, call_cache.c.value).where(call_cache.c.key.in_(pad(keys)))
         try:
-            async with read(self._engine) as connection:
-                found = {row.key: row.value for row in await connection.execute(query)}
+            found = {row.key: row.value for row in await db.fetch(self._engine, query)}
         except StoreError as error:
             logger.warning("cache read failed: %s", error.detail)
             found = {}
@@ -106,8 +91,7 @@ class SQLCallCache:
         return [None] * len(entries)
 
     async def _replace(self, rows: list[dict[str, object]]) -> None:
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection, call_cache), rows)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, call_cache), rows)
         self._writes += len(rows)
         if self._writes >= PRUNED_EVERY:
             self._writes = 0

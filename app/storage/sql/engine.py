@@ -6,15 +6,18 @@ import asyncio
 import logging
 import os
 import socket
+import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from asyncio import Future
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+from weakref import proxy, ref
 
-from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Insert, Table, event, make_url
+from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Executable, Insert, Table, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -22,7 +25,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from app.domain.errors import SettingsInvalid, StoreUnavailable
 from app.runtime.coalescing import Coalescer
 from app.storage.sql.failures import LOCKED, translate_error
-from app.storage.sql.sqlite import hop_once, stop_once
 
 logger = logging.getLogger("saiten.store")
 
@@ -46,32 +48,32 @@ CONNECT_SECONDS = 10
 """For a new connection to PostgreSQL."""
 
 DRAIN_SECONDS = 1.0
-"""At the end of the process PostgreSQL has so long for what is being written: longer takes only one that hangs. A
-SQLite file that another process holds is waited for as always."""
+"""How long the end of the process waits for writes to PostgreSQL: only a server that hangs takes longer. A SQLite file
+that another process holds is waited for as usual."""
 
 LIBPQ = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
-"""What a URL for psql or pg_dump may carry, and asyncpg's may not."""
+"""Parameters of URLs for psql and pg_dump that asyncpg does not take."""
 
 CLOSE_SECONDS = 2.0
-"""For all connections together, at the end of the process: each takes leave of the server, and one that hangs would be
-waited for without end."""
+"""For closing all connections at the end of the process. Each says goodbye to the server, which may hang."""
 
 LOCK = "BEGIN IMMEDIATE"
 """Opens SQLite's transaction at once, and keeps every other writer out from there."""
 
 
 def open_engine(url: str) -> AsyncEngine:
-    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use.
-
-    Raises SettingsInvalid where the URL cannot be read or its driver is not installed.
-    """
+    """An engine for an `sqlite+aiosqlite` or `postgresql+asyncpg` URL. Connects at first use. Raises SettingsInvalid
+    where the URL cannot be read or its driver is not installed."""
     try:
         made = make_url(url)
         if foreign := sorted(LIBPQ & made.query.keys()):
             raise SettingsInvalid(
                 f"DATABASE_URL: {foreign[0]} is for PostgreSQL's own programs; write ssl=require or ssl=verify-full"
             )
-        return _create_engine(made)
+        # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
+        common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
+        create = _create_sqlite_engine if made.get_backend_name() == "sqlite" else _create_postgres_engine
+        return create(made, common)
     except ModuleNotFoundError as error:
         raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
     except (ArgumentError, ValueError):
@@ -79,11 +81,7 @@ def open_engine(url: str) -> AsyncEngine:
         raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None
 
 
-def _create_engine(url: URL) -> AsyncEngine:
-    # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
-    common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
-    if url.get_backend_name() == "sqlite":
-        return _create_sqlite_engine(url, common)
+def _create_postgres_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
     engine = create_async_engine(
         url,
         pool_size=POSTGRES_CONNECTIONS,
@@ -186,11 +184,9 @@ async def change(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 async def scrub(engine: AsyncEngine) -> bool:
-    """Leaves no trace of deleted rows in SQLite's file and its log; nothing to do on PostgreSQL.
-
-    Deleted rows are overwritten in the log's newest pages (`secure_delete`); this moves those into the file and empties
-    the log. False where another process went on reading for so long that it could not be done.
-    """
+    """Leaves no trace of deleted rows in SQLite's file and its log; nothing to do on PostgreSQL. Deleted rows are
+    overwritten in the log's newest pages (`secure_delete`); this moves those into the file and empties the log. False
+    where another process went on reading for so long that it could not be done."""
     file = file_of(engine)
     if file is None:
         return True
@@ -210,33 +206,60 @@ async def read(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
             yield connection
 
 
-def insert_or_ignore(connection: AsyncConnection, table: Table, row: dict[str, object] | None = None) -> Insert:
-    """An insert of the row, or of those given at execution, that does nothing where the primary key is taken.
-
-    Both databases have it; SQLAlchemy has no name common to both.
-    """
-    into = insert_into(connection, table)
-    return (into if row is None else into.values(row)).on_conflict_do_nothing()
+async def fetch(engine: AsyncEngine, query: Executable) -> Sequence[Any]:
+    """The rows of one `read`."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).all()
 
 
-def insert_or_add(connection: AsyncConnection, table: Table, column: Column[Any]) -> Insert:
+async def fetch_one(engine: AsyncEngine, query: Executable) -> Any | None:
+    """The row of one `read`; None if there is none."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).one_or_none()
+
+
+async def fetch_column(engine: AsyncEngine, query: Executable) -> Sequence[Any]:
+    """The values of a `read` of one column."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).scalars().all()
+
+
+async def fetch_value(engine: AsyncEngine, query: Executable) -> Any | None:
+    """The value of a `read` of one column of at most one row; None if there is none."""
+    async with read(engine) as connection:
+        return (await connection.execute(query)).scalar_one_or_none()
+
+
+async def execute(engine: AsyncEngine, statement: Executable, rows: Any = None) -> int:
+    """Runs one statement as a `write`, once for each of the rows where they are given, and returns the number of rows
+    that it changed."""
+    async with write(engine) as connection:
+        changed: int = (await connection.execute(statement, rows)).rowcount
+        return changed
+
+
+def insert_or_ignore(database: AsyncConnection | AsyncEngine, table: Table) -> Insert:
+    """An insert of the rows given at execution, that does nothing where the primary key is taken."""
+    return insert_into(database, table).on_conflict_do_nothing()
+
+
+def insert_or_add(database: AsyncConnection | AsyncEngine, table: Table, column: Column[Any]) -> Insert:
     """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
-    into = insert_into(connection, table)
-    return into.on_conflict_do_update(
-        index_elements=[*table.primary_key], set_={column.name: column + into.excluded[column.name]}
-    )
+    into = insert_into(database, table)
+    added = {column.name: column + into.excluded[column.name]}
+    return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=added)
 
 
-def insert_into(connection: AsyncConnection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """The database's own insert, which knows conflicts."""
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
-
-
-def insert_or_replace(connection: AsyncConnection, table: Table) -> Insert:
-    """An insert of the rows given at execution, each of which takes the place of the one with its primary key."""
-    into = insert_into(connection, table)
+def insert_or_replace(database: AsyncConnection | AsyncEngine, table: Table) -> Insert:
+    """An insert of the rows given at execution, each of which replaces the one with its primary key."""
+    into = insert_into(database, table)
     rest = {column.name: into.excluded[column.name] for column in table.columns if not column.primary_key}
     return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=rest)
+
+
+def insert_into(database: AsyncConnection | AsyncEngine, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The database's own insert, which knows conflicts; SQLAlchemy has no name common to both databases."""
+    return postgresql.insert(table) if database.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -247,11 +270,9 @@ def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 class DatabaseFile:
-    """The file behind an engine; a database in memory has none, and `path` stays None.
-
-    SQLite goes on reading and writing a file that was deleted under it, and everything written there is lost. The file
-    is therefore remembered once its tables are made, and looked for before each transaction.
-    """
+    """The file behind an engine; `path` is None for a database in memory. SQLite continues to read and write a file
+    that was deleted, and everything written there is lost. The file is therefore remembered once its tables exist, and
+    looked for before each transaction."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -276,10 +297,8 @@ class DatabaseFile:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """One at a time, in the order of asking: SQLite itself lets writers poll, and the unlucky one starve.
-
-        Raises StoreUnavailable where those before it take too long.
-        """
+        """One writer at a time, in order of arrival: SQLite itself lets writers poll, and some starve. Raises
+        StoreUnavailable if those before it take too long."""
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._writing.acquire()
@@ -291,29 +310,16 @@ class DatabaseFile:
             self._writing.release()
 
 
-GONE_SECONDS = 10
-"""After so long without an acknowledgement a connection is given up: work is to go on within 30 s."""
-
-PROBE_SECONDS = 3
-"""Between two questions to a machine of which nothing is heard."""
-
-OPTIONS = {
-    "TCP_USER_TIMEOUT": GONE_SECONDS * 1000,
-    "TCP_KEEPIDLE": PROBE_SECONDS,
-    "TCP_KEEPINTVL": PROBE_SECONDS,
-    "TCP_KEEPCNT": GONE_SECONDS // PROBE_SECONDS,
-}
-"""As far as the operating system has them."""
+OPTIONS = {"TCP_USER_TIMEOUT": 10_000, "TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3}
+"""A silent machine is asked every 3 s, and its connection given up after 10 s (`TCP_USER_TIMEOUT` is in milliseconds),
+since work is to continue within 30 s. Options that the operating system lacks are left out."""
 
 
 def notice_severed(connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for asyncpg: notices when the machine of a PostgreSQL server is gone without a
-    word, as on a loss of power or network, or a failover. asyncpg has no setting for this.
-
-    TCP by itself goes on sending for a quarter of an hour, at ever longer intervals, and a connection that only waits
-    for an answer waits for ever. A server that hangs or works on a long statement is not affected: its machine still
-    acknowledges.
-    """
+    """SQLAlchemy's `connect` listener for asyncpg, which has no setting for this: notices when the machine of a
+    PostgreSQL server has lost power or network, or has failed over. TCP by itself sends for a quarter of an hour, at
+    ever longer intervals, and a connection that only waits for an answer waits for ever. A server that hangs or works
+    on a long statement is not affected: its machine still acknowledges."""
     transport = getattr(connection.driver_connection, "_transport", None)
     found = None if transport is None else transport.get_extra_info("socket")
     if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
@@ -325,19 +331,16 @@ def notice_severed(connection: Any, _record: Any) -> None:
 
 
 TRUSTED_SECONDS = 1.0
-"""A connection that answered so recently is not asked. A server that stops closes its connections, which is seen
-without asking as soon as the event loop has read it; what goes without a word, as where a firewall forgets it, takes
-minutes."""
+"""A connection that answered so recently is not asked. A server that stops closes its connections, which is noticed
+without asking; a connection that is lost silently, because a firewall forgot it, was idle for minutes."""
 
 USED_AT = "saiten_used_at"
 
 
 def ask_the_idle(engine: AsyncEngine) -> None:
     """Lets the pool of an asyncpg engine replace connections that the server ended, or that no longer answer.
-
-    SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool. With asyncpg that is three round
-    trips, where most reads are one. So only a connection that was idle is asked.
-    """
+    SQLAlchemy's `pool_pre_ping` asks whenever a connection is taken from the pool, which with asyncpg is three round
+    trips, where most reads are one. So only a connection that was idle is asked."""
     refused = (engine.dialect.loaded_dbapi.Error, OSError)
 
     def note(_connection: Any, record: Any) -> None:
@@ -359,3 +362,82 @@ def ask_the_idle(engine: AsyncEngine) -> None:
 
     event.listen(engine.sync_engine, "checkin", note)
     event.listen(engine.sync_engine, "checkout", ask)
+
+
+class WholeCursor:
+    """A cursor of aiosqlite for SQLAlchemy that is opened, read to its end and closed in one hop to the connection's
+    thread, where aiosqlite takes three or four. Each hop wakes the thread and then the event loop, and costs more than
+    most statements; a transaction has a dozen.
+
+    This uses two private names of aiosqlite, `_execute` and `_conn`: its public calls either hop more than once or drop
+    the description of the columns. Measured on two busy cores, 2,000 small SELECTs through SQLAlchemy: 0.59 ms of CPU
+    per statement without this and 0.34 ms with it, and 2.4 to 3.0 ms elapsed against 0.6 to 2.8 ms.
+    """
+
+    arraysize = 1
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self._rows: list[Any] = []
+        self.description: Any = None
+        self.rowcount = -1
+        self.lastrowid: int | None = None
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        yield from ()
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Self:
+        await self._driver._execute(self._do, sqlite3.Cursor.execute, sql, parameters)
+        return self
+
+    async def executemany(self, sql: str, parameters: Sequence[Sequence[Any]]) -> Self:
+        await self._driver._execute(self._do, sqlite3.Cursor.executemany, sql, parameters)
+        return self
+
+    async def fetchall(self) -> list[Any]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    async def close(self) -> None:
+        self._rows = []
+
+    def _do(self, execute: Any, sql: str, parameters: Sequence[Any]) -> None:
+        """In the connection's thread."""
+        cursor = self._driver._conn.cursor()
+        try:
+            execute(cursor, sql, parameters)
+            self.description, self.rowcount, self.lastrowid = cursor.description, cursor.rowcount, cursor.lastrowid
+            if self.description is not None:
+                self._rows = cursor.fetchall()
+        finally:
+            cursor.close()
+
+
+def hop_once(connection: Any, _record: Any) -> None:
+    """SQLAlchemy's `connect` listener for aiosqlite: the connection's cursors are `WholeCursor`s."""
+    driver = connection.driver_connection
+    # By proxy: a driver that refers to itself would be closed late, by the garbage collector.
+    found = proxy(driver)
+    driver.cursor = lambda: WholeCursor(found)
+
+
+def stop_once(connection: Any, _record: Any) -> None:
+    """SQLAlchemy's `connect` listener for aiosqlite: every call to `stop` answers with the future of the first. If a
+    task is cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a caller
+    hangs up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close then asks
+    the ended thread to stop and waits for ever, so that the process does not end."""
+    driver = connection.driver_connection
+    stop, found = type(driver).stop, ref(driver)
+    stops: list[Future[Any] | None] = []
+
+    def stop_it() -> Future[Any] | None:
+        alive = found()
+        if not stops and alive is not None:
+            stops.append(stop(alive))
+        return stops[0] if stops else None
+
+    driver.stop = stop_it

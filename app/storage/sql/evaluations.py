@@ -1,4 +1,4 @@
-"""Records of single evaluations, similarity baselines, and the answers kept under Idempotency-Keys."""
+"""Records of single evaluations, similarity baselines, and the answers stored under Idempotency-Keys."""
 
 from __future__ import annotations
 
@@ -9,25 +9,35 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import request_of
 from app.domain.errors import StoreError, StoreUnavailable
 from app.domain.evaluation import Record
 from app.runtime.coalescing import Coalescer
+from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
-from app.storage.sql.engine import change, finish, insert_or_ignore, read, write
-from app.storage.sql.tables import batch_items, batches, can_store, evaluations, idempotency_keys, similarity_baselines
+from app.storage.sql.tables import (
+    batch_items,
+    batches,
+    can_store,
+    equals,
+    evaluations,
+    idempotency_keys,
+    similarity_baselines,
+)
+
+held = idempotency_keys.c
 
 KEY_SECONDS = 20.0
-"""How long an Idempotency-Key is held for a request that shows no sign of life: its process died."""
+"""How long an Idempotency-Key is held without a sign of life from its request, whose process then has died."""
 
 Row = Mapping[str, Any]
-"""Values by the columns of `evaluations`; of all rows the same columns."""
+"""Values by column of `evaluations`; all rows have the same columns."""
 
 MOST_ROWS = 64
-"""Of one transaction. A row is some 6 kB, and a few hundred kB at most."""
+"""Rows per transaction. A row has some 6 kB, and a few hundred kB at most."""
 
 LINGER_SECONDS = 0.008
 """A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
@@ -38,15 +48,15 @@ KEPT = timedelta(hours=48)
 ABANDONED = timedelta(seconds=KEY_SECONDS)
 
 CLAIMS = 5
-"""Attempts at a key that is let go and taken again between two statements."""
+"""Attempts to claim a key that others release and claim between two statements."""
 
 EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
-"""How an answer begins that holds an evaluation."""
+"""The beginning of an answer that is an evaluation."""
 
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """What an Idempotency-Key's first request was answered with."""
+    """The answer to the first request with an Idempotency-Key; its `status` is None while the request runs."""
 
     body_digest: str
     status: int | None
@@ -64,12 +74,10 @@ class EvaluationStore:
     async def save(
         self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
     ) -> None:
-        """Keeps the record. `calls` are the call cache's keys of every outside call that it rests on: an erasure needs
-        them. `written` is the record's JSON, where it has been written already.
-
-        Returns when the record is committed; those that are saved at the same moment share one transaction. A caller
-        who is cancelled meanwhile takes nothing from the others; the record may be kept all the same.
-        """
+        """Stores the record, and returns when it is committed. Records that are saved at the same moment share one
+        transaction; the record of a caller who is cancelled meanwhile may be stored too. `calls` are the call cache's
+        keys of all outside calls that it rests on, for an erasure. `written` is the record's JSON if it has been
+        written already."""
         evaluation = record.evaluation
         row = {
             "id": evaluation.id,
@@ -86,11 +94,11 @@ class EvaluationStore:
             raise error
 
     async def close(self) -> None:
-        """Waits for what is being written, also where its caller no longer waits for it."""
-        await finish(self._engine, "evaluations", self._rows)
+        """Waits for writes in progress, including those whose callers were cancelled."""
+        await db.finish(self._engine, "evaluations", self._rows)
 
     async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
-        """What became of each row."""
+        """The error of each row, or None."""
         try:
             await self._insert(rows)
         except StoreUnavailable as error:
@@ -103,21 +111,17 @@ class EvaluationStore:
         return [None] * len(rows)
 
     async def _insert(self, rows: Sequence[Row]) -> None:
-        async with write(self._engine) as connection:
-            await connection.execute(insert(evaluations), rows)
+        await db.execute(self._engine, insert(evaluations), rows)
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:
-        if not can_store(project, evaluation_id):
-            return None
         table, item = evaluations.c, batch_items.c
         query = (
             select(table.record, table.failure, table.batch_id, item.request, batches.c.options)
             .outerjoin(batches, batches.c.id == table.batch_id)
             .outerjoin(batch_items, (item.batch_id == table.batch_id) & (item.position == table.position))
-            .where(table.id == evaluation_id, table.project == project)
+            .where(equals(table.id, evaluation_id), equals(table.project, project))
         )
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query)).one_or_none()
+        found = await db.fetch_one(self._engine, query)
         if found is None or found.failure is not None:
             return None
         if found.batch_id is None:
@@ -128,85 +132,67 @@ class EvaluationStore:
         return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
 
     async def ping(self) -> None:
-        async with read(self._engine) as connection:
-            # A real table: a database without its tables answers SELECT 1 too.
-            await connection.execute(select(evaluations.c.id).limit(1))
+        # A real table: a database without its tables answers SELECT 1 too.
+        await db.fetch(self._engine, select(evaluations.c.id).limit(1))
 
     async def find_baseline(self, encoder: str, language: str, calibration: str) -> float | None:
-        if not can_store(encoder, language, calibration):
-            return None
-        table = similarity_baselines
-        query = select(table.c.value).where(
-            table.c.encoder == encoder, table.c.language == language, table.c.calibration == calibration
-        )
-        async with read(self._engine) as connection:
-            return (await connection.execute(query)).scalar_one_or_none()
+        column = similarity_baselines.c
+        this = (column.language == language) & (column.calibration == calibration) & equals(column.encoder, encoder)
+        return await db.fetch_value(self._engine, select(column.value).where(this))
 
     async def save_baseline(self, encoder: str, language: str, calibration: str, value: float) -> None:
-        if not can_store(encoder, language, calibration):
+        if not can_store(encoder):
             return
         row = {"encoder": encoder, "language": language, "calibration": calibration, "value": value}
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_ignore(connection, similarity_baselines, row))
+        await db.execute(self._engine, db.insert_or_ignore(self._engine, similarity_baselines), row)
 
     async def claim_key(self, project: str, key: str, body_digest: str) -> StoredAnswer | None:
-        """Reserves the key and returns None, or returns what holds it (`status` None: still running)."""
+        """Reserves the key and returns None, or returns what is stored under it."""
         if not can_store(project, key):
             return None
         table, now = idempotency_keys, datetime.now(UTC)
         row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
-        stale = (table.c.created_at < now - KEPT) | (table.c.status.is_(None) & (table.c.created_at < now - ABANDONED))
-        this = (table.c.project == project) & (table.c.key == key)
-        async with write(self._engine) as connection:
+        stale = (held.created_at < now - KEPT) | (held.status.is_(None) & (held.created_at < now - ABANDONED))
+        async with db.write(self._engine) as connection:
             await connection.execute(delete(table).where(stale))
             for _ in range(CLAIMS):
-                claimed = await connection.execute(insert_or_ignore(connection, table, row))
+                claimed = await connection.execute(db.insert_or_ignore(connection, table), row)
                 if claimed.rowcount == 1:
                     return None
-                held = (
-                    await connection.execute(select(table.c.body_digest, table.c.status, table.c.body).where(this))
-                ).one_or_none()
+                query = select(held.body_digest, held.status, held.body).where(named(project, key))
+                found = (await connection.execute(query)).one_or_none()
                 # None: its holder let it go between the two statements.
-                if held is not None:
-                    return StoredAnswer(held.body_digest, held.status, held.body)
+                if found is not None:
+                    return StoredAnswer(*found)
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
 
     async def renew_key(self, project: str, key: str) -> None:
-        """A sign of life of the request that holds the key: without one it counts as dead after `KEY_SECONDS`."""
-        if not can_store(project, key):
-            return
-        table = idempotency_keys
-        held = (table.c.project == project) & (table.c.key == key) & table.c.status.is_(None)
-        async with write(self._engine) as connection:
-            await connection.execute(update(table).where(held).values(created_at=datetime.now(UTC)))
+        """Notes a sign of life of the request that holds the key."""
+        this = update(idempotency_keys).where(named(project, key), held.status.is_(None))
+        await db.execute(self._engine, this.values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
-        """Keeps the answer. Where it holds an evaluation that was erased meanwhile, frees the key instead: the
-        evaluation is not to come back."""
-        if can_store(project, key):
-            async with change(self._engine) as connection:
-                await answer_under(connection, project, key, status, body)
+        """Stores the answer, or releases the key if the answer is an evaluation that was erased meanwhile."""
+        async with db.change(self._engine) as connection:
+            await answer_under(connection, project, key, status, body)
 
     async def release_key(self, project: str, key: str) -> None:
-        if not can_store(project, key):
-            return
-        table = idempotency_keys
-        async with write(self._engine) as connection:
-            await connection.execute(
-                delete(table).where(table.c.project == project, table.c.key == key, table.c.status.is_(None))
-            )
+        await db.execute(self._engine, delete(idempotency_keys).where(named(project, key), held.status.is_(None)))
+
+
+def named(project: str, key: str) -> ColumnElement[bool]:
+    """The condition that finds an idempotency key."""
+    return equals(held.project, project) & equals(held.key, key)
 
 
 async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:
-    """Keeps the answer with the evaluation that it holds, if any; else lets the key go."""
-    table, found_id = idempotency_keys, EVALUATION.match(body)
-    this = (table.c.project == project) & (table.c.key == key)
+    """Stores the answer, or releases the key if the answer's evaluation is gone."""
+    this, found_id = named(project, key), EVALUATION.match(body)
     if found_id is not None:
         # Locked: an erasure that comes meanwhile waits and then finds the answer; one that came first leaves no row.
-        query = select(evaluations.c.id).where(
-            evaluations.c.id == found_id[1].decode(), evaluations.c.project == project
-        )
+        result = evaluations.c
+        query = select(result.id).where(result.id == found_id[1].decode(), equals(result.project, project))
         if (await connection.execute(query.with_for_update(read=True, key_share=True))).first() is None:
-            await connection.execute(delete(table).where(this, table.c.status.is_(None)))
+            await connection.execute(delete(idempotency_keys).where(this, held.status.is_(None)))
             return
-    await connection.execute(update(table).where(this).values(status=status, body=body))
+    await connection.execute(update(idempotency_keys).where(this).values(status=status, body=body))

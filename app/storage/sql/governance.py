@@ -8,71 +8,56 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.governance import DEFAULT_POLICY, AuditEvent, ProjectPolicy
 from app.runtime.coalescing import Coalescer
-from app.storage.sql.engine import change, finish, insert_or_add, insert_or_ignore, read, write
-from app.storage.sql.tables import (
-    UNSTORABLE_CHARACTERS,
-    api_keys,
-    audit_events,
-    can_store,
-    key_spending,
-    project_policies,
-)
+from app.storage.sql import engine as db
+from app.storage.sql import tables as t
+from app.storage.sql.tables import UNSTORABLE_CHARACTERS, equals
 
 SALT_BYTES = 32
 
-policy = project_policies.c
+policy = t.project_policies.c
 SHOWN = (policy.integrity, policy.texts, policy.after_days)
 
 
 class PolicyStore:
-    """Projects' policies, a row for each that is not the default. Raises the `Store…` errors of `app.domain.errors`."""
+    """Projects' policies, a row for each that is not the default. Raises the `Store…` errors."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def find_policy(self, project: str) -> ProjectPolicy:
         """The project's policy; the default where none was set."""
-        if not can_store(project):
-            return DEFAULT_POLICY
-        async with read(self._engine) as connection:
-            row = (await connection.execute(select(*SHOWN).where(policy.project == project))).one_or_none()
+        row = await db.fetch_one(self._engine, select(*SHOWN).where(equals(policy.project, project)))
         return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
 
     async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
-        """Sets it. Where texts are now to go sooner, or more of them, everything that is kept is looked at again."""
+        """Sets it. If the rule for texts has changed, all stored texts are checked again."""
         values = {**wanted.model_dump(), "updated_at": now}
-        # The salt outlives every change: digests of one project are to stay comparable with each other.
+        # The salt never changes, so that digests of one project stay comparable.
         made = {**values, "project": project, "salt": secrets.token_hex(SALT_BYTES), "redacted_to": None}
-        async with change(self._engine) as connection:
-            if (await connection.execute(insert_or_ignore(connection, project_policies, made))).rowcount == 1:
+        async with db.change(self._engine) as connection:
+            if (await connection.execute(db.insert_or_ignore(connection, t.project_policies), made)).rowcount == 1:
                 return
             this = policy.project == project
             held = (await connection.execute(select(*SHOWN).where(this).with_for_update())).one()
             goes_further = (held.texts, held.after_days) != (wanted.texts, wanted.after_days)
             again = {"redacted_to": None} if goes_further else {}
-            await connection.execute(update(project_policies).where(this).values(**values, **again))
+            await connection.execute(update(t.project_policies).where(this).values(**values, **again))
 
     async def policies(self) -> Mapping[str, ProjectPolicy]:
         """Every project that has a policy of its own."""
-        query = select(policy.project, *SHOWN).order_by(policy.project)
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-        return {
-            row.project: ProjectPolicy(integrity=row.integrity, texts=row.texts, after_days=row.after_days)
-            for row in rows
-        }
+        rows = await db.fetch(self._engine, select(policy.project, *SHOWN).order_by(policy.project))
+        return {row[0]: ProjectPolicy(integrity=row[1], texts=row[2], after_days=row[3]) for row in rows}
 
 
 logger = logging.getLogger("saiten.audit")
 
-events = audit_events.c
+events = t.audit_events.c
 
 
 class AuditLog:
@@ -83,69 +68,44 @@ class AuditLog:
         self._engine = engine
 
     async def note(self, event: AuditEvent) -> None:
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await keep_event(connection, event)
         tell_events(event)
 
     async def events(self, project: str | None, *, before: int | None, limit: int) -> list[AuditEvent]:
         """Newest first, those with a number below `before`; of all projects where `project` is None."""
-        if project is not None and not can_store(project):
-            return []
-        query = select(audit_events).order_by(events.number.desc()).limit(limit)
-        if project is not None:
-            query = query.where(events.project == project)
-        if before is not None:
-            query = query.where(events.number < before)
-        async with read(self._engine) as connection:
+        wanted = [] if project is None else [equals(events.project, project)]
+        wanted += [] if before is None else [events.number < before]
+        query = select(t.audit_events).where(*wanted).order_by(events.number.desc()).limit(limit)
+        async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).mappings().all()
         return [AuditEvent(**{**row, "detail": json.loads(row["detail"])}) for row in rows]
 
 
 async def keep_event(connection: AsyncConnection, event: AuditEvent) -> None:
-    """Adds the event within a transaction of the caller's, who tells it once that is committed."""
-    row = {
-        "at": event.at,
-        "project": holdable(event.project),
-        "actor": holdable(event.actor),
-        "action": event.action,
-        "target": holdable(event.target),
-        "detail": json.dumps(event.detail),
-    }
-    await connection.execute(insert(audit_events).values(row))
-
-
-def holdable(text: str) -> str:
-    """The text with a sign in place of what no column can hold: a refused attempt has to be noted all the same."""
-    return UNSTORABLE_CHARACTERS.sub("\ufffd", text)
+    """Adds the event within a transaction of the caller's, who logs it once that is committed (`tell_events`)."""
+    # A refused attempt has to be noted too, so what no column can hold is replaced.
+    texts = {name: UNSTORABLE_CHARACTERS.sub("\ufffd", getattr(event, name)) for name in ("project", "actor", "target")}
+    row = {"at": event.at, "action": event.action, "detail": json.dumps(event.detail)}
+    await connection.execute(insert(t.audit_events).values(row | texts))
 
 
 def tell_events(*events: AuditEvent | None) -> None:
-    """A log record for each event that there is: ids and the action, without the details."""
+    """Logs the events: ids and the action, without the details."""
     for event in events:
         if event is not None:
             about = {"project": event.project, "actor": event.actor, "action": event.action, "target": event.target}
             logger.info("audit", extra=about)
 
 
-spent = key_spending.c
-
-
-class Charge(NamedTuple):
-    """What a key has to pay, and at what moment."""
-
-    key_id: str
-    cost_usd: float
-    now: datetime
+spent = t.key_spending.c
 
 
 class SpendingStore:
-    """What each key has cost: money must outlive a wiped Redis, and is exact for all processes. Batches are charged
-    where their results are committed. Raises the `Store…` errors of `app.domain.errors`.
-
-    Charges that come while others are committed go together in the next transaction: those of one key all change one
-    row, and would wait for each other's commits, each with a connection in hand. So a key's charge may wait for the
-    commit of a batch that pays by another key.
-    """
+    """What each key has cost, exactly and for all processes. Batches are charged when their results are committed.
+    Raises the `Store…` errors of `app.domain.errors`. Charges that arrive while others are committed share the next
+    transaction: those of one key all change one row, and would wait for each other's commits, each holding a
+    connection."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -153,49 +113,47 @@ class SpendingStore:
 
     async def spent_usd(self, key_id: str, now: datetime) -> float:
         """On the day (UTC) of `now`."""
-        if not can_store(key_id):
-            return 0.0
-        query = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now))
-        async with read(self._engine) as connection:
-            found: float | None = (await connection.execute(query)).scalar_one_or_none()
+        query = select(spent.cost_usd).where(equals(spent.api_key, key_id), spent.day == day_of(now))
+        found: float | None = await db.fetch_value(self._engine, query)
         return found or 0.0
 
     async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
-        """Returns when it is kept. It may be kept, too, where the caller is cancelled."""
-        await self._charges(Charge(key_id, cost_usd, now))
+        """Returns when it is stored. It may also be stored if the caller is cancelled."""
+        await self._charges((key_id, cost_usd, now))
 
     async def close(self) -> None:
-        """Waits for what is being charged, also for those who no longer wait for it."""
-        await finish(self._engine, "charges", self._charges)
+        """Waits for charges in progress, including those whose callers were cancelled."""
+        await db.finish(self._engine, "charges", self._charges)
 
-    async def _charge_all(self, charges: Sequence[Charge]) -> list[None]:
-        days: dict[str, list[Charge]] = defaultdict(list)
-        for one in charges:
-            days[day_of(one.now)].append(one)
-        async with write(self._engine) as connection:
-            for _, of_day in sorted(days.items()):
-                costs: dict[str, float] = defaultdict(float)
-                for one in of_day:
-                    costs[one.key_id] += one.cost_usd
-                await charge_keys(connection, costs, of_day[0].now)
+    async def _charge_all(self, charges: Sequence[tuple[str, float, datetime]]) -> list[None]:
+        costs: dict[tuple[str, str], float] = defaultdict(float)
+        for key_id, cost_usd, now in charges:
+            costs[day_of(now), key_id] += cost_usd
+        async with db.write(self._engine) as connection:
+            await add_costs(connection, costs)
         return [None] * len(charges)
 
 
 async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], now: datetime) -> None:
-    """Adds the costs (USD) to what each key has spent on the day of `now`. Nothing is written where there are none."""
-    # In one order for all, so that none waits for another in a circle.
+    """Adds the costs (USD) to what each key has spent on the day of `now`."""
+    await add_costs(connection, {(day_of(now), key_id): cost for key_id, cost in costs.items()})
+
+
+async def add_costs(connection: AsyncConnection, costs: Mapping[tuple[str, str], float]) -> None:
+    """Adds the costs (USD) by day and key."""
+    # In one order for all, which prevents deadlocks.
     rows = [
-        {"api_key": key_id, "day": day_of(now), "cost_usd": cost} for key_id, cost in sorted(costs.items()) if cost > 0
+        {"api_key": key_id, "day": day, "cost_usd": cost} for (day, key_id), cost in sorted(costs.items()) if cost > 0
     ]
     if rows:
-        await connection.execute(insert_or_add(connection, key_spending, spent.cost_usd), rows)
+        await connection.execute(db.insert_or_add(connection, t.key_spending, spent.cost_usd), rows)
 
 
 async def find_overspent(
     connection: AsyncConnection, key_id: str, default_usd: float | None, now: datetime
 ) -> tuple[float, float] | None:
     """What the key has spent today and may spend (USD), if it has reached the limit; None otherwise."""
-    limit = select(api_keys.c.usd_per_day).where(api_keys.c.id == key_id).scalar_subquery()
+    limit = select(t.api_keys.c.usd_per_day).where(t.api_keys.c.id == key_id).scalar_subquery()
     today = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now)).scalar_subquery()
     own, cost = (await connection.execute(select(limit, func.coalesce(today, 0.0)))).one()
     most = default_usd if own is None else own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,21 +14,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.governance import APIKey, AuditEvent, Scope
 from app.runtime.coalescing import Coalescer
+from app.storage.sql import engine as db
 from app.storage.sql.cache import pad
-from app.storage.sql.engine import change, read, write
 from app.storage.sql.governance import keep_event, tell_events
-from app.storage.sql.tables import api_keys, can_store, sessions
+from app.storage.sql.tables import api_keys, can_store, equals, sessions
 
 PREFIX = "saiten_"
 
 MOST_HASHES = 256
-"""Of one statement, a power of two."""
+"""Hashes per statement, a power of two."""
 
 LINGER_SECONDS = 0.002
 """A statement costs most of a millisecond of CPU, whatever it asks for: under load a dozen requests share one."""
 
 MOST_SESSIONS = 100
-"""Of a key: of more, the oldest end."""
+"""Sessions per key. If there are more, the oldest end."""
 
 SHOWN = tuple(api_keys.c[field.name] for field in fields(APIKey))
 """The columns of an `APIKey`, in its order."""
@@ -41,13 +41,10 @@ def hash_key(key: str) -> str:
 
 
 class APIKeyStore:
-    """API keys and dashboard sessions. Raises the `Store…` errors of `app.domain.errors`.
-
-    Every request looks its key up, so a revocation holds at once on every replica. Requests that come together share
-    one statement, which begins after the last of them has asked.
-
-    `actor` is who makes, limits and revokes keys: that goes to the audit log in the same transaction.
-    """
+    """API keys and dashboard sessions. Raises the `Store…` errors of `app.domain.errors`. Every request looks its key
+    up, so a revocation holds at once on every replica. Requests that come together share one statement, which begins
+    after the last of them has asked. `actor` is who makes, limits and revokes keys: that goes to the audit log in the
+    same transaction."""
 
     def __init__(self, engine: AsyncEngine, *, actor: str | None = None) -> None:
         self._engine = engine
@@ -70,21 +67,12 @@ class APIKeyStore:
         requests_per_minute: int | None = None,
         usd_per_day: float | None = None,
     ) -> tuple[APIKey, str]:
-        """Makes a key and returns it with its text, which is not kept and cannot be shown again."""
+        """Creates a key and returns it with its text, which is not stored."""
         key = PREFIX + secrets.token_urlsafe(32)
         limits = (requests_per_minute, usd_per_day)
         made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None, *limits)
-        row = {
-            "id": made.id,
-            "name": name,
-            "project": project,
-            "scope": scope,
-            "hash": hash_key(key),
-            "created_at": made.created_at,
-            "requests_per_minute": requests_per_minute,
-            "usd_per_day": usd_per_day,
-        }
-        async with write(self._engine) as connection:
+        row = asdict(made) | {"hash": hash_key(key)}
+        async with db.write(self._engine) as connection:
             await connection.execute(insert(api_keys).values(row))
             event = await self._note(connection, "key.created", made)
         tell_events(event)
@@ -92,35 +80,31 @@ class APIKeyStore:
 
     async def list(self) -> list[APIKey]:
         query = select(*SHOWN).order_by(api_keys.c.created_at, api_keys.c.id)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
     async def revoke(self, key_id: str) -> bool:
-        """Whether there was such a key and it was good until now."""
-        if not can_store(key_id):
-            return False
+        """Returns whether there was such a key and it was valid."""
         return await self._change(key_id, "key.revoked", revoked_at=datetime.now(UTC))
 
     async def limit(self, key_id: str, *, requests_per_minute: int | None, usd_per_day: float | None) -> bool:
-        """Sets both limits of the key, None for the service's own; whether there is such a key and it is good."""
-        if not can_store(key_id):
-            return False
+        """Sets both limits of the key, None for the service's own. Returns whether there is such a valid key."""
         limits = {"requests_per_minute": requests_per_minute, "usd_per_day": usd_per_day}
         return await self._change(key_id, "key.limited", **limits)
 
     async def _change(self, key_id: str, action: str, **values: Any) -> bool:
         """Whether there is such a key and it was good until now."""
-        this = update(api_keys).where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
-        async with write(self._engine) as connection:
+        this = update(api_keys).where(equals(api_keys.c.id, key_id), api_keys.c.revoked_at.is_(None))
+        async with db.write(self._engine) as connection:
             row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()
-            if "revoked_at" in values:
+            if row is not None and "revoked_at" in values:
                 await connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
             event = None if row is None else await self._note(connection, action, APIKey(*row))
         tell_events(event)
         return row is not None
 
     async def _note(self, connection: AsyncConnection, action: str, key: APIKey) -> AuditEvent | None:
-        """The event within the transaction; None where no actor is named."""
+        """Stores the event in the transaction; None if there is no actor."""
         if self._actor is None:
             return None
         limits = {"requests_per_minute": key.requests_per_minute, "usd_per_day": key.usd_per_day}
@@ -139,15 +123,14 @@ class APIKeyStore:
         return await self._lookups(hash_key(key)) if can_store(key) else None
 
     async def open_session(self, key: str, *, seconds: float) -> str | None:
-        """A random token that stands for the key for so long, which is not kept and cannot be shown again; None where
-        the key is not good."""
+        """A random token that stands for the key for so long and is not stored; None if the key is not valid."""
         found = await self.find(key)
         if found is None:
             return None
         token, now, of_key = secrets.token_urlsafe(32), datetime.now(UTC), sessions.c.key_id == found.id
         newest = select(sessions.c.hash).where(of_key).order_by(sessions.c.created_at.desc()).limit(MOST_SESSIONS - 1)
         row = {"hash": hash_key(token), "key_id": found.id, "created_at": now}
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await connection.execute(delete(sessions).where(sessions.c.expires_at <= now))
             kept = (await connection.execute(newest)).scalars().all()
             await connection.execute(delete(sessions).where(of_key, sessions.c.hash.not_in(kept)))
@@ -155,40 +138,39 @@ class APIKeyStore:
         return token
 
     async def find_session(self, token: str) -> APIKey | None:
-        """The key of a session that is neither closed nor expired, while the key is good."""
+        """The valid key of a session that is neither closed nor expired."""
         return await self._sessions(hash_key(token)) if can_store(token) else None
 
     async def close_session(self, token: str) -> None:
-        """From now on the token stands for nothing, on every replica."""
+        """Ends the session on every replica."""
         if not can_store(token):
             return
-        async with write(self._engine) as connection:
-            await connection.execute(delete(sessions).where(sessions.c.hash == hash_key(token)))
+        await db.execute(self._engine, delete(sessions).where(sessions.c.hash == hash_key(token)))
 
     async def any(self) -> bool:
-        """Whether a key was ever made: only without one may anonymous callers be answered."""
+        """Whether a key was ever created. Anonymous callers may be answered only if there was none."""
         # Rows are never removed, so there is nothing to look for any more once there was one.
         return self._closed or await self._looks(None)
 
     async def _find(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
-        """The good key of each hash, which a caller's many connections ask for at once."""
+        """The valid key of each hash."""
         return await self._look_up(select(api_keys.c.hash, *SHOWN), api_keys.c.hash, hashes)
 
     async def _find_sessions(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
-        """The good key of each session that has not expired."""
+        """The valid key of each session that has not expired."""
         query = select(sessions.c.hash, *SHOWN).join(api_keys, api_keys.c.id == sessions.c.key_id)
         return await self._look_up(query.where(sessions.c.expires_at > datetime.now(UTC)), sessions.c.hash, hashes)
 
     async def _look_up(self, query: Select[Any], column: Column[str], hashes: Sequence[str]) -> Sequence[APIKey | None]:
         asked = pad([*dict.fromkeys(hashes)])
         wanted = column == asked[0] if len(asked) == 1 else column.in_(asked)
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             rows = await connection.execute(query.where(wanted, api_keys.c.revoked_at.is_(None)))
             found = {row[0]: APIKey(*row[1:]) for row in rows}
         return [found.get(one) for one in hashes]
 
     async def _any(self, asked: Sequence[None]) -> Sequence[bool]:
         # Revoked ones count: a service that had keys must not open up when the last one is revoked.
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             self._closed = (await connection.execute(select(api_keys.c.id).limit(1))).first() is not None
         return [self._closed] * len(asked)

@@ -12,31 +12,16 @@ from sqlalchemy import RowMapping, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.provider_batch import KeptReply, Leftover, LeftoverKind, ProviderPart
+from app.storage.sql import engine as db
+from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import ROWS, utc_now
-from app.storage.sql.engine import change, cut, insert_or_ignore, read, write
-from app.storage.sql.tables import (
-    batches,
-    provider_calls,
-    provider_leftovers,
-    provider_parts,
-    provider_replies,
-    provider_runs,
-)
+from app.storage.sql.batches.views import ENDED
 
 JSON_COLUMNS = ("conceded", "parameters")
 
 
-def write_part(part: ProviderPart) -> dict[str, Any]:
-    """The part as a row."""
-    row = asdict(part)
-    row["batch_id"] = row.pop("batch")
-    for name in JSON_COLUMNS:
-        row[name] = json.dumps(row[name], ensure_ascii=False)
-    return row
-
-
 def read_part(row: RowMapping) -> ProviderPart:
-    """A row as a part."""
+    """The part of a row."""
     fields: dict[str, Any] = dict(row)
     fields["batch"] = fields.pop("batch_id")
     for name in JSON_COLUMNS:
@@ -46,23 +31,25 @@ def read_part(row: RowMapping) -> ProviderPart:
 
 
 async def replace_part(connection: AsyncConnection, part: ProviderPart) -> None:
-    """Puts the part in the place of what was known of it."""
-    table = provider_parts
-    await connection.execute(delete(table).where(table.c.batch_id == part.batch, table.c.number == part.number))
-    await connection.execute(insert(table).values(write_part(part)))
+    """Stores the part, replacing what was stored of it."""
+    row = asdict(part)
+    row["batch_id"] = row.pop("batch")
+    for name in JSON_COLUMNS:
+        row[name] = json.dumps(row[name], ensure_ascii=False)
+    await connection.execute(db.insert_or_replace(connection, t.provider_parts), row)
 
 
 async def insert_leftovers(
     connection: AsyncConnection, leftovers: Sequence[Leftover], now: datetime, *, tried: bool = False
 ) -> None:
-    """Keeps leftovers, each once; `tried` ones rest first."""
+    """Stores leftovers, each once; with `tried`, they are not tried again for a while."""
     for one in leftovers:
         row = {"kind": one.kind, "target": one.target, "since": now, "tried_at": now if tried else None}
-        await connection.execute(insert_or_ignore(connection, provider_leftovers, row))
+        await connection.execute(db.insert_or_ignore(connection, t.provider_leftovers), row)
 
 
 def list_remains(part: ProviderPart) -> list[Leftover]:
-    """What may stand at the provider on account of a part."""
+    """What the provider may still store for a part."""
     if part.state == "done":
         return []
     if part.state == "uploading":
@@ -81,19 +68,14 @@ def list_remains(part: ProviderPart) -> list[Leftover]:
     return [Leftover(kind, target) for kind, target in found if target is not None]
 
 
-FINISHED = ("completed", "cancelled")
-
-
 KEYS = 500
-"""Of one look-up: below what any database takes as parameters."""
+"""Keys per query, fewer than any database's limit for parameters."""
 
 
 class ProviderBatchStore:
     """Parts, replies and leftovers of such batches, and which process works on them. Raises the `Store…` errors.
-
     `owner` is one step of one process. What it writes is refused, with False, once its lease is another's or the batch
-    is gone.
-    """
+    is gone."""
 
     def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._engine = engine
@@ -102,13 +84,13 @@ class ProviderBatchStore:
     async def lease(self, batch_id: str, owner: str, lease_seconds: float) -> datetime | None:
         """When the batch's first step began; None if another step has the lease, its time has not come, or it is
         erased."""
-        now, run = self._clock(), provider_runs
+        now, run = self._clock(), t.provider_runs
         free = (run.c.lease_until.is_(None) | (run.c.lease_until < now)) & (run.c.next_step_at <= now)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             if not await self._find_batch(connection, batch_id):
                 return None
             row = {"batch_id": batch_id, "started_at": now, "next_step_at": now}
-            await connection.execute(insert_or_ignore(connection, run, row))
+            await connection.execute(db.insert_or_ignore(connection, run), row)
             lease = {"owner": owner, "lease_until": now + timedelta(seconds=lease_seconds)}
             taken = await connection.execute(update(run).where(run.c.batch_id == batch_id, free).values(lease))
             if taken.rowcount != 1:
@@ -119,20 +101,21 @@ class ProviderBatchStore:
 
     async def renew(self, batch_id: str, owner: str, lease_seconds: float) -> bool:
         until = self._clock() + timedelta(seconds=lease_seconds)
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             return await self._touch(connection, batch_id, owner, lease_until=until)
 
     async def release(self, batch_id: str, owner: str, wait_seconds: float) -> None:
-        """Ends the lease; the next is not given before that time is over."""
+        """Ends the lease. The next one is granted after `wait_seconds` at the earliest."""
         next_step_at = self._clock() + timedelta(seconds=wait_seconds)
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await self._touch(connection, batch_id, owner, owner=None, lease_until=None, next_step_at=next_step_at)
 
     async def parts(self, batch_id: str) -> list[ProviderPart]:
-        """In order."""
-        query = select(provider_parts).where(provider_parts.c.batch_id == batch_id).order_by(provider_parts.c.number)
-        async with read(self._engine) as connection:
-            return [read_part(row) for row in (await connection.execute(query)).mappings()]
+        """The batch's parts in order."""
+        query = (
+            select(t.provider_parts).where(t.provider_parts.c.batch_id == batch_id).order_by(t.provider_parts.c.number)
+        )
+        return [read_part(row._mapping) for row in await db.fetch(self._engine, query)]
 
     async def plan(
         self, owner: str, part: ProviderPart, keys: Sequence[str], kept: Mapping[str, bytes], calls: Mapping[str, int]
@@ -143,31 +126,33 @@ class ProviderBatchStore:
             *({"batch_id": part.batch, "key": key, "part": part.number, "reply": None} for key in keys),
             *({"batch_id": part.batch, "key": key, "part": None, "reply": reply} for key, reply in kept.items()),
         ]
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             if not (
                 await self._find_batch(connection, part.batch) and await self._touch(connection, part.batch, owner)
             ):
                 return False
             await replace_part(connection, part)
-            for some in cut(rows, ROWS):
-                await connection.execute(insert(provider_replies), some)
-            await note_calls(connection, part.batch, calls)
+            for some in db.cut(rows, ROWS):
+                await connection.execute(insert(t.provider_replies), some)
+            added = [{"batch_id": part.batch, "key": key, "characters": billed} for key, billed in calls.items()]
+            if added:
+                note = db.insert_or_add(connection, t.provider_calls, t.provider_calls.c.characters)
+                await connection.execute(note, added)
         return True
 
     async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
-        """Those of the keys that are asked or kept, with the part that asks and has no answer yet, else None."""
-        table, found = provider_replies, dict[str, int | None]()
-        async with read(self._engine) as connection:
-            for some in cut(keys, KEYS):
-                query = select(table.c.key, table.c.part, table.c.reply.is_(None).label("open")).where(
-                    table.c.batch_id == batch_id, table.c.key.in_(some)
-                )
-                found |= {row.key: row.part if row.open else None for row in await connection.execute(query)}
+        """The known keys among these, with the part that waits for the answer, or None if there is an answer."""
+        table, found = t.provider_replies, dict[str, int | None]()
+        for some in db.cut(keys, KEYS):
+            query = select(table.c.key, table.c.part, table.c.reply.is_(None).label("open")).where(
+                table.c.batch_id == batch_id, table.c.key.in_(some)
+            )
+            found |= {row.key: row.part if row.open else None for row in await db.fetch(self._engine, query)}
         return found
 
     async def save(self, owner: str, part: ProviderPart, leftovers: Sequence[Leftover] = ()) -> bool:
-        """Keeps a part's state, and what is to be removed from the provider on that account: all or nothing."""
-        async with write(self._engine) as connection:
+        """Stores a part's state together with what is to be removed from the provider."""
+        async with db.write(self._engine) as connection:
             if not await self._touch(connection, part.batch, owner):
                 return False
             await replace_part(connection, part)
@@ -175,35 +160,32 @@ class ProviderBatchStore:
         return True
 
     async def keep(self, batch_id: str, replies: Mapping[str, bytes]) -> None:
-        """Keeps answers to what was asked; the first to each key stays, and what was not asked is left out."""
+        """Stores answers. The first one to each key stays, and answers to unknown keys are dropped."""
         if not replies:
             return
-        table = provider_replies
+        table = t.provider_replies
         unanswered = (table.c.batch_id == batch_id) & (table.c.key == bindparam("asked")) & table.c.reply.is_(None)
         statement = update(table).where(unanswered).values(reply=bindparam("entry"))
-        async with write(self._engine) as connection:
-            await connection.execute(statement, [{"asked": key, "entry": entry} for key, entry in replies.items()])
+        await db.execute(self._engine, statement, [{"asked": key, "entry": entry} for key, entry in replies.items()])
 
     async def find_reply(self, batch_id: str, key: str) -> KeptReply | None:
-        table = provider_replies
+        table = t.provider_replies
         query = select(table.c.reply, table.c.part).where(
             table.c.batch_id == batch_id, table.c.key == key, table.c.reply.is_not(None)
         )
-        async with read(self._engine) as connection:
-            row = (await connection.execute(query)).one_or_none()
+        row = await db.fetch_one(self._engine, query)
         return None if row is None else KeptReply(row.reply, bought=row.part is not None)
 
     async def calls(self, batch_id: str) -> list[str]:
-        """The call cache's keys of the calls made while the batch was planned. They stay as long as the batch."""
-        query = select(provider_calls.c.key).where(provider_calls.c.batch_id == batch_id)
-        async with read(self._engine) as connection:
-            return list((await connection.execute(query)).scalars())
+        """The call cache's keys of the calls made while the batch was planned."""
+        query = select(t.provider_calls.c.key).where(t.provider_calls.c.batch_id == batch_id)
+        return list(await db.fetch_column(self._engine, query))
 
     async def take_characters(self, batch_id: str, keys: Collection[str]) -> int:
-        """How many characters were billed for these calls while the batch was planned; 0 the next time."""
-        table = provider_calls
+        """The characters billed for these calls while the batch was planned; 0 at the next call."""
+        table = t.provider_calls
         this = (table.c.batch_id == batch_id) & table.c.key.in_(keys) & (table.c.characters > 0)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             billed = (await connection.execute(select(table.c.characters).where(this).with_for_update())).scalars()
             total: int = sum(billed)
             if total:
@@ -211,25 +193,25 @@ class ProviderBatchStore:
         return total
 
     async def forget(self, batch_id: str) -> None:
-        """Removes parts and replies; what may stand at the provider becomes leftovers."""
-        of_run, of_batch = provider_runs.c.batch_id == batch_id, provider_replies.c.batch_id == batch_id
-        parts = select(provider_parts).where(provider_parts.c.batch_id == batch_id)
-        async with change(self._engine) as connection:
+        """Removes parts and replies; what the provider may still store becomes leftovers."""
+        of_run, of_batch = t.provider_runs.c.batch_id == batch_id, t.provider_replies.c.batch_id == batch_id
+        parts = select(t.provider_parts).where(t.provider_parts.c.batch_id == batch_id)
+        async with db.change(self._engine) as connection:
             # A step that is under way writes before this, and is found here, or after, and is refused.
-            await connection.execute(select(provider_runs.c.batch_id).where(of_run).with_for_update())
+            await connection.execute(select(t.provider_runs.c.batch_id).where(of_run).with_for_update())
             for row in (await connection.execute(parts)).mappings().all():
                 await insert_leftovers(connection, list_remains(read_part(row)), self._clock())
-            await connection.execute(delete(provider_runs).where(of_run))
-            await connection.execute(delete(provider_replies).where(of_batch))
+            await connection.execute(delete(t.provider_runs).where(of_run))
+            await connection.execute(delete(t.provider_replies).where(of_batch))
 
     async def leave(self, leftovers: Sequence[Leftover]) -> None:
-        """Keeps what may be too much at the provider. They rest at first: another step may be about to claim them."""
-        async with write(self._engine) as connection:
+        """Stores what the provider may store in vain. It is not removed at once, because another step may claim it."""
+        async with db.write(self._engine) as connection:
             await insert_leftovers(connection, leftovers, self._clock(), tried=True)
 
     async def leftovers(self, limit: int, rest_seconds: float) -> list[Leftover]:
-        """Those that were not tried for so long, and that no part claims as its own."""
-        table, parts = provider_leftovers, provider_parts
+        """Leftovers that were not tried for `rest_seconds` and that no part claims."""
+        table, parts = t.provider_leftovers, t.provider_parts
         rested = table.c.tried_at < self._clock() - timedelta(seconds=rest_seconds)
         claimed = select(parts.c.number).where(parts.c.provider_batch_id == table.c.target).exists()
         query = (
@@ -238,49 +220,33 @@ class ProviderBatchStore:
             .order_by(table.c.tried_at.asc().nulls_first(), table.c.since)
             .limit(limit)
         )
-        async with read(self._engine) as connection:
-            return [Leftover(row.kind, row.target) for row in await connection.execute(query)]
+        return [Leftover(row.kind, row.target) for row in await db.fetch(self._engine, query)]
 
     async def settle(self, leftover: Leftover, *, removed: bool) -> None:
-        """It is removed, or was tried and is to be tried again."""
-        table = provider_leftovers
+        """Notes that the leftover is removed, or that it was tried and has to be tried again."""
+        table = t.provider_leftovers
         this = (table.c.kind == leftover.kind) & (table.c.target == leftover.target)
         statement = delete(table).where(this) if removed else update(table).where(this).values(tried_at=self._clock())
-        async with write(self._engine) as connection:
-            await connection.execute(statement)
+        await db.execute(self._engine, statement)
 
     async def over(self, limit: int) -> list[str]:
-        """Batches that are completed or cancelled and not forgotten yet: their records contain the replies."""
+        """Completed and cancelled batches that still have replies, which their records contain by now."""
         query = (
-            select(provider_runs.c.batch_id)
-            .join(batches, batches.c.id == provider_runs.c.batch_id)
-            .where(batches.c.status.in_(FINISHED))
+            select(t.provider_runs.c.batch_id)
+            .join(t.batches, t.batches.c.id == t.provider_runs.c.batch_id)
+            .where(t.batches.c.status.in_(ENDED))
             .limit(limit)
         )
-        async with read(self._engine) as connection:
-            return list((await connection.execute(query)).scalars())
+        return list(await db.fetch_column(self._engine, query))
 
     async def _find_batch(self, connection: AsyncConnection, batch_id: str) -> bool:
-        """Whether there is such a batch. It cannot be erased until the end of the transaction.
-
-        To be asked before its run is locked: an erasure locks the batch first.
-        """
-        known = select(batches.c.id).where(batches.c.id == batch_id).with_for_update(key_share=True, read=True)
+        """Whether there is such a batch. It cannot be erased until the end of the transaction. To be asked before its
+        run is locked: an erasure locks the batch first."""
+        known = select(t.batches.c.id).where(t.batches.c.id == batch_id).with_for_update(key_share=True, read=True)
         return (await connection.execute(known)).one_or_none() is not None
 
     async def _touch(self, connection: AsyncConnection, batch_id: str, holder: str, **values: object) -> bool:
-        """Whether the lease is still the holder's; its row stays locked for the rest of the transaction."""
-        run = provider_runs
+        """Changes the run and returns True if the lease is still the holder's; locks its row."""
+        run = t.provider_runs
         held = update(run).where(run.c.batch_id == batch_id, run.c.owner == holder)
         return (await connection.execute(held.values(values or {"owner": holder}))).rowcount == 1
-
-
-async def note_calls(connection: AsyncConnection, batch_id: str, calls: Mapping[str, int]) -> None:
-    """Keeps the calls' keys, each once, with the characters billed for them."""
-    table = provider_calls
-    for key, characters in calls.items():
-        row: dict[str, object] = {"batch_id": batch_id, "key": key, "characters": 0}
-        await connection.execute(insert_or_ignore(connection, table, row))
-        if characters:
-            this = (table.c.batch_id == batch_id) & (table.c.key == key)
-            await connection.execute(update(table).where(this).values(characters=table.c.characters + characters))

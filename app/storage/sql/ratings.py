@@ -1,4 +1,4 @@
-"""Human ratings, whose ratings do not count, what they say about judges, and ratings of anchors."""
+"""Human ratings, exclusions, validations of judges, and ratings of anchors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -30,76 +30,72 @@ from app.domain.judge_check import AnchorRatings
 from app.domain.model import canonical_json, digest
 from app.domain.reliability import JudgeKey, Validation
 from app.domain.signature import read_signature
+from app.storage.sql import engine as db
+from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
-from app.storage.sql.engine import change, cut, file_of, insert_or_replace, read, scrub, write
-from app.storage.sql.tables import (
-    anchor_ratings,
-    batch_items,
-    batches,
-    can_store,
-    evaluations,
-    human_ratings,
-    rating_exclusions,
-    rating_rounds,
-    round_tasks,
-    validations,
-)
+from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
 
 UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
 
-table, validation, anchor = human_ratings.c, validations.c, anchor_ratings.c
-excluded, rounds, task = rating_exclusions.c, rating_rounds.c, round_tasks.c
+table, validation, anchor = t.human_ratings.c, validations.c, t.anchor_ratings.c
+excluded, rounds, task, result = t.rating_exclusions.c, t.rating_rounds.c, t.round_tasks.c, evaluations.c
 
 ITEM_START_CHARACTERS = 64
 ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, {ITEM_START_CHARACTERS})")
-"""What the index holds of an item's id, whose length only the operator bounds."""
+"""The part of an item's id that is in the index, because only the operator limits its length."""
 
 logger = logging.getLogger("saiten.ratings")
 
 TURNS = 7_236_147
-"""Any number that no other program on the database uses with two: those who change a project's ratings take turns."""
+"""The first key of the advisory locks of ratings: any number that no other program on the database uses."""
 
 
 class RatingStore:
     """Human ratings by project, exclusions, validations of judges, and a judge's ratings of the anchors. Raises the
-    `Store…` errors of `app.domain.errors`.
-
-    One rater has one rating of a target: (item, batch, candidate, system), or an evaluation. A later one takes the
-    place of the earlier one, gets a number of its own and stands last. So a caller who reads in pages finds it, after
-    the earlier one where that was on a page before: of the same rater and target, the later counts. Ratings of an
-    evaluation, or of a batch's item, go with the batch when it is erased.
-    """
+    `Store…` errors of `app.domain.errors`. A rater has one rating per target: (item, batch, candidate, system), or an
+    evaluation. A later one replaces the earlier one, with a new number, and comes last, so that a caller who reads in
+    pages finds it. Ratings of an evaluation or of a batch's item are erased with the batch."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
-        """All or nothing. Raises NotFound where a rating names an evaluation or a batch that the project has not: its
-        `pointer` is the rating's number from 0."""
-        refuse_unstorable(project, ratings)
+        """Stores all ratings or none. Raises NotFound if a rating names an evaluation or batch that the project does
+        not have, and InvalidRequest if no column can hold a text; the `pointer` is the rating's number from 0."""
+        if not can_store(project):
+            raise InvalidRequest(f"the project's name {UNSTORABLE}")
+        for number, rating in enumerate(ratings):
+            texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
+            if not can_store(*filter(None, texts), *rating.ratings):
+                raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
         replaced = 0
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await take_turn(connection, project)
-            targets = await find_targets(connection, project, ratings)
+            owners = await find_owners(connection, project, ratings)
             rows = dict[str, dict[str, Any]]()
-            for number, rating in enumerate(ratings):
-                key = identify(project, rating)
+            for rating, batch_id in zip(ratings, owners, strict=True):
+                target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
+                key = digest([project, *target, rating.rater])
                 rows.pop(key, None)  # the later stands last
-                batch_id = targets.owner_of(rating, number)
-                rows[key] = {**describe(rating, now), "project": project, "key": key, "batch_id": batch_id}
-            keys, added = [*rows], [*rows.values()]
-            for start in range(0, len(rows), ROWS):
-                earlier = delete(human_ratings).where(table.key.in_(keys[start : start + ROWS]))
+                row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
+                rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
+            for some in db.cut(rows.values(), ROWS):
+                earlier = delete(t.human_ratings).where(table.key.in_([row["key"] for row in some]))
                 replaced += (await connection.execute(earlier)).rowcount
-                await connection.execute(insert(human_ratings), added[start : start + ROWS])
+                await connection.execute(insert(t.human_ratings), some)
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
-        if not can_store(project, *evaluations):
-            evaluations = [each for each in evaluations if can_store(project, each)]
-        async with read(self._engine) as connection:
-            return await find_rubrics(connection, project, evaluations)
+        found = dict[str, str]()
+        for some in db.cut(filter(can_store, dict.fromkeys(evaluations)), ROWS):
+            query = select(result.id, result.rubric, result.signature).where(
+                result.id.in_(some), equals(result.project, project)
+            )
+            for row in await db.fetch(self._engine, query):
+                # The signature tells the version too.
+                found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
+        return found
 
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int
@@ -109,14 +105,14 @@ class RatingStore:
         if not can_store(project, batch_id):
             return []
         items = (
-            select(batch_items.c.item)
-            .join(batches, batches.c.id == batch_items.c.batch_id)
+            select(t.batch_items.c.item)
+            .join(batches, batches.c.id == t.batch_items.c.batch_id)
             .where(batches.c.id == batch_id, batches.c.project == project, batches.c.status != RECEIVING)
         )
         mine = (table.project == project) & (table.number > after)
         # Each by one index in the order of the numbers. An OR of both conditions would read all of the project.
-        own = select(human_ratings).where(mine, table.batch_id == batch_id).order_by(table.number).limit(limit)
-        free = select(human_ratings).where(mine, table.batch_id.is_(None), table.item.in_(items))
+        own = select(t.human_ratings).where(mine, table.batch_id == batch_id).order_by(table.number).limit(limit)
+        free = select(t.human_ratings).where(mine, table.batch_id.is_(None), table.item.in_(items))
         free = free.order_by(table.number).limit(limit)
         either = union_all(select(own.subquery()), select(free.subquery())).subquery()
         query = select(either).order_by(either.c.number).limit(limit)
@@ -124,7 +120,7 @@ class RatingStore:
             return [(row.number, read_rating(row)) for row in await connection.execute(query)]
 
     async def remove(self, project: str, wanted: RatingFilter) -> int:
-        """Removes the ratings that `wanted` names, and says how many there were."""
+        """Removes the ratings that `wanted` names, and returns their number."""
         named = wanted.model_dump(exclude_none=True)
         if not named:
             raise InvalidRequest(f"say which ratings: name at least one of {', '.join(RatingFilter.model_fields)}")
@@ -132,42 +128,36 @@ class RatingStore:
             return 0
         these = [table.project == project, *conditions_of(wanted)]
         owners = select(table.batch_id).where(*these)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             # An erasure locks the batch first, and then removes its ratings in an order of its own.
             locked = select(batches.c.id).where(batches.c.id.in_(owners)).order_by(batches.c.id)
             await connection.execute(locked.with_for_update(key_share=True, read=True))
-            removed = (await connection.execute(delete(human_ratings).where(*these))).rowcount
-        if removed and not await scrub(self._engine):
+            removed = (await connection.execute(delete(t.human_ratings).where(*these))).rowcount
+        if removed and not await db.scrub(self._engine):
             logger.warning("another process reads the database; what was removed is cleaned from its log later")
         return removed
 
     async def mark(self, project: str) -> RatingsMark:
-        """What changes whenever a rating of the project comes in, is replaced or goes."""
-        if not can_store(project):
-            return RatingsMark(0, -1)
-        query = select(func.count(), func.max(table.number)).where(table.project == project)
-        async with read(self._engine) as connection:
+        """A value that changes whenever a rating of the project is added, replaced or removed."""
+        query = select(func.count(), func.max(table.number)).where(equals(table.project, project))
+        async with db.read(self._engine) as connection:
             count, newest = (await connection.execute(query)).one()
         return RatingsMark(count, -1 if newest is None else newest)
 
     async def rated_batches(self, project: str, *, limit: int) -> Sequence[str]:
-        """Batches with ratings that are not simulated and name the batch or a result of it, that of the newest rating
-        first."""
-        if not can_store(project):
-            return []
+        """Batches that have ratings by people, or whose results have some, in the order of the newest rating."""
         newest = func.max(table.number)
-        mine = (table.project == project, table.batch_id.is_not(None), table.simulated.is_(False))
+        mine = (equals(table.project, project), table.batch_id.is_not(None), table.simulated.is_(False))
         query = select(table.batch_id).where(*mine).group_by(table.batch_id).order_by(newest.desc()).limit(limit)
-        async with read(self._engine) as connection:
-            return (await connection.execute(query)).scalars().all()
+        return await db.fetch_column(self._engine, query)
 
     async def exclude(self, project: str, exclusion: Exclusion, now: datetime) -> bool:
-        """Whether this is new. Raises NotFound for a round that the project has not, and InvalidRequest beyond
-        `MOST_EXCLUSIONS`."""
+        """Stores the exclusion, and returns whether it is new. Raises NotFound for an unknown round, and InvalidRequest
+        beyond `MOST_EXCLUSIONS`."""
         if not can_store(project, exclusion.rater or ""):
             raise InvalidRequest("the rater's name holds a character that cannot be kept", pointer="/rater")
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             count, same = func.count(), func.count().filter(excluded.key == identify_exclusion(exclusion))
             known, held = (await connection.execute(select(count, same).where(excluded.project == project))).one()
@@ -181,178 +171,128 @@ class RatingStore:
                     raise NotFound("there is no such rating round in this project", pointer="/round")
             row = {"rater": exclusion.rater, "round_id": exclusion.round, "created_at": now}
             await connection.execute(
-                insert(rating_exclusions), {"project": project, "key": identify_exclusion(exclusion), **row}
+                insert(t.rating_exclusions), {"project": project, "key": identify_exclusion(exclusion), **row}
             )
         return True
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
-        """Takes the exclusion back; whether there was one."""
-        if not can_store(project):
-            return False
-        this = delete(rating_exclusions).where(
-            excluded.project == project, excluded.key == identify_exclusion(exclusion)
+        """Removes the exclusion; returns whether there was one."""
+        this = delete(t.rating_exclusions).where(
+            equals(excluded.project, project), excluded.key == identify_exclusion(exclusion)
         )
-        async with write(self._engine) as connection:
-            return bool((await connection.execute(this)).rowcount)
+        return bool(await db.execute(self._engine, this))
 
     async def exclusions(self, project: str) -> Sequence[StoredExclusion]:
-        """All of the project, the oldest first. That of a round goes with the round."""
-        if not can_store(project):
-            return []
-        query = select(rating_exclusions).where(excluded.project == project).order_by(excluded.created_at, excluded.key)
-        async with read(self._engine) as connection:
-            return [
-                StoredExclusion.model_construct(rater=row.rater, round=row.round_id, created_at=row.created_at)
-                for row in await connection.execute(query)
-            ]
+        """The project's exclusions, oldest first. That of a round is removed with the round."""
+        query = (
+            select(t.rating_exclusions)
+            .where(equals(excluded.project, project))
+            .order_by(excluded.created_at, excluded.key)
+        )
+        return [
+            StoredExclusion.model_construct(rater=row.rater, round=row.round_id, created_at=row.created_at)
+            for row in await db.fetch(self._engine, query)
+        ]
 
     async def excluded(self, project: str) -> Excluded:
-        """Whose ratings do not count."""
-        if not can_store(project):
-            return Excluded()
-        mine = (excluded.project == project, excluded.round_id.is_not(None))
+        """The raters, and the pairs of rater and evaluation, whose ratings do not count."""
+        mine = equals(excluded.project, project)
         of_rounds = (
             select(task.rater, evaluations.c.id)
-            .select_from(rating_exclusions)
-            .join(rating_rounds, rounds.id == excluded.round_id)
-            .join(round_tasks, task.round_id == rounds.id)
+            .select_from(t.rating_exclusions)
+            .join(t.rating_rounds, rounds.id == excluded.round_id)
+            .join(t.round_tasks, task.round_id == rounds.id)
             .join(evaluations, (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position))
-            .where(*mine, task.done_at.is_not(None))
+            .where(mine, excluded.round_id.is_not(None), task.done_at.is_not(None))
         )
-        raters = select(excluded.rater).where(excluded.project == project, excluded.rater.is_not(None))
-        async with read(self._engine) as connection:
+        raters = select(excluded.rater).where(mine, excluded.rater.is_not(None))
+        async with db.read(self._engine) as connection:
             names = (await connection.execute(raters)).scalars().all()
             rated = (await connection.execute(of_rounds)).all()
         pairs = frozenset((row[0], row[1]) for row in rated)
-        return Excluded(frozenset(name for name in names if name is not None), pairs)
+        return Excluded(frozenset(names), pairs)
 
     async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
-        """Takes the place of the earlier one of the same judge."""
+        """Stores the validation, replacing an earlier one of the same judge."""
         judge, text = asdict(key), found.model_dump_json()
         # JSON has escapes for what a column cannot hold; the names do not.
         if not can_store(project, *judge.values()):
             raise InvalidRequest("a judge's name holds NUL or half of a surrogate pair, which cannot be kept")
         row = {"project": project, "key": digest(judge), "judge": canonical_json(judge), "validation": text}
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection, validations), row)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, validations), row)
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
-        """All of the project."""
-        if not can_store(project):
-            return {}
+        """The project's validations by judge."""
         query = (
             select(validation.judge, validation.validation)
-            .where(validation.project == project)
+            .where(equals(validation.project, project))
             .order_by(validation.judge)
         )
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await db.fetch(self._engine, query)
         return {
             JudgeKey(**json.loads(row.judge)): Validation.model_validate_json(row.validation, context=STORED)
             for row in rows
         }
 
     async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
-        if not can_store(project, key):
+        if not can_store(key):
             return None
-        query = select(anchor.ratings).where(anchor.project == project, anchor.key == digest(key))
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query)).scalar_one_or_none()
+        query = select(anchor.ratings).where(equals(anchor.project, project), anchor.key == digest(key))
+        found = await db.fetch_value(self._engine, query)
         return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
 
     async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
-        """Takes the place of earlier ones of the same key."""
+        """Stores the ratings, replacing earlier ones with the same key."""
         text = ratings.model_dump_json()
         if not can_store(project, key):
             raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
         row = {"project": project, "key": digest(key), "ratings": text}
-        async with write(self._engine) as connection:
-            await connection.execute(insert_or_replace(connection, anchor_ratings), row)
+        await db.execute(self._engine, db.insert_or_replace(self._engine, t.anchor_ratings), row)
 
     # Last, for its name hides the type's from whatever stands below
 
     async def list(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
-        """In the order in which they came in, each with its number; those with a greater number than `after`."""
+        """The wanted ratings with a number greater than `after`, in order of arrival, each with its number."""
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
-        query = select(human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
-        async with read(self._engine) as connection:
-            rows = await connection.execute(query.order_by(table.number).limit(limit))
-            return [(row.number, read_rating(row)) for row in rows]
+        query = select(t.human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
+        rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
+        return [(row.number, read_rating(row)) for row in rows]
 
 
 @asynccontextmanager
 async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A `read` of one statement that joins many rows with many.
-
-    PostgreSQL takes a batch that came in a moment ago for a few rows, and would compare each rating with each item: for
-    10,000 ratings and 100,000 items that took 132 s, and by hash 0.6.
-    """
-    if file_of(engine) is not None:
-        async with read(engine) as connection:
+    """A `read` of one statement that joins many rows with many. PostgreSQL takes a batch that came in a moment ago for
+    a few rows, and would compare each rating with each item: for 10,000 ratings and 100,000 items that took 132 s, and
+    by hash 0.6."""
+    if db.file_of(engine) is not None:
+        async with db.read(engine) as connection:
             yield connection
         return
-    async with write(engine) as connection:
+    async with db.write(engine) as connection:
         await connection.execute(text("SET LOCAL enable_nestloop = off"))
         yield connection
 
 
-def refuse_unstorable(project: str, ratings: Sequence[HumanRating]) -> None:
-    """Raises InvalidRequest where no column can hold a text; the pointer is the rating's number."""
-    if not can_store(project):
-        raise InvalidRequest(f"the project's name {UNSTORABLE}")
-    for number, rating in enumerate(ratings):
-        texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
-        if not can_store(*(one for one in texts if one is not None), *rating.ratings):
-            raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
-
-
-def identify(project: str, rating: HumanRating) -> str:
-    """The digest of whose rating it is and of what."""
-    target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
-    return digest([project, *target, rating.rater])
-
-
 def identify_exclusion(exclusion: Exclusion) -> str:
-    """The digest of who is excluded: only the operator bounds the length of names."""
+    """A digest of the excluded rater or round, because only the operator limits the length of names."""
     return digest([exclusion.rater, exclusion.round])
 
 
-def describe(rating: HumanRating, now: datetime) -> dict[str, Any]:
-    """The columns that the rating itself tells, save its batch."""
-    return {
-        "item": rating.item,
-        "evaluation": rating.evaluation,
-        "candidate": rating.candidate,
-        "system": rating.system,
-        "rater": rating.rater,
-        "ratings": json.dumps(rating.ratings),
-        "comment": rating.comment,
-        "simulated": rating.simulated,
-        "created_at": now,
-    }
-
-
 def read_rating(row: Row[Any]) -> StoredRating:
-    """The rating of a row. Not validated again: limits are for letting in."""
+    """The rating of a row. It is not validated, because limits apply only to requests."""
+    same = ("item", "evaluation", "candidate", "system", "rater", "comment", "simulated", "created_at")
     return StoredRating.model_construct(
-        item=row.item,
-        evaluation=row.evaluation,
+        **{name: getattr(row, name) for name in same},
         batch=None if row.item is None else row.batch_id,
-        candidate=row.candidate,
-        system=row.system,
-        rater=row.rater,
         ratings=json.loads(row.ratings),
-        comment=row.comment,
-        simulated=row.simulated,
-        created_at=row.created_at,
     )
 
 
 def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
-    """What a rating must fulfil to be meant. One of an evaluation is one of the batch that the evaluation is of."""
+    """The conditions of the filter. A rating of an evaluation is also one of the evaluation's batch."""
     exact = (
         (ITEM_START, wanted.item and wanted.item[:ITEM_START_CHARACTERS]),
         # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
@@ -365,52 +305,26 @@ def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def take_turn(connection: AsyncConnection, project: str) -> None:
-    """Waits until no other transaction changes the project's ratings; holds to the end of this one.
-
-    So a rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has
-    one writer at a time as it is.
-    """
-    if file_of(connection.engine) is None:
+    """Waits until no other transaction changes the project's ratings; holds to the end of this one. So a rating is
+    never seen before one with a smaller number, and two who replace the same do not collide. SQLite has one writer at a
+    time as it is."""
+    if db.file_of(connection.engine) is None:
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
         await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))
 
 
-@dataclass(frozen=True)
-class RatingTargets:
-    """What the project has of that which ratings name: evaluations with their batch, if any; batches; and of each
-    batch the items, as (item, None), with their candidates."""
-
-    evaluations: Mapping[str, str | None]
-    batches: Set[str]
-    items: Mapping[str, Set[tuple[str, int | None]]]
-
-    def owner_of(self, rating: HumanRating, number: int) -> str | None:
-        """The batch that the rating goes with, if any. Raises NotFound; the pointer is `number`."""
-        absent = self._find_absent(rating)
-        if absent is not None:
-            raise NotFound(absent, pointer=str(number))
-        return rating.batch if rating.evaluation is None else self.evaluations[rating.evaluation]
-
-    def _find_absent(self, rating: HumanRating) -> str | None:
-        if rating.evaluation is not None:
-            known = rating.evaluation in self.evaluations
-            return None if known else f"there is no evaluation {rating.evaluation} in this project"
-        if rating.batch is None or rating.item is None:
-            return None
-        if rating.batch not in self.batches:
-            return f"there is no batch {rating.batch} in this project"
-        items = self.items[rating.batch]
-        if (rating.item, None) not in items:
-            return f"the batch has no item {rating.item}"
-        if (rating.item, rating.candidate) not in items:
-            return f"the batch's item {rating.item} has no candidate {rating.candidate}"
-        return None
-
-
-async def find_targets(connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]) -> RatingTargets:
-    """Looks up what the ratings name. Its batches cannot be erased until the end of the transaction."""
-    named = [rating.evaluation for rating in ratings if rating.evaluation is not None]
-    owners = await _find_evaluations(connection, project, named)
+async def find_owners(
+    connection: AsyncConnection, project: str, ratings: Sequence[HumanRating]
+) -> Sequence[str | None]:
+    """The batch that each rating goes with, if any. These batches cannot be erased until the end of the transaction.
+    Raises NotFound if the project does not have what a rating names; the pointer is the rating's number."""
+    owners = dict[str, str | None]()
+    named = dict.fromkeys(rating.evaluation for rating in ratings if rating.evaluation is not None)
+    for some in db.cut(named, ROWS):
+        # A failure in the place of an evaluation is none.
+        mine = (result.id.in_(some), result.project == project, result.failure.is_(None))
+        query = select(result.id, result.batch_id).where(*mine)
+        owners |= {row.id: row.batch_id for row in await connection.execute(query)}
     wanted = dict[str, set[str]]()
     for rating in ratings:
         if rating.batch is not None and rating.item is not None:
@@ -418,41 +332,38 @@ async def find_targets(connection: AsyncConnection, project: str, ratings: Seque
     ids = {*wanted, *(batch_id for batch_id in owners.values() if batch_id is not None)}
     held = await _hold_batches(connection, project, ids)
     # One that was erased between the two statements took its evaluations along.
-    left = {name: batch_id for name, batch_id in owners.items() if batch_id is None or batch_id in held}
-    items = {
-        batch_id: await _find_items(connection, batch_id, names)
-        for batch_id, names in wanted.items()
-        if batch_id in held
-    }
-    return RatingTargets(left, held, items)
+    owners = {name: batch_id for name, batch_id in owners.items() if batch_id is None or batch_id in held}
+    items = {name: await _find_items(connection, name, wanted[name]) for name in wanted if name in held}
+    for number, rating in enumerate(ratings):
+        absent = _find_absent(rating, owners, items)
+        if absent is not None:
+            raise NotFound(absent, pointer=str(number))
+    return [rating.batch if rating.evaluation is None else owners[rating.evaluation] for rating in ratings]
 
 
-async def _find_evaluations(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str | None]:
-    """Those of the project, each with its batch. A failure in the place of an evaluation is none."""
-    table, found = evaluations.c, dict[str, str | None]()
-    for some in cut(dict.fromkeys(ids), ROWS):
-        query = select(table.id, table.batch_id).where(
-            table.id.in_(some), table.project == project, table.failure.is_(None)
-        )
-        found |= {row.id: row.batch_id for row in await connection.execute(query)}
-    return found
-
-
-async def find_rubrics(connection: AsyncConnection, project: str, ids: Collection[str]) -> dict[str, str]:
-    """The rubric of each evaluation of the project, with its version where the signature tells it."""
-    table, found = evaluations.c, dict[str, str]()
-    for some in cut(dict.fromkeys(ids), ROWS):
-        query = select(table.id, table.rubric, table.signature).where(table.id.in_(some), table.project == project)
-        for row in await connection.execute(query):
-            found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
-    return found
+def _find_absent(
+    rating: HumanRating, evaluations: Collection[str], items: Mapping[str, Set[tuple[str, int | None]]]
+) -> str | None:
+    """A sentence about what the rating names and the project does not have, else None. `items` are by batch."""
+    if rating.evaluation is not None:
+        known = rating.evaluation in evaluations
+        return None if known else f"there is no evaluation {rating.evaluation} in this project"
+    if rating.batch is None or rating.item is None:
+        return None
+    if rating.batch not in items:
+        return f"there is no batch {rating.batch} in this project"
+    if (rating.item, None) not in items[rating.batch]:
+        return f"the batch has no item {rating.item}"
+    if (rating.item, rating.candidate) not in items[rating.batch]:
+        return f"the batch's item {rating.item} has no candidate {rating.candidate}"
+    return None
 
 
 async def _hold_batches(connection: AsyncConnection, project: str, ids: Collection[str]) -> set[str]:
-    """The accepted ones of the project, which stay until the end of the transaction."""
+    """The accepted batches of the project among these, which cannot be erased until the end of the transaction."""
     table, found = batches.c, set[str]()
     # In the order of all who lock several.
-    for some in cut(sorted(ids), ROWS):
+    for some in db.cut(sorted(ids), ROWS):
         query = select(table.id).where(table.id.in_(some), table.project == project, table.status != RECEIVING)
         locked = query.order_by(table.id).with_for_update(key_share=True, read=True)
         found.update((await connection.execute(locked)).scalars())
@@ -460,11 +371,9 @@ async def _hold_batches(connection: AsyncConnection, project: str, ids: Collecti
 
 
 async def _find_items(connection: AsyncConnection, batch_id: str, names: Set[str]) -> set[tuple[str, int | None]]:
-    """Those of the names that are items of the batch: (item, None), and (item, candidate) for each candidate.
-
-    Reads the batch through, 100,000 items in 0.15 s: items are in no index, for only the operator bounds their length.
-    """
-    table, found = batch_items.c, set[tuple[str, int | None]]()
+    """Those of the names that are items of the batch: (item, None), and (item, candidate) for each candidate. Reads the
+    batch through, 100,000 items in 0.15 s: items are in no index, for only the operator bounds their length."""
+    table, found = t.batch_items.c, set[tuple[str, int | None]]()
     query = select(table.item, table.candidate).where(table.batch_id == batch_id)
     for item, candidate in await connection.execute(query):
         if item in names:

@@ -11,28 +11,25 @@ from sqlalchemy import ColumnElement, Row, case, func, insert, literal, or_, sel
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.errors import InvalidRequest, NotFound
+from app.domain.human_rating import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
 from app.domain.model import digest
-from app.domain.rating_round import ABANDONED_SECONDS, RatingRound, RoundOptions, RoundProgress, Task, own_order
+from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
-from app.storage.sql.engine import change, read, write
-from app.storage.sql.tables import Instant, batches, can_store, rating_rounds, round_items, round_tasks
+from app.storage.sql.tables import Instant, batches, can_store, equals, rating_rounds, round_items, round_tasks
 
 rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
 
 
 class RoundStore:
-    """Rounds of human ratings by project. Raises the `Store…` errors of `app.domain.errors`.
-
-    A round goes with its batch when that is erased. Methods answer with None, or nothing, where the project has no such
-    round.
-    """
+    """Rounds of human ratings by project, which are erased with their batches. Methods return None, or nothing, if the
+    project has no such round. Raises the `Store…` errors of `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def open_round(self, project: str, opened: RatingRound, positions: Sequence[int]) -> None:
-        """Keeps the round with the responses' positions, in the shuffled order of the round. Raises NotFound where the
-        project has no such batch."""
+        """Stores the round with the responses' positions, in its shuffled order. Raises NotFound if the project has no
+        such batch."""
         if not can_store(project, opened.id, opened.batch):
             raise NotFound("there is no such batch in this project")
         mine = (batches.c.id == opened.batch) & (batches.c.project == project) & (batches.c.status != RECEIVING)
@@ -42,163 +39,135 @@ class RoundStore:
             "batch_id": opened.batch,
             "options": opened.options.model_dump_json(),
         }
-        drawn = [
-            {"round_id": opened.id, "number": number, "position": position} for number, position in enumerate(positions)
-        ]
-        async with change(self._engine) as connection:
+        drawn = enumerate(positions)
+        async with db.change(self._engine) as connection:
             # Held to the end: an erasure then takes the round along.
             held = select(batches.c.id).where(mine).with_for_update(key_share=True, read=True)
             if (await connection.execute(held)).first() is None:
                 raise NotFound(f"there is no batch {opened.batch[:64]} in this project")
             await connection.execute(insert(rating_rounds), row)
-            for start in range(0, len(drawn), ROWS):
-                await connection.execute(insert(round_items), drawn[start : start + ROWS])
+            for some in db.cut(drawn, ROWS):
+                rows = [{"round_id": opened.id, "number": number, "position": position} for number, position in some]
+                await connection.execute(insert(round_items), rows)
 
     async def find_round(self, project: str, round_id: str) -> RatingRound | None:
-        if not can_store(project, round_id):
-            return None
-        async with read(self._engine) as connection:
-            found = (await connection.execute(select(rating_rounds).where(*named(project, round_id)))).first()
+        found = await db.fetch_one(self._engine, select(rating_rounds).where(*named(project, round_id)))
         return None if found is None else read_round(found)
 
     async def list_rounds(
         self, project: str, batch_id: str | None = None, *, limit: int = 200
     ) -> builtins.list[RatingRound]:
-        """Newest first; of one batch, or of all."""
-        if not can_store(project, batch_id or ""):
-            return []
-        query = select(rating_rounds).where(rounds.project == project)
-        if batch_id is not None:
-            query = query.where(rounds.batch_id == batch_id)
-        newest = query.order_by(rounds.created_at.desc(), rounds.id.desc()).limit(limit)
-        async with read(self._engine) as connection:
-            return [read_round(row) for row in await connection.execute(newest)]
+        """The rounds of one batch, or of all, newest first."""
+        mine = [equals(rounds.project, project), *([] if batch_id is None else [equals(rounds.batch_id, batch_id)])]
+        newest = select(rating_rounds).where(*mine).order_by(rounds.created_at.desc(), rounds.id.desc()).limit(limit)
+        return [read_round(row) for row in await db.fetch(self._engine, newest)]
 
     async def close_round(self, project: str, round_id: str, now: datetime) -> RatingRound | None:
-        """The round as it is then; one that was closed stays closed since when it was."""
-        if not can_store(project, round_id):
-            return None
+        """Closes the round and returns it. A closed round keeps the time at which it was closed."""
         closed = (
             update(rating_rounds)
             .where(*named(project, round_id))
             .values(closed_at=func.coalesce(rounds.closed_at, literal(now, Instant())))
         )
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             found = (await connection.execute(closed.returning(rating_rounds))).first()
         return None if found is None else read_round(found)
 
     async def take(self, project: str, round_id: str, rater: str, now: datetime) -> Task | None:
-        """The response that the rater is to rate next: the one that was given and is not done, else a new one. None
-        where the rater has had all that may be had, or the round is closed.
+        """The response that the rater is to rate next: the one that was given and is not done, else a new one. None if
+        the rater has had as many as possible, or the round is closed.
 
-        No response is given to more than `raters_per_item` raters at a time, whatever asks at once; one that was given
-        `ABANDONED_SECONDS` ago and not rated counts no more. To ask again is to be given it again, unless others have
-        filled the place meanwhile: it may still be rated then. The responses that most others rated come first, so that
-        they become complete; among equals each rater has an order of their own (`own_order`). Raises InvalidRequest
-        where the rater's name cannot be kept.
+        No response is given to more than `raters_per_item` raters at a time; one that was given `ABANDONED_SECONDS` ago
+        and not rated no longer counts. A rater who asks again is given it again, unless others have taken the place
+        meanwhile; it may still be rated then. The responses that most others rated come first, so that they become
+        complete; among equals each rater has a separate order (`own_order`). Raises InvalidRequest if the rater's name
+        cannot be stored.
         """
         if not can_store(rater):
             raise InvalidRequest("the rater's name holds NUL or half of a surrogate pair, which cannot be kept")
-        if not can_store(project, round_id):
-            return None
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             # Those who take from the round wait here for each other.
             locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()
             row = (await connection.execute(locked)).first()
             if row is None or row.closed_at is not None:
                 return None
-            return await Taking(connection, read_round(row), rater, now).take()
+            return await take_next(connection, read_round(row), rater, now)
 
     async def tasks(self, project: str, round_id: str, rater: str) -> builtins.list[Task]:
-        """Everything the rater was given, in order."""
-        if not can_store(project, round_id, rater):
-            return []
-        found = await self.find_round(project, round_id)
+        """All tasks that the rater was given, in order."""
+        found = await self.find_round(project, round_id) if can_store(rater) else None
         if found is None:
             return []
         query = select(round_tasks).where(task.round_id == found.id, task.key == digest(rater)).order_by(task.number)
-        async with read(self._engine) as connection:
-            return [read_task(row, found.most_per_rater) for row in await connection.execute(query)]
+        return [read_task(row, found.most_per_rater) for row in await db.fetch(self._engine, query)]
 
     async def finish(self, project: str, round_id: str, rater: str, position: int, now: datetime) -> bool:
-        """The rater rated this response, in a closed round too: False where it was not given to the rater."""
-        if not can_store(project, round_id, rater):
+        """Notes that the rater rated this response, in a closed round too. False if the rater was not given it."""
+        if not can_store(rater):
             return False
         owned = select(rounds.id).where(*named(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
-        async with write(self._engine) as connection:
-            return bool((await connection.execute(update(round_tasks).where(*given).values(done_at=now))).rowcount)
+        return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
-        """By round; those that the project has not are left out."""
-        ids = [one for one in dict.fromkeys(round_ids) if can_store(project, one)]
+        """The progress of each round; rounds that the project does not have are left out."""
+        ids = [one for one in dict.fromkeys(round_ids) if can_store(one)]
         if not ids:
             return {}
-        query = select(rating_rounds).where(rounds.project == project, rounds.id.in_(ids))
-        async with read(self._engine) as connection:
+        query = select(rating_rounds).where(equals(rounds.project, project), rounds.id.in_(ids))
+        async with db.read(self._engine) as connection:
             found = {row.id: read_round(row) for row in await connection.execute(query)}
             rated = await count_rated(connection, [*found])
             raters = await count_by_rater(connection, [*found])
         return {name: describe(found[name], rated.get(name, []), raters.get(name, {})) for name in ids if name in found}
 
 
-class Taking:
-    """One rater's next response, within the transaction that holds the round."""
+async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str, now: datetime) -> Task | None:
+    """The rater's next response, see `RoundStore.take`. The transaction holds the round."""
+    of_round, of_rater = task.round_id == taken.id, task.key == digest(rater)
+    counts = or_(task.done_at.is_not(None), task.taken_at > now - timedelta(seconds=ABANDONED_SECONDS))
+    number, pending = func.count(), func.min(case((task.done_at.is_(None), task.number)))
+    had, waiting = (await connection.execute(select(number, pending).where(of_round, of_rater))).one()
+    if waiting is not None:
+        # The response that the rater has is given again if there is still room for the rater.
+        this = of_round & of_rater & (task.number == waiting)
+        held = (await connection.execute(select(round_tasks).where(this))).one()
+        others = of_round & (task.position == held.position) & ~of_rater
+        query = select(func.count()).select_from(round_tasks).where(others, counts)
+        if (await connection.execute(query)).scalar_one() < taken.options.raters_per_item:
+            await connection.execute(update(round_tasks).where(this).values(taken_at=now))
+        return read_task(held, taken.most_per_rater)
+    position = await choose(connection, taken, rater, counts) if had < taken.most_per_rater else None
+    if position is None:
+        return None
+    row = {"round_id": taken.id, "key": digest(rater), "number": had, "rater": rater, "position": position}
+    await connection.execute(insert(round_tasks), {**row, "taken_at": now, "done_at": None})
+    return Task(number=had, of=taken.most_per_rater, position=position, done=False)
 
-    def __init__(self, connection: AsyncConnection, taken: RatingRound, rater: str, now: datetime) -> None:
-        self._connection = connection
-        self._round = taken
-        self._rater = rater
-        self._key = digest(rater)
-        self._now = now
-        self._counts = or_(task.done_at.is_not(None), task.taken_at > now - timedelta(seconds=ABANDONED_SECONDS))
 
-    async def take(self) -> Task | None:
-        mine = (task.round_id == self._round.id) & (task.key == self._key)
-        count, pending = func.count(), func.min(case((task.done_at.is_(None), task.number)))
-        had, waiting = (await self._connection.execute(select(count, pending).where(mine))).one()
-        if waiting is not None:
-            return await self._resume(mine & (task.number == waiting))
-        most = self._round.most_per_rater
-        position = await self._choose() if had < most else None
-        if position is None:
-            return None
-        row = {"round_id": self._round.id, "key": self._key, "number": had, "rater": self._rater, "position": position}
-        await self._connection.execute(insert(round_tasks), {**row, "taken_at": self._now, "done_at": None})
-        return Task(number=had, of=most, position=position, done=False)
-
-    async def _resume(self, this: ColumnElement[bool]) -> Task:
-        """The response that the rater has, given again where there is still room for the rater."""
-        row = (await self._connection.execute(select(round_tasks).where(this))).one()
-        others = (task.round_id == self._round.id) & (task.position == row.position) & (task.key != self._key)
-        query = select(func.count()).select_from(round_tasks).where(others, self._counts)
-        if (await self._connection.execute(query)).scalar_one() < self._round.options.raters_per_item:
-            await self._connection.execute(update(round_tasks).where(this).values(taken_at=self._now))
-        return read_task(row, self._round.most_per_rater)
-
-    async def _choose(self) -> int | None:
-        """The position of a response with room for the rater, who has not had it."""
-        of_item = (task.round_id == item.round_id) & (task.position == item.position)
-        had = select(task.position).where(task.round_id == self._round.id, task.key == self._key)
-        room = func.count(case((self._counts, 1))) < self._round.options.raters_per_item
-        query = (
-            select(item.number, item.position, func.count(task.done_at).label("done"))
-            .select_from(round_items.outerjoin(round_tasks, of_item))
-            .where(item.round_id == self._round.id, item.position.not_in(had))
-            .group_by(item.number, item.position)
-            .having(room)
-        )
-        free = (await self._connection.execute(query)).all()
-        nearest = max((row.done for row in free), default=0)
-        seed = self._round.options.seed
-        among = [row for row in free if row.done == nearest]
-        chosen = min(among, key=lambda row: own_order(seed, self._rater, row.number), default=None)
-        return None if chosen is None else chosen.position
+async def choose(
+    connection: AsyncConnection, taken: RatingRound, rater: str, counts: ColumnElement[bool]
+) -> int | None:
+    """The position of a response with room for the rater, who has not had it. `counts` says which tasks take room."""
+    of_item = (task.round_id == item.round_id) & (task.position == item.position)
+    had = select(task.position).where(task.round_id == taken.id, task.key == digest(rater))
+    query = (
+        select(item.number, item.position, func.count(task.done_at).label("done"))
+        .select_from(round_items.outerjoin(round_tasks, of_item))
+        .where(item.round_id == taken.id, item.position.not_in(had))
+        .group_by(item.number, item.position)
+        .having(func.count(case((counts, 1))) < taken.options.raters_per_item)
+    )
+    free = (await connection.execute(query)).all()
+    nearest = max((row.done for row in free), default=0)
+    among = (row for row in free if row.done == nearest)
+    chosen = min(among, key=lambda row: own_order(taken.options.seed, rater, row.number), default=None)
+    return None if chosen is None else chosen.position
 
 
 def named(project: str, round_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """What the one round of the project fulfils."""
-    return rounds.id == round_id, rounds.project == project
+    """The conditions that find one round of the project."""
+    return equals(rounds.id, round_id), equals(rounds.project, project)
 
 
 def read_round(row: Row[Any]) -> RatingRound:
@@ -214,12 +183,12 @@ def read_round(row: Row[Any]) -> RatingRound:
 
 
 def read_task(row: Row[Any], most: int) -> Task:
-    """What a row says that a rater was given."""
+    """The task of a row."""
     return Task(number=row.number, of=most, position=row.position, done=row.done_at is not None)
 
 
 async def count_rated(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """By round, how many responses were rated how often: (ratings, responses)."""
+    """By round, how many responses have how many ratings: (ratings, responses)."""
     each = (
         select(task.round_id, func.count().label("ratings"))
         # Of those that are still drawn: an erased response does not count.
@@ -236,7 +205,7 @@ async def count_rated(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
 
 
 async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """By round, what each rater has rated."""
+    """The number of responses that each rater has rated, by round."""
     query = (
         select(task.round_id, func.min(task.rater).label("rater"), func.count(task.done_at))
         .where(task.round_id.in_(ids))
@@ -249,7 +218,7 @@ async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dic
 
 
 def describe(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
-    """How far the round is. What was rated beyond what is wanted counts for the rater alone."""
+    """The progress of the round. Ratings beyond the wanted number count only for the rater."""
     wanted = found.options.raters_per_item
     return RoundProgress(
         ratings=sum(min(ratings, wanted) * responses for ratings, responses in rated),

@@ -1,4 +1,4 @@
-"""The schema: made whole or by migrations, brought up to date before the first use, and taken back."""
+"""Creates, upgrades and downgrades the schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from app.storage.sql.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
-    from alembic.script import Script
 
 # Alembic is imported where it is used: it takes as long to load as a schema to make, and most starts need none of it.
 
@@ -38,7 +37,7 @@ stamp = Table(
 
 
 def newest_revision() -> str:
-    """The number of the last migration, as its file is named: to ask Alembic would be to load all of it."""
+    """The number of the last migration, from its file name, because loading Alembic takes long."""
     names = (path.name for path in (MIGRATIONS / "versions").iterdir())
     return max(name[:4] for name in names if re.match(r"\d{4}_", name))
 
@@ -51,33 +50,32 @@ def is_current(connection: Connection) -> bool:
 
 
 def is_empty(connection: Connection) -> bool:
-    """Whether there is no table at all, not even another program's."""
+    """Whether there is no table, not even another program's."""
     return not inspect(connection).get_table_names()
 
 
 def create_schema(connection: Connection) -> None:
-    """Makes all tables and notes the newest revision, inside the caller's transaction. Needs an empty database."""
+    """Creates all tables and notes the newest revision, in the caller's transaction. Needs an empty database."""
     stamp.create(connection, checkfirst=False)
     metadata.create_all(connection, checkfirst=False)
     connection.execute(stamp.insert().values(version_num=newest_revision()))
 
 
 MIGRATION_LOCK = 7_236_147_315_001
-"""Any number that no other program on the database uses: two replicas that start at once must not both migrate."""
-
-NEWEST = "head"
-"""Alembic's name for the last revision."""
+"""The key of the lock that lets one replica migrate at a time: any number that no other program uses."""
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Brings the schema to the newest revision, one process at a time; raises StoreUnavailable where that cannot be
-    done, and SettingsInvalid where a newer version of Saiten made the database."""
+    """Brings the schema to the newest revision, one process at a time. Raises StoreUnavailable if that fails, and
+    SettingsInvalid if a newer version of Saiten made the database."""
     file = file_of(engine)
     if file is not None:
         async with read(engine) as connection:
             await _enter_wal(connection)
     async with migrating(engine) as connection:
-        await connection.run_sync(_bring_up)
+        # Looks first: at most starts there is nothing to do.
+        if not await connection.run_sync(is_current):
+            await connection.run_sync(create_schema if await connection.run_sync(is_empty) else upgrade)
     if file is not None:
         file.remember()
 
@@ -94,21 +92,9 @@ async def migrating(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
-def _bring_up(connection: Connection) -> None:
-    """Creates or upgrades the tables. Looks first: at most starts there is nothing to do."""
-    if is_current(connection):
-        return
-    if is_empty(connection):
-        create_schema(connection)
-        return
-    upgrade(connection)
-
-
 async def _enter_wal(connection: AsyncConnection) -> None:
-    """WAL lets readers go on while one writes, and is a property of the file.
-
-    The switch needs the file alone, and SQLite does not wait for that: it says `locked` at once.
-    """
+    """WAL, which is a property of the file, lets processes read while one writes. Switching needs exclusive access,
+    and SQLite reports `locked` at once instead of waiting."""
     async for attempt in AsyncRetrying(
         retry=retry_if_exception(_is_locked),
         stop=stop_after_delay(WAIT_SECONDS),
@@ -126,7 +112,7 @@ def _is_locked(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Revision:
-    """One migration: its number, which grows from one to the next, and what it brought."""
+    """A migration with its number, which grows from one to the next, and what it brought."""
 
     number: str
     about: str
@@ -143,19 +129,15 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def known_revisions() -> list[Revision]:
-    """All that this version of Saiten knows, the oldest first."""
+    """The revisions that this version of Saiten knows, oldest first."""
     from alembic.script import ScriptDirectory
 
-    return [describe(script) for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()][::-1]
-
-
-def describe(script: Script) -> Revision:
-    """The migration's number and the first line of its docstring."""
-    return Revision(script.revision, (script.doc or "").partition("\n")[0])
+    scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    return [Revision(script.revision, (script.doc or "").partition("\n")[0]) for script in scripts][::-1]
 
 
 def refuse_newer(connection: Connection) -> None:
-    """Raises SettingsInvalid where the schema's revision is none that this version of Saiten knows."""
+    """Raises SettingsInvalid if this version of Saiten does not know the schema's revision."""
     from alembic.migration import MigrationContext
 
     known = {revision.number for revision in known_revisions()}
@@ -167,11 +149,9 @@ def refuse_newer(connection: Connection) -> None:
         )
 
 
-def upgrade(connection: Connection, number: str = NEWEST) -> None:
-    """Walks the migrations up to `number`, inside the caller's transaction, from whichever the database has.
-
-    Raises SettingsInvalid for a database that a newer version made.
-    """
+def upgrade(connection: Connection, number: str = "head") -> None:
+    """Runs the migrations from the database's revision to `number`, in the caller's transaction. Raises
+    SettingsInvalid for a database that a newer version made."""
     from alembic import command
 
     refuse_newer(connection)
@@ -179,22 +159,17 @@ def upgrade(connection: Connection, number: str = NEWEST) -> None:
 
 
 async def find_revision(engine: AsyncEngine) -> str | None:
-    """The database's own; None where it has no tables of Saiten. Also tells one that this version does not know."""
+    """The database's revision, known or not; None if it has no tables of Saiten."""
     from alembic.migration import MigrationContext
 
-    def look(connection: Connection) -> str | None:
-        return MigrationContext.configure(connection).get_current_revision()
-
     async with read(engine) as connection:
-        return await connection.run_sync(look)
+        return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
 
 
 async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
-    """What going back to `number` takes away, the newest first; nothing where that is the database's own.
-
-    Raises InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database
-    that a newer version made.
-    """
+    """The revisions above `number`, newest first; none if it is the database's own. Raises
+    InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database that a
+    newer version made."""
     async with read(engine) as connection:
         await connection.run_sync(refuse_newer)
     own = await find_revision(engine)
@@ -208,10 +183,8 @@ async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
 
 
 async def downgrade(engine: AsyncEngine, number: str) -> None:
-    """Takes the schema back, in one transaction, and with it what the later revisions kept.
-
-    Raises SettingsInvalid for a database that a newer version made, and the `Store…` errors.
-    """
+    """Downgrades the schema in one transaction; what later revisions stored is lost. Raises SettingsInvalid for
+    a database that a newer version made, and the `Store…` errors."""
     from alembic import command
 
     def go_back(connection: Connection) -> None:

@@ -3,49 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    DateTime,
-    Dialect,
-    Float,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-    UniqueConstraint,
-    false,
-    text,
-)
+import sqlalchemy as sa
 
 from app.domain.browsing import MOST_MEASURES
 
 UNSTORABLE_CHARACTERS = re.compile("[\\0\\ud800-\\udfff]")
 
 
-class Instant(TypeDecorator[datetime]):
+class Instant(sa.TypeDecorator[datetime]):
     """A moment in UTC on every database. SQLite has no time zones and would give it back without one."""
 
-    impl = DateTime(timezone=True)
+    impl = sa.DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         return None if value is None else value.astimezone(UTC)
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
-metadata = MetaData(
+metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -55,279 +37,244 @@ metadata = MetaData(
 )
 
 
-def batch_id(*, primary_key: bool = False) -> Column[str]:
+def batch_id(*, primary_key: bool = False) -> sa.Column[str]:
     """The batch that a row belongs to and goes with."""
-    reference = ForeignKey("batches.id", ondelete="CASCADE")
-    return Column("batch_id", String(64), reference, primary_key=primary_key, nullable=not primary_key)
+    reference = sa.ForeignKey("batches.id", ondelete="CASCADE")
+    return sa.Column("batch_id", sa.String(64), reference, primary_key=primary_key, nullable=not primary_key)
 
 
-# Results of a batch stand here too. Their `record` is without the request, whose text is in `batch_items` once, and
-# empty where there is a `failure` in its place. `cluster` is the digest of the dialogue that the candidate is a turn
-# of, null where it stands alone; `dialogue` is what its caller calls that.
-evaluations = Table(
+def table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    """A table of Saiten's schema."""
+    return sa.Table(name, metadata, *parts, **options)
+
+
+def columns(kind: Any, *names: str, nullable: bool = False, **options: Any) -> Iterator[sa.Column[Any]]:
+    """Columns of one type that stand side by side."""
+    return (sa.Column(name, kind, nullable=nullable, **options) for name in names)
+
+
+# Single evaluations, and the results of batches. A batch's `record` has no request, whose text is in `batch_items`, and
+# is empty if there is a `failure` instead. `cluster` is the digest of the dialogue whose turn the candidate is, null if
+# it stands alone; `dialogue` is the caller's name for it.
+evaluations = table(
     "evaluations",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("project", String(64), nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("rubric", String(64), nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("signature", Text, nullable=False),
-    Column("record", Text, nullable=False),
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("rubric", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    *columns(sa.Text, "signature", "record"),
     batch_id(),
-    Column("position", Integer, nullable=True),
-    Column("item", Text, nullable=True),
-    Column("candidate", Integer, nullable=True),
-    Column("scores", Text, nullable=True),
-    Column("failure", Text, nullable=True),
-    Column("calls", Text, nullable=True),
-    Column("dialogue", Text, nullable=True),
-    Column("cluster", String(16), nullable=True),
-    Index(None, "project", "created_at"),
-    Index(None, "batch_id", "position", unique=True),  # one result a candidate
+    sa.Column("position", sa.Integer, nullable=True),
+    sa.Column("item", sa.Text, nullable=True),
+    sa.Column("candidate", sa.Integer, nullable=True),
+    *columns(sa.Text, "scores", "failure", "calls", "dialogue", nullable=True),
+    sa.Column("cluster", sa.String(16), nullable=True),
+    sa.Index(None, "project", "created_at"),
+    sa.Index(None, "batch_id", "position", unique=True),  # one result a candidate
 )
 
-# `status` is also `receiving`, which is not shown. `cost_usd` is null where the cost of a result is not known, and
-# `dearest_usd` what the dearest result cost. `resumed_at` is when the batch last started, with `finished_before`
-# results. `tally` is what all results amount to, packed, and null where that is not known; `measures` are the names of
-# the values in `result_figures`, a JSON list, the first of them standing in `v00`; they are only ever appended to.
-# `intervals` are those of the results' means, packed, and null where they are to be computed.
-# `api_key` is the id of the key that is charged, and `texts` is `hash` or `drop` once the texts are gone. Only the
-# beginning of a name is in the index, for an entry has a bound and the length of names is the operator's. A batch that
-# runs ends at `expires_at`; any other has `left_seconds` of running time left, null where it has not run yet. `failed`
-# does not count the `expired`. `estimated_calls` are those of `judge_calls` that workers which died had begun.
-batches = Table(
+# `status` may also be `receiving`, which is not shown. `cost_usd` is null if the cost of a result is not known;
+# `dearest_usd` is the highest cost of a result. The batch was last started at `resumed_at`, with `finished_before`
+# results. `tally` has the packed figures of all results, `intervals` those of their means; null if not known.
+# `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
+# the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at`; any other
+# has `left_seconds` of running time left, null before its start. `failed` does not include `expired`.
+# `estimated_calls` is the part of `judge_calls` that workers which died had begun. The index has only the beginning of
+# a name, because index entries have a limit and names have only the operator's.
+batches = table(
     "batches",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("project", String(64), nullable=False),
-    Column("name", Text, nullable=True),
-    Column("created_at", Instant, nullable=False),
-    Column("started_at", Instant, nullable=True),
-    Column("finished_at", Instant, nullable=True),
-    Column("resumed_at", Instant, nullable=True),
-    Column("finished_before", Integer, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("pause_reason", String(64), nullable=True),
-    Column("pause_detail", Text, nullable=True),
-    Column("mode", String(16), nullable=False),
-    Column("rubric", String(64), nullable=False),
-    Column("options", Text, nullable=False),
-    Column("budget_usd", Float(precision=53), nullable=True),
-    Column("unit_cost_usd", Float(precision=53), nullable=True),
-    Column("dearest_usd", Float(precision=53), nullable=False),
-    Column("total", Integer, nullable=False),
-    Column("scored", Integer, nullable=False),
-    Column("partial", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Column("judge_calls", BigInteger, nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    Column("translated_characters", BigInteger, nullable=False),
-    Column("cost_usd", Float(precision=53), nullable=True),
-    Column("chunks_left", Integer, nullable=False),
-    Column("tally", Text, nullable=True),
-    Column("measures", Text, nullable=True),
-    Column("api_key", String(64), nullable=True),
-    Column("texts", String(8), nullable=True),
-    Column("intervals", Text, nullable=True),
-    Column("expired", Integer, nullable=False, server_default="0"),
-    Column("estimated_calls", BigInteger, nullable=False, server_default="0"),
-    Column("left_seconds", Float(precision=53), nullable=True),
-    Column("expires_at", Instant, nullable=True),
-    Index(None, "project", "created_at", "id"),
-    Index("ix_batches_project_name", "project", text("substr(name, 1, 64)"), "created_at", "id"),
-    Index(None, "status"),
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("name", sa.Text, nullable=True),
+    sa.Column("created_at", Instant, nullable=False),
+    *columns(Instant, "started_at", "finished_at", "resumed_at", nullable=True),
+    sa.Column("finished_before", sa.Integer, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("pause_reason", sa.String(64), nullable=True),
+    sa.Column("pause_detail", sa.Text, nullable=True),
+    sa.Column("mode", sa.String(16), nullable=False),
+    sa.Column("rubric", sa.String(64), nullable=False),
+    sa.Column("options", sa.Text, nullable=False),
+    *columns(sa.Float(precision=53), "budget_usd", "unit_cost_usd", nullable=True),
+    sa.Column("dearest_usd", sa.Float(precision=53), nullable=False),
+    *columns(sa.Integer, "total", "scored", "partial", "failed"),
+    *columns(
+        sa.BigInteger, "judge_calls", "prompt_tokens", "cached_tokens", "completion_tokens", "translated_characters"
+    ),
+    sa.Column("cost_usd", sa.Float(precision=53), nullable=True),
+    sa.Column("chunks_left", sa.Integer, nullable=False),
+    *columns(sa.Text, "tally", "measures", nullable=True),
+    sa.Column("api_key", sa.String(64), nullable=True),
+    sa.Column("texts", sa.String(8), nullable=True),
+    sa.Column("intervals", sa.Text, nullable=True),
+    sa.Column("expired", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("estimated_calls", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("left_seconds", sa.Float(precision=53), nullable=True),
+    sa.Column("expires_at", Instant, nullable=True),
+    sa.Index(None, "project", "created_at", "id"),
+    sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
+    sa.Index(None, "status"),
 )
 
-# Numbered rather than keyed by `key`, whose length only the operator bounds: an index entry has a bound of its own.
-batch_metadata = Table(
+# Numbered, because `key` may be too long for an index.
+batch_metadata = table(
     "batch_metadata",
-    metadata,
     batch_id(primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("key", Text, nullable=False),
-    Column("value", Text, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    *columns(sa.Text, "key", "value"),
 )
 
-# Positions `first` to `last`. `state`: `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`,
-# to `lease_until`; with `queued_at` where it ran out and was put on the queue again), `done`, or `blocked`. Work on a
-# batch as a whole has a negative number: its end, blocked until all chunks are done, and the collecting of what its
-# provider was sent, until when all chunks are blocked. `begun`: candidates that the owner may have begun and that have
-# no result yet. `set_aside`: all that is left of the chunk waits, and the next chunk may begin.
-batch_chunks = Table(
+# Positions `first` to `last`. `state` is `waiting`, `queued` (on the job queue since `queued_at`), `leased` (by `owner`
+# until `lease_until`; with `queued_at` if the lease ran out and the chunk was queued again), `done` or `blocked`. Work
+# on a whole batch has a negative number: its end is blocked until all chunks are done; collecting from a provider
+# blocks all chunks. `begun` counts candidates without a result that the owner may have begun. `set_aside`: all that is
+# left of the chunk waits, and the next chunk may begin.
+batch_chunks = table(
     "batch_chunks",
-    metadata,
     batch_id(primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("first", Integer, nullable=False),
-    Column("last", Integer, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("queued_at", Instant, nullable=True),
-    Column("owner", String(128), nullable=True),
-    Column("lease_until", Instant, nullable=True),
-    Column("crashes", Integer, nullable=False),
-    Column("reserved_usd", Float(precision=53), nullable=False),
-    Column("begun", Integer, nullable=False, server_default="0"),
-    Column("set_aside", Boolean, nullable=False, server_default=false()),
-    Index(None, "batch_id", "state", "number"),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    *columns(sa.Integer, "first", "last"),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("queued_at", Instant, nullable=True),
+    sa.Column("owner", sa.String(128), nullable=True),
+    sa.Column("lease_until", Instant, nullable=True),
+    sa.Column("crashes", sa.Integer, nullable=False),
+    sa.Column("reserved_usd", sa.Float(precision=53), nullable=False),
+    sa.Column("begun", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("set_aside", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Index(None, "batch_id", "state", "number"),
 )
 
-batch_items = Table(
+batch_items = table(
     "batch_items",
-    metadata,
     batch_id(primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("item", Text, nullable=False),
-    Column("candidate", Integer, nullable=True),
-    Column("request", Text, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("cluster", String(16), nullable=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("candidate", sa.Integer, nullable=True),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("cluster", sa.String(16), nullable=True),
 )
 
-# What a search looks through: item id, utterances and response with `SEPARATOR` in between, ASCII letters in lower
-# case. SQLite reads a batch of either table in one go: their rows lie in the order of the primary key.
-batch_texts = Table(
+# The searched text: item id, utterances and response, separated by `SEPARATOR`, with ASCII letters in lower case. In
+# this table and the next, SQLite stores the rows of a batch together, in the order of the primary key.
+batch_texts = table(
     "batch_texts",
-    metadata,
     batch_id(primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("text", Text, nullable=False),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("text", sa.Text, nullable=False),
     sqlite_with_rowid=False,
 )
 
-# A result's values, narrow enough to be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
+# A result's values, in rows that can be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
 # are names with a space before and after each.
-result_figures = Table(
+result_figures = table(
     "result_figures",
-    metadata,
     batch_id(primary_key=True),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("status", String(16), nullable=False),
-    Column("system", Text, nullable=True),
-    Column("warnings", Text, nullable=False),
-    Column("unrated", Text, nullable=False),
-    *(Column(f"v{number:02}", Float(precision=53), nullable=True) for number in range(MOST_MEASURES)),
-    Column("cluster", String(16), nullable=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("system", sa.Text, nullable=True),
+    *columns(sa.Text, "warnings", "unrated"),
+    *(sa.Column(f"v{number:02}", sa.Float(precision=53), nullable=True) for number in range(MOST_MEASURES)),
+    sa.Column("cluster", sa.String(16), nullable=True),
     sqlite_with_rowid=False,
 )
 
-batch_signatures = Table(
+batch_signatures = table(
     "batch_signatures",
-    metadata,
     batch_id(primary_key=True),
-    Column("digest", String(64), primary_key=True),
-    Column("signature", Text, nullable=False),
-    Column("count", Integer, nullable=False),
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("signature", sa.Text, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
 )
 
-call_cache = Table(
+call_cache = table(
     "call_cache",
-    metadata,
-    Column("key", String(128), primary_key=True),
-    Column("value", LargeBinary, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Index(None, "created_at"),
+    sa.Column("key", sa.String(128), primary_key=True),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Index(None, "created_at"),
 )
 
-similarity_baselines = Table(
+similarity_baselines = table(
     "similarity_baselines",
-    metadata,
-    Column("encoder", String(512), primary_key=True),
-    Column("language", String(8), primary_key=True),
-    Column("calibration", String(64), primary_key=True),
-    Column("value", Float(precision=53), nullable=False),
+    sa.Column("encoder", sa.String(512), primary_key=True),
+    sa.Column("language", sa.String(8), primary_key=True),
+    sa.Column("calibration", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Float(precision=53), nullable=False),
 )
 
-idempotency_keys = Table(
+idempotency_keys = table(
     "idempotency_keys",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("key", String(255), primary_key=True),
-    Column("body_digest", String(64), nullable=False),
-    Column("status", Integer, nullable=True),
-    Column("body", LargeBinary, nullable=True),
-    Column("created_at", Instant, nullable=False),
-    Index(None, "created_at"),
+    sa.Column("project", sa.String(64), primary_key=True),
+    sa.Column("key", sa.String(255), primary_key=True),
+    sa.Column("body_digest", sa.String(64), nullable=False),
+    sa.Column("status", sa.Integer, nullable=True),
+    sa.Column("body", sa.LargeBinary, nullable=True),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Index(None, "created_at"),
 )
 
-api_keys = Table(
+api_keys = table(
     "api_keys",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("name", String(64), nullable=False),
-    Column("project", String(64), nullable=False),
-    Column("scope", String(16), nullable=False),
-    Column("hash", String(64), nullable=False, unique=True),
-    Column("created_at", Instant, nullable=False),
-    Column("revoked_at", Instant, nullable=True),
-    Column("requests_per_minute", Integer, nullable=True),
-    Column("usd_per_day", Float(precision=53), nullable=True),
+    sa.Column("id", sa.String(64), primary_key=True),
+    *columns(sa.String(64), "name", "project"),
+    sa.Column("scope", sa.String(16), nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("revoked_at", Instant, nullable=True),
+    sa.Column("requests_per_minute", sa.Integer, nullable=True),
+    sa.Column("usd_per_day", sa.Float(precision=53), nullable=True),
 )
 
 # What the dashboard's cookies stand for, by the hash of the token in the cookie.
-sessions = Table(
+sessions = table(
     "sessions",
-    metadata,
-    Column("hash", String(64), primary_key=True),
-    Column("key_id", String(64), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("expires_at", Instant, nullable=False),
-    Index(None, "key_id", "created_at"),
-    Index(None, "expires_at"),
+    sa.Column("hash", sa.String(64), primary_key=True),
+    sa.Column("key_id", sa.String(64), sa.ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False),
+    *columns(Instant, "created_at", "expires_at"),
+    sa.Index(None, "key_id", "created_at"),
+    sa.Index(None, "expires_at"),
 )
 
-erased_calls = Table(
-    "erased_calls",
-    metadata,
-    Column("key", String(128), primary_key=True),
-)
+erased_calls = table("erased_calls", sa.Column("key", sa.String(128), primary_key=True))
 
-# `key` is the digest of project, target and rater, which may be null in part and whose lengths only the operator
-# bounds. `batch_id` is the batch that the rating goes with: the one that it names, with an `item`, or its
-# `evaluation`'s. The number of a rating that was removed is not used again: a caller who reads in pages may have
-# stopped there.
-human_ratings = Table(
+# `key` is the digest of project, target and rater. `batch_id` is the batch that the rating goes with: that of its
+# `item` or `evaluation`. Numbers are not reused, because a caller who reads in pages may have stopped at one.
+human_ratings = table(
     "human_ratings",
-    metadata,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("project", String(64), nullable=False),
-    Column("key", String(64), nullable=False, unique=True),
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("key", sa.String(64), nullable=False, unique=True),
     batch_id(),
-    Column("item", Text, nullable=True),
-    Column("evaluation", String(64), nullable=True),
-    Column("candidate", Integer, nullable=True),
-    Column("system", Text, nullable=True),
-    Column("rater", Text, nullable=False),
-    Column("ratings", Text, nullable=False),
-    Column("comment", Text, nullable=True),
-    Column("created_at", Instant, nullable=False),
-    Column("simulated", Boolean, nullable=False, server_default=false()),
-    Index(None, "project", "number"),
-    Index(None, "batch_id", "project", "number"),
-    Index(None, "project", "evaluation", "number"),
-    Index("ix_human_ratings_project_item", "project", text("substr(item, 1, 64)"), "number"),
+    sa.Column("item", sa.Text, nullable=True),
+    sa.Column("evaluation", sa.String(64), nullable=True),
+    sa.Column("candidate", sa.Integer, nullable=True),
+    sa.Column("system", sa.Text, nullable=True),
+    *columns(sa.Text, "rater", "ratings"),
+    sa.Column("comment", sa.Text, nullable=True),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("simulated", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Index(None, "project", "number"),
+    sa.Index(None, "batch_id", "project", "number"),
+    sa.Index(None, "project", "evaluation", "number"),
+    sa.Index("ix_human_ratings_project_item", "project", sa.text("substr(item, 1, 64)"), "number"),
     sqlite_autoincrement=True,
 )
 
 # `key` is the digest of `judge`, a JudgeKey as JSON.
-validations = Table(
+validations = table(
     "validations",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("key", String(64), primary_key=True),
-    Column("judge", Text, nullable=False),
-    Column("validation", Text, nullable=False),
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    *columns(sa.Text, "judge", "validation"),
 )
 
 # `key` is the digest of the caller's.
-anchor_ratings = Table(
+anchor_ratings = table(
     "anchor_ratings",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("key", String(64), primary_key=True),
-    Column("ratings", Text, nullable=False),
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("ratings", sa.Text, nullable=False),
 )
 
 
@@ -336,165 +283,148 @@ def can_store(*texts: str) -> bool:
     return not any(UNSTORABLE_CHARACTERS.search(text) for text in texts)
 
 
+def equals(column: sa.ColumnElement[Any], text: str) -> sa.ColumnElement[bool]:
+    """The condition that the column is the text; false if no column can hold it."""
+    return column == text if can_store(text) else sa.false()
+
+
 # What a key's requests and batches cost, by day (UTC, 2026-01-31). No reference to `api_keys`: what was spent stays.
-key_spending = Table(
+key_spending = table(
     "key_spending",
-    metadata,
-    Column("api_key", String(64), primary_key=True),
-    Column("day", String(10), primary_key=True),
-    Column("cost_usd", Float(precision=53), nullable=False),
+    sa.Column("api_key", sa.String(64), primary_key=True),
+    sa.Column("day", sa.String(10), primary_key=True),
+    sa.Column("cost_usd", sa.Float(precision=53), nullable=False),
 )
 
-# A project without a row has the default policy. `salt` keys the digests that take the place of texts. Single
-# evaluations that were made before `redacted_to` have no texts any more; batches have a column of their own for that.
-project_policies = Table(
+# A project without a row has the default policy. `salt` keys the digests that replace texts. Single evaluations from
+# before `redacted_to` have no texts; batches have the column `texts`.
+project_policies = table(
     "project_policies",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("integrity", String(16), nullable=False),
-    Column("texts", String(8), nullable=False),
-    Column("after_days", Float(precision=53), nullable=False),
-    Column("salt", String(64), nullable=False),
-    Column("redacted_to", Instant, nullable=True),
-    Column("updated_at", Instant, nullable=False),
+    sa.Column("project", sa.String(64), primary_key=True),
+    sa.Column("integrity", sa.String(16), nullable=False),
+    sa.Column("texts", sa.String(8), nullable=False),
+    sa.Column("after_days", sa.Float(precision=53), nullable=False),
+    sa.Column("salt", sa.String(64), nullable=False),
+    sa.Column("redacted_to", Instant, nullable=True),
+    sa.Column("updated_at", Instant, nullable=False),
 )
 
 # `detail` is a JSON object of Saiten's own words and numbers. Rows are only ever added.
-audit_events = Table(
+audit_events = table(
     "audit_events",
-    metadata,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("at", Instant, nullable=False),
-    Column("project", String(64), nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", String(64), nullable=False),
-    Column("target", Text, nullable=False),
-    Column("detail", Text, nullable=False),
-    Index(None, "project", "number"),
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.String(64), nullable=False),
+    *columns(sa.Text, "target", "detail"),
+    sa.Index(None, "project", "number"),
     sqlite_autoincrement=True,
 )
 
 
 # `lease_until` and `owner` are null where no step is under way. No step is to begin before `next_step_at`.
-provider_runs = Table(
+provider_runs = table(
     "provider_runs",
-    metadata,
     batch_id(primary_key=True),
-    Column("started_at", Instant, nullable=False),
-    Column("owner", String(128), nullable=True),
-    Column("lease_until", Instant, nullable=True),
-    Column("next_step_at", Instant, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("owner", sa.String(128), nullable=True),
+    sa.Column("lease_until", Instant, nullable=True),
+    sa.Column("next_step_at", Instant, nullable=False),
 )
 
-# As `app.providers.ports.Part` has it; `conceded` and `parameters` are JSON. Goes with the run, so that a step which
-# still runs when its batch is forgotten finds that it writes to nothing.
-provider_parts = Table(
+# A `ProviderPart`; `conceded` and `parameters` are JSON. Goes with the run, so that a step that still runs when its
+# batch is forgotten finds no row to write to.
+provider_parts = table(
     "provider_parts",
-    metadata,
-    Column("batch_id", String(64), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("state", String(16), nullable=False),
-    Column("after", Integer, nullable=False),
-    Column("last", Integer, nullable=False),
-    Column("round", Integer, nullable=False),
-    Column("requests", Integer, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("cost_usd", Float(precision=53), nullable=True),
-    Column("conceded", Text, nullable=False),
-    Column("parameters", Text, nullable=False),
-    Column("alone", Boolean, nullable=False),
-    Column("file_id", String(255), nullable=True),
-    Column("provider_batch_id", String(255), nullable=True),
-    Column("output_file_id", String(255), nullable=True),
-    Column("error_file_id", String(255), nullable=True),
-    ForeignKeyConstraint(["batch_id"], ["provider_runs.batch_id"], ondelete="CASCADE"),
+    sa.Column("batch_id", sa.String(64), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    *columns(sa.Integer, "after", "last", "round", "requests"),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("cost_usd", sa.Float(precision=53), nullable=True),
+    *columns(sa.Text, "conceded", "parameters"),
+    sa.Column("alone", sa.Boolean, nullable=False),
+    *columns(sa.String(255), "file_id", "provider_batch_id", "output_file_id", "error_file_id", nullable=True),
+    sa.ForeignKeyConstraint(["batch_id"], ["provider_runs.batch_id"], ondelete="CASCADE"),
 )
 
-# One row a question, from when it is planned; `reply` is null until it is answered. `part` is null where the reply came
-# out of the call cache and nothing was asked.
-provider_replies = Table(
+# One row per planned question; `reply` is null until it is answered, and `part` if the reply came from the call cache.
+provider_replies = table(
     "provider_replies",
-    metadata,
     batch_id(primary_key=True),
-    Column("key", String(64), primary_key=True),
-    Column("part", Integer, nullable=True),
-    Column("reply", LargeBinary, nullable=True),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("part", sa.Integer, nullable=True),
+    sa.Column("reply", sa.LargeBinary, nullable=True),
 )
 
-# What the call cache holds on this batch's account before any result does: translations. An erasure needs the keys.
-# `characters` were billed for them, and stand in no result's usage yet.
-provider_calls = Table(
+# Calls (translations) made before any result, which an erasure needs to know. `characters` were billed for them and are
+# in no result's usage yet.
+provider_calls = table(
     "provider_calls",
-    metadata,
     batch_id(primary_key=True),
-    Column("key", String(128), primary_key=True),
-    Column("characters", Integer, nullable=False),
+    sa.Column("key", sa.String(128), primary_key=True),
+    sa.Column("characters", sa.Integer, nullable=False),
 )
 
-# Outlives the batch. `kind` and `target` are those of `app.providers.ports.Leftover`.
-provider_leftovers = Table(
+# Outlives the batch. `kind` and `target` are those of a `Leftover`.
+provider_leftovers = table(
     "provider_leftovers",
-    metadata,
-    Column("kind", String(8), primary_key=True),
-    Column("target", String(255), primary_key=True),
-    Column("since", Instant, nullable=False),
-    Column("tried_at", Instant, nullable=True),
-    Index(None, "tried_at"),
+    sa.Column("kind", sa.String(8), primary_key=True),
+    sa.Column("target", sa.String(255), primary_key=True),
+    sa.Column("since", Instant, nullable=False),
+    sa.Column("tried_at", Instant, nullable=True),
+    sa.Index(None, "tried_at"),
 )
 
 
-def round_id() -> Column[str]:
+def round_id() -> sa.Column[str]:
     """The round that a row belongs to and goes with."""
-    return Column("round_id", String(64), ForeignKey("rating_rounds.id", ondelete="CASCADE"), primary_key=True)
+    return sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="CASCADE"), primary_key=True)
 
 
 # `options` are RoundOptions as JSON.
-rating_rounds = Table(
+rating_rounds = table(
     "rating_rounds",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("project", String(64), nullable=False),
-    Column("batch_id", String(64), ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
-    Column("options", Text, nullable=False),
-    Column("drawn", Integer, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("closed_at", Instant, nullable=True),
-    Index(None, "project", "created_at", "id"),
-    Index(None, "batch_id"),
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("options", sa.Text, nullable=False),
+    sa.Column("drawn", sa.Integer, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("closed_at", Instant, nullable=True),
+    sa.Index(None, "project", "created_at", "id"),
+    sa.Index(None, "batch_id"),
 )
 
 # `number` is the response's place in the round's shuffled order, `position` that in the batch.
-round_items = Table(
+round_items = table(
     "round_items",
-    metadata,
     round_id(),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("position", Integer, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("position", sa.Integer, nullable=False),
 )
 
-# What a rater was given. `key` is the digest of the rater's name, whose length only the operator bounds; `number`
-# counts the rater's responses; `done_at` is null until this one is rated.
-round_tasks = Table(
+# What a rater was given. `key` is the digest of the rater's name; `number` counts the rater's responses; `done_at` is
+# null until this one is rated.
+round_tasks = table(
     "round_tasks",
-    metadata,
     round_id(),
-    Column("key", String(64), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("rater", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("taken_at", Instant, nullable=False),
-    Column("done_at", Instant, nullable=True),
-    UniqueConstraint("round_id", "position", "key"),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("rater", sa.Text, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("taken_at", Instant, nullable=False),
+    sa.Column("done_at", Instant, nullable=True),
+    sa.UniqueConstraint("round_id", "position", "key"),
 )
 
 # Whose ratings do not count: a rater's, or a round's, with which the row goes. `key` is the digest of both.
-rating_exclusions = Table(
+rating_exclusions = table(
     "rating_exclusions",
-    metadata,
-    Column("project", String(64), primary_key=True),
-    Column("key", String(64), primary_key=True),
-    Column("rater", Text, nullable=True),
-    Column("round_id", String(64), ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=True),
-    Column("created_at", Instant, nullable=False),
-    Index(None, "round_id"),
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("rater", sa.Text, nullable=True),
+    sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=True),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Index(None, "round_id"),
 )

@@ -1,51 +1,65 @@
-"""Removes dialogue texts: everything that bears certain metadata is erased, and old texts are redacted."""
+"""Removes dialogue texts: what bears certain metadata is erased, and what a project no longer keeps is hashed or
+dropped."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import ColumnElement, LargeBinary, bindparam, delete, exists, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    LargeBinary,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.domain import redaction
 from app.domain.batch import EXPIRED
-from app.domain.governance import ProjectPolicy, TextKeeping
-from app.domain.redaction import ERASED_FAILURE, Erased, erased_candidate
-from app.domain.summary import failed_scores, pack_scores, tally_scores
+from app.domain.evaluation import Record
+from app.domain.governance import DEFAULT_POLICY, ProjectPolicy, TextKeeping
+from app.domain.redaction import ERASED_FAILURE, Cover, Erased
+from app.domain.summary import failed_scores, pack_scores, tally_scores, unpack_scores
 from app.domain.work import ChunkJob, FinishedCandidate
-from app.storage.sql.batches.account import Account, count_in, read_account, store_accounts
+from app.storage.sql import engine as db
+from app.storage.sql import tables as t
+from app.storage.sql.batches.account import count_in, read_account, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     RECEIVING,
+    ROWS,
+    STORED,
     describe_result,
     insert_figures,
+    read_candidate,
+    read_failure,
     read_measures,
     read_placed,
+    read_record,
     rewrite_figures,
     utc_now,
 )
-from app.storage.sql.engine import change, cut, file_of, read, write
+from app.storage.sql.batches.views import ENDED
 from app.storage.sql.provider_batches import ProviderBatchStore
 from app.storage.sql.ratings import take_turn
-from app.storage.sql.redaction import Redaction
-from app.storage.sql.tables import (
-    batch_items,
-    batch_metadata,
-    batch_texts,
-    batches,
-    can_store,
-    evaluations,
-    human_ratings,
-    idempotency_keys,
-    provider_replies,
-    rating_rounds,
-    round_items,
-    round_tasks,
-)
+from app.storage.sql.tables import can_store
 
 AT_ONCE = 500
 """Candidates or evaluations of one transaction."""
@@ -53,8 +67,8 @@ AT_ONCE = 500
 ANSWERS_AT_ONCE = 100
 """Kept answers that are read at a time. Each holds an evaluation."""
 
-result, item, batch, answer = evaluations.c, batch_items.c, batches.c, idempotency_keys.c
-rating = human_ratings.c
+result, item, batch, answer = t.evaluations.c, t.batch_items.c, t.batches.c, t.idempotency_keys.c
+rating, policy, text = t.human_ratings.c, t.project_policies.c, t.batch_texts.c
 
 SCORES = failed_scores(ERASED_FAILURE)
 ANY_CHUNK = 0
@@ -71,31 +85,69 @@ BLANK = {
 """The columns of an erased candidate's result."""
 
 
+SETTLING = timedelta(seconds=60)
+"""What is younger may still be on its way into the store with an earlier time: it is left for later."""
+
+ANSWERS_KEPT = timedelta(days=1)
+"""An Idempotency-Key holds for 24 hours, whatever the policy."""
+
+UNDER_WAY = {"hash": "hashing", "drop": "dropping"}
+"""What `batches.texts` says while a batch's texts are going."""
+
+NEXT = timedelta(microseconds=1)
+
+SINGLE = update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls="[]")
+RESULT = SINGLE.values({name: bindparam(f"new_{name}") for name in ("failure", "scores")})
+THIS_ITEM = (item.batch_id == bindparam("this")) & (item.position == bindparam("place"))
+CANDIDATE = update(t.batch_items).where(THIS_ITEM).values(request=bindparam("new_request"))
+COMMENT = update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
+
+
 class TextStore:
     """Removes dialogue texts wherever they are stored. On SQLite the file and its log are then cleaned of what is gone.
     Raises the `Store…` errors of `app.domain.errors`."""
 
     def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._marked = MarkedErasure(engine, clock=clock)
-        self._redaction = Redaction(engine, clock=clock)
+        self._engine = engine
+        self._clock = clock
         self._cleaning = Erasure(engine, clock=clock)
 
     async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
         """Removes everything whose metadata hold all these entries: batches as `BatchStore.erase` does, candidates of
         other batches (in their place stands a failure with the code `erased`, and a result that comes in later is
         refused), single evaluations, and human ratings of any of them. Their calls are noted as those of an erased
-        batch."""
+        batch. Nothing bears empty metadata. It takes many small transactions; ask again for one that was cut off."""
+        if not metadata or not can_store(project, *metadata, *metadata.values()):
+            return Erased(0, 0, 0)
         self._cleaning.mark_traces()
-        erased = await self._marked.erase(project, metadata)
+        whole = await self._find_batches(project, metadata)
+        gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
+        candidates = await self._erase_candidates(project, metadata)
+        singles = await self._erase_singles(project, metadata)
+        await self._forget_answers(project, metadata)
         await self._cleaning.tidy()
-        return erased
+        return Erased(gone, candidates, singles)
 
     async def redact(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
     ) -> int:
-        """Hashes or drops texts of what is older than `before`, at most `limit` records; how many it did. The calls
-        that held them are noted. Where a policy is given: nothing, once the project's keeps texts otherwise."""
-        done = await self._redaction.sweep(project, texts, before, limit, under=under)
+        """Hashes or drops texts of what is older than `before`: at most `limit` records, save those that were made in
+        the same instant; returns how many. The calls that held them are noted. Several processes may do so: each
+        project is one's at a time. Does nothing where the project's policy is another than `under` by now: a sweep
+        takes minutes, and what is hashed stays so."""
+        if texts == "keep" or not can_store(project):
+            return 0
+        now = self._clock()
+        async with db.change(self._engine) as connection:
+            found = await hold_policy(connection, project, now)
+            changed = under is not None and found and (found.texts, found.after_days) != (under.texts, under.after_days)
+            done = 0
+            if found is not None and not changed:
+                sweep = Sweep(connection, project, texts, min(before, now - SETTLING), now, found.salt)
+                done = await redact_singles(sweep, found.redacted_to, limit)
+                done += await redact_batches(sweep, limit - done)
+                done += await redact_comments(sweep, limit - done)
+                done += await forget_answers(sweep)
         if done:
             self._cleaning.mark_traces()
         if done < limit:
@@ -103,111 +155,66 @@ class TextStore:
             await self._cleaning.tidy()
         return done
 
-
-class MarkedErasure:
-    """Erases by metadata, in small transactions. One that was cut off is to be asked for again."""
-
-    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._engine = engine
-        self._clock = clock
-
-    async def erase(self, project: str, metadata: Mapping[str, str]) -> Erased:
-        """Removes what there is at this moment, and says how much. Nothing bears empty metadata."""
-        if not metadata or not can_store(project, *metadata, *metadata.values()):
-            return Erased(0, 0, 0)
-        whole = await self._find_batches(project, metadata)
-        gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
-        candidates = 0
-        for batch_id, places in (await self._find_candidates(project, metadata)).items():
-            candidates += await self._erase_candidates(project, batch_id, places, metadata)
-        singles = await self._erase_singles(project, metadata)
-        await self._forget_answers(project, metadata)
-        return Erased(gone, candidates, singles)
-
     async def _find_batches(self, project: str, metadata: Mapping[str, str]) -> Sequence[str]:
-        entry = batch_metadata.c
-        fits = [
-            exists().where(entry.batch_id == batch.id, entry.key == key, entry.value == value)
-            for key, value in metadata.items()
-        ]
+        entry = t.batch_metadata.c
+        this = exists().where(entry.batch_id == batch.id)
+        fits = [this.where(entry.key == key, entry.value == value) for key, value in metadata.items()]
         query = select(batch.id).where(batch.project == project, batch.status != RECEIVING, *fits)
-        async with read(self._engine) as connection:
-            return (await connection.execute(query.order_by(batch.id))).scalars().all()
+        return await db.fetch_column(self._engine, query.order_by(batch.id))
 
     async def _erase_batch(self, project: str, batch_id: str) -> bool:
         """As `BatchStore.erase`. What the provider still has of it is left to be removed there."""
         provider = ProviderBatchStore(self._engine, clock=self._clock)
         calls = await provider.calls(batch_id)
-        async with write(self._engine) as connection:
+        async with db.write(self._engine) as connection:
             await note_erased_calls(connection, calls)
             # Before the batch: an answer is kept as its batch is accepted and never later, so none is left behind.
             await forget_answers_of(connection, project, [batch_id])
         await provider.forget(batch_id)
-        return await Erasure(self._engine, clock=self._clock).erase(project, batch_id)
+        return await self._cleaning.erase(project, batch_id)
 
-    async def _find_candidates(self, project: str, metadata: Mapping[str, str]) -> dict[str, list[int]]:
-        """By batch, the positions of candidates whose rows hold the entries somewhere: each is to be read."""
-        fits = [self._has_marks(item.request, key, value) for key, value in metadata.items()]
+    async def _erase_candidates(self, project: str, metadata: Mapping[str, str]) -> int:
         query = (
             select(item.batch_id, item.position)
-            .join(batches, batch.id == item.batch_id)
-            .where(batch.project == project, batch.status != RECEIVING, *fits)
+            .join(t.batches, batch.id == item.batch_id)
+            .where(batch.project == project, batch.status != RECEIVING, *self._has_marks(item.request, metadata))
         )
-        found: dict[str, list[int]] = {}
-        async with read(self._engine) as connection:
-            for row in await connection.execute(query.order_by(item.batch_id, item.position)):
-                found.setdefault(row.batch_id, []).append(row.position)
-        return found
-
-    async def _erase_candidates(
-        self, project: str, batch_id: str, places: Sequence[int], metadata: Mapping[str, str]
-    ) -> int:
+        found = await db.fetch(self._engine, query.order_by(item.batch_id, item.position))
         done = 0
-        for some in cut(places, AT_ONCE):
-            async with change(self._engine) as connection:
-                await take_turn(connection, project)
-                done += await erase_candidates(connection, batch_id, some, metadata, self._clock())
+        for batch_id, rows in groupby(found, key=itemgetter(0)):
+            for some in db.cut(rows, AT_ONCE):
+                async with db.change(self._engine) as connection:
+                    await take_turn(connection, project)
+                    places = [row.position for row in some]
+                    done += await erase_candidates(connection, batch_id, places, metadata, self._clock())
         return done
 
     async def _erase_singles(self, project: str, metadata: Mapping[str, str]) -> int:
-        fits = [self._has_marks(result.record, key, value) for key, value in metadata.items()]
+        fits = self._has_marks(result.record, metadata)
         query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query.order_by(result.id))).scalars().all()
         gone = 0
-        for some in cut(found, AT_ONCE):
-            async with change(self._engine) as connection:
+        for some in db.cut(await db.fetch_column(self._engine, query.order_by(result.id)), AT_ONCE):
+            async with db.change(self._engine) as connection:
                 await take_turn(connection, project)
                 gone += await erase_singles(connection, project, some, metadata)
         return gone
 
     async def _forget_answers(self, project: str, metadata: Mapping[str, str]) -> None:
-        """Removes kept answers that bear the metadata themselves, whatever became of what they tell of."""
-        fits = [self._has_marks_in_bytes(answer.body, key, value) for key, value in metadata.items()]
-        query = select(answer.key).where(answer.project == project, answer.body.is_not(None), *fits)
-        async with read(self._engine) as connection:
-            keys = (await connection.execute(query.order_by(answer.key))).scalars().all()
-        for some in cut(keys, ANSWERS_AT_ONCE):
-            async with change(self._engine) as connection:
+        """Removes stored answers that bear the metadata themselves."""
+        mine = (answer.project == project) & answer.body.is_not(None)
+        query = select(answer.key).where(mine, *self._has_marks(answer.body, metadata)).order_by(answer.key)
+        for some in db.cut(await db.fetch_column(self._engine, query), ANSWERS_AT_ONCE):
+            async with db.change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
 
-    def _has_marks(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
-        """Whether the JSON in the column has this entry somewhere, as pydantic writes it."""
-        find = func.strpos if file_of(self._engine) is None else func.instr
-        found: ColumnElement[bool] = find(column, write_entry(key, value).decode()) > 0
-        return found
-
-    def _has_marks_in_bytes(self, column: Any, key: str, value: str) -> ColumnElement[bool]:
-        """As `_has_marks`, for a column of bytes."""
-        # Qualified: PostgreSQL takes a plain `position` with IN alone.
-        find = func.pg_catalog.position if file_of(self._engine) is None else func.instr
-        found: ColumnElement[bool] = find(column, literal(write_entry(key, value), LargeBinary)) > 0
-        return found
-
-
-def write_entry(key: str, value: str) -> bytes:
-    """An entry of metadata as pydantic writes it."""
-    return to_json(key) + b":" + to_json(value)
+    def _has_marks(self, column: Any, metadata: Mapping[str, str]) -> list[ColumnElement[bool]]:
+        """The conditions that the JSON in the column has all these entries somewhere, as pydantic writes them."""
+        # `position`, which takes bytes, is qualified: PostgreSQL takes a plain one with IN alone.
+        is_text = isinstance(column.type, Text)
+        in_postgres = func.strpos if is_text else func.pg_catalog.position
+        find = in_postgres if db.file_of(self._engine) is None else func.instr
+        entries = (to_json(key) + b":" + to_json(value) for key, value in metadata.items())
+        return [find(column, entry.decode() if is_text else literal(entry, LargeBinary)) > 0 for entry in entries]
 
 
 async def erase_singles(
@@ -217,11 +224,11 @@ async def erase_singles(
     returns how many. Their calls are noted."""
     query = select(result.id, result.record, result.calls).where(result.id.in_(ids), result.batch_id.is_(None))
     rows = (await connection.execute(query.order_by(result.id))).all()
-    found = [row for row in rows if bears(from_json(row.record)["evaluation"]["metadata"], metadata)]
+    found = [row for row in rows if metadata.items() <= from_json(row.record)["evaluation"]["metadata"].items()]
     gone = [row.id for row in found]
-    await note_erased_calls(connection, {key for row in found if row.calls for key in json.loads(row.calls)})
-    await connection.execute(delete(human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
-    await connection.execute(delete(evaluations).where(result.id.in_(gone)))
+    await note_erased_calls(connection, keys_of(found))
+    await connection.execute(delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
+    await connection.execute(delete(t.evaluations).where(result.id.in_(gone)))
     # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
     await forget_answers_of(connection, project, gone)
     return len(gone)
@@ -229,13 +236,10 @@ async def erase_singles(
 
 async def forget_answers_of(connection: AsyncConnection, project: str, ids: Collection[str]) -> None:
     """Removes the answers that were kept for repeated requests of these evaluations or batches."""
-    by_length: dict[int, list[bytes]] = {}
-    for one in sorted(ids):
-        start = b'{"id":' + to_json(one)
-        by_length.setdefault(len(start), []).append(start)
-    for length, starts in by_length.items():
-        names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_(starts)
-        await connection.execute(delete(idempotency_keys).where(answer.project == project, names_one))
+    starts = (b'{"id":' + to_json(one) for one in ids)
+    for length, some in groupby(sorted(starts, key=len), key=len):
+        names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_([*some])
+        await connection.execute(delete(t.idempotency_keys).where(answer.project == project, names_one))
 
 
 async def forget_marked_answers(
@@ -244,8 +248,8 @@ async def forget_marked_answers(
     """Removes those of the answers under these keys whose own metadata hold all the entries."""
     these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
     rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
-    gone = [row.key for row in rows if bears(read_metadata(row.body), metadata)]
-    await connection.execute(delete(idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
+    gone = [row.key for row in rows if metadata.items() <= read_metadata(row.body).items()]
+    await connection.execute(delete(t.idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
 
 
 def read_metadata(body: bytes) -> Mapping[str, str]:
@@ -258,22 +262,14 @@ def read_metadata(body: bytes) -> Mapping[str, str]:
     return own if isinstance(own, dict) else {}
 
 
-def bears(own: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether the metadata hold all the wanted entries."""
-    return all(own.get(key) == value for key, value in wanted.items())
-
-
 async def erase_candidates(
     connection: AsyncConnection, batch_id: str, places: Collection[int], metadata: Mapping[str, str], now: datetime
 ) -> int:
     """Erases those of the candidates that bear the metadata; how many it were. Those without a result get one, so that
     a result that a worker still has in hand finds its place taken."""
     # As an erasure of the whole: a commit that waits for the batch finds the places taken.
-    row = (
-        await connection.execute(
-            select(batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
-        )
-    ).one_or_none()
+    locked = select(t.batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
+    row = (await connection.execute(locked)).one_or_none()
     if row is None:
         return 0
     asked = select(item.position, item.item, item.candidate, item.cluster, item.request).where(
@@ -282,37 +278,35 @@ async def erase_candidates(
     gone = [
         one
         for one in (await connection.execute(asked.order_by(item.position))).all()
-        if bears(from_json(one.request).get("metadata", {}), metadata)
+        if metadata.items() <= from_json(one.request).get("metadata", {}).items()
     ]
     if not gone:
         return 0
-    had = await find_results(connection, batch_id, [one.position for one in gone])
+    found = [one.position for one in gone]
+    columns = (result.id, result.position, result.status, result.signature, result.calls, result.failure)
+    results = select(*columns).where(result.batch_id == batch_id, result.position.in_(found))
+    had = {one.position: one for one in await connection.execute(results)}
     await blank_results(connection, row, gone, had, now)
-    await remove_texts(connection, batch_id, [one.position for one in gone])
+    blank = update(t.batch_items).where(item.batch_id == batch_id, item.position.in_(found))
+    await connection.execute(blank.values(request=redaction.erased_candidate().model_dump_json(), tries=0))
+    await connection.execute(delete(t.batch_texts).where(text.batch_id == batch_id, text.position.in_(found)))
     await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
-    await leave_rounds(connection, batch_id, [one.position for one in gone], now)
+    await leave_rounds(connection, batch_id, found, now)
     return len(gone)
-
-
-async def find_results(connection: AsyncConnection, batch_id: str, places: Collection[int]) -> dict[int, Any]:
-    """What the candidates have for results, by position."""
-    query = select(result.id, result.position, result.status, result.signature, result.calls, result.failure)
-    rows = await connection.execute(query.where(result.batch_id == batch_id, result.position.in_(places)))
-    return {row.position: row for row in rows}
 
 
 async def blank_results(
     connection: AsyncConnection, row: Any, gone: Sequence[Any], had: Mapping[int, Any], now: datetime
 ) -> None:
     """Puts the failure in the place of each result, and takes that out of counts, figures and signatures."""
-    keys = {key for one in had.values() for key in json.loads(one.calls or "[]")}
+    keys = keys_of(had.values())
     await note_erased_calls(connection, keys)
     if keys:
-        kept = provider_replies.c
-        await connection.execute(delete(provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
+        kept = t.provider_replies.c
+        await connection.execute(delete(t.provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
     if had:
         await connection.execute(
-            update(evaluations).where(result.id == bindparam("this")).values(BLANK),
+            update(t.evaluations).where(result.id == bindparam("this")).values(BLANK),
             [{"this": one.id} for one in had.values()],
         )
     fresh = [
@@ -321,7 +315,7 @@ async def blank_results(
         if one.position not in had
     ]
     if fresh:
-        await connection.execute(insert(evaluations), [describe_result(one, SCORES, row, now) for one in fresh])
+        await connection.execute(insert(t.evaluations), [describe_result(one, SCORES, row, now) for one in fresh])
     locked = read_account(row)
     measures = read_measures(locked.account.measures)
     await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
@@ -329,29 +323,15 @@ async def blank_results(
     await insert_figures(connection, {row.id: placed}, {row.id: measures}, {})
     signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
     await count_in(connection, {each: -count for each, count in signatures.items()})
-    recount(locked.account, had.values(), len(fresh))
-    await store_accounts(connection, [locked])
-
-
-def recount(account: Account, had: Collection[Any], fresh: int) -> None:
-    """Counts the erased as failed. What they cost was spent all the same."""
-    for one in had:
-        account.count("expired" if one.failure == GONE else one.status, -1)
-    account.count("failed", len(had) + fresh)
+    # They count as failed. What they cost was spent all the same.
+    for one in had.values():
+        locked.account.count("expired" if one.failure == GONE else one.status, -1)
+    locked.account.count("failed", len(had) + len(fresh))
     if had:
-        account.forget_figures()
+        locked.account.forget_figures()
     else:
-        account.add(tally_scores([SCORES] * fresh))
-
-
-async def remove_texts(connection: AsyncConnection, batch_id: str, places: Collection[int]) -> None:
-    """What was asked, and what a search looks through."""
-    these = (item.batch_id == batch_id) & item.position.in_(places)
-    await connection.execute(
-        update(batch_items).where(these).values(request=erased_candidate().model_dump_json(), tries=0)
-    )
-    text = batch_texts.c
-    await connection.execute(delete(batch_texts).where(text.batch_id == batch_id, text.position.in_(places)))
+        locked.account.add(tally_scores([SCORES] * len(fresh)))
+    await store_accounts(connection, [locked])
 
 
 async def remove_ratings(
@@ -368,25 +348,223 @@ async def remove_ratings(
     named = [name for name in candidates if not name.isdecimal()]
     of_item = query.where(rating.batch_id.is_(None), rating.item.in_(named), rating.comment.is_not(None))
     loose = [row.number for row in await connection.execute(of_item) if row.candidate in candidates[row.item]]
-    await connection.execute(delete(human_ratings).where(rating.number.in_(numbers)))
+    await connection.execute(delete(t.human_ratings).where(rating.number.in_(numbers)))
     await connection.execute(
-        delete(human_ratings).where(rating.project == project, rating.evaluation.in_([*evaluation_ids]))
+        delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_([*evaluation_ids]))
     )
-    await connection.execute(update(human_ratings).where(rating.number.in_(loose)).values(comment=None))
+    await connection.execute(update(t.human_ratings).where(rating.number.in_(loose)).values(comment=None))
 
 
 async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Collection[int], now: datetime) -> None:
     """Withdraws the candidates from their rounds. A rater who has one continues with the next."""
-    mine = select(rating_rounds.c.id).where(rating_rounds.c.batch_id == batch_id)
-    drawn, task = round_items.c, round_tasks.c
+    mine = select(t.rating_rounds.c.id).where(t.rating_rounds.c.batch_id == batch_id)
+    drawn, task = t.round_items.c, t.round_tasks.c
     these = drawn.round_id.in_(mine) & drawn.position.in_(places)
     query = select(drawn.round_id, func.count().label("count")).where(these).group_by(drawn.round_id)
     for row in (await connection.execute(query)).all():
-        await connection.execute(
-            update(rating_rounds)
-            .where(rating_rounds.c.id == row.round_id)
-            .values(drawn=rating_rounds.c.drawn - row.count)
-        )
-    await connection.execute(delete(round_items).where(these))
+        this = update(t.rating_rounds).where(t.rating_rounds.c.id == row.round_id)
+        await connection.execute(this.values(drawn=t.rating_rounds.c.drawn - row.count))
+    await connection.execute(delete(t.round_items).where(these))
     pending = task.round_id.in_(mine) & task.position.in_(places) & task.done_at.is_(None)
-    await connection.execute(update(round_tasks).where(pending).values(done_at=now))
+    await connection.execute(update(t.round_tasks).where(pending).values(done_at=now))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one transaction does: which project's texts go, how, and those of what. `salt` is the project's."""
+
+    connection: AsyncConnection
+    project: str
+    texts: TextKeeping
+    before: datetime
+    now: datetime
+    salt: str
+
+    def cover(self, texts: str) -> Cover:
+        return redaction.drop if texts == "drop" else redaction.hash_with(self.salt)
+
+    async def run_each(self, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+        """Runs the statement for each row."""
+        if rows:
+            await self.connection.execute(statement, rows)
+
+
+async def hold_policy(connection: AsyncConnection, project: str, now: datetime) -> Any:
+    """The project's salt, watermark and policy over texts, which no other process changes until the transaction
+    ends; None where another process has them."""
+    row = DEFAULT_POLICY.model_dump() | {"project": project, "salt": secrets.token_hex(32), "updated_at": now}
+    await connection.execute(db.insert_or_ignore(connection, t.project_policies), row | {"redacted_to": None})
+    columns = policy.salt, policy.redacted_to, policy.texts, policy.after_days
+    query = select(*columns).where(policy.project == project)
+    return (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
+
+
+async def redact_singles(sweep: Sweep, since: datetime | None, limit: int) -> int:
+    """Evaluations outside batches, oldest first. What is done is remembered by its time."""
+    query = select(result.id, result.created_at, result.record, result.calls).where(
+        result.project == sweep.project, result.batch_id.is_(None), result.created_at < sweep.before
+    )
+    if since is not None:
+        query = query.where(result.created_at >= since)
+    connection = sweep.connection
+    rows = [*(await connection.execute(query.order_by(result.created_at).limit(limit))).all()]
+    until = sweep.before
+    if len(rows) == limit:
+        last = rows[-1].created_at
+        same = query.where(result.created_at == last, result.id.not_in([row.id for row in rows]))
+        rows += (await connection.execute(same)).all()
+        until = last + NEXT
+    await sweep.run_each(SINGLE, await asyncio.to_thread(rewrite_singles, rows, sweep.cover(sweep.texts)))
+    await note_erased_calls(connection, keys_of(rows))
+    if since is None or until > since:
+        seen = update(t.project_policies).where(policy.project == sweep.project)
+        await connection.execute(seen.values(redacted_to=until))
+    return len(rows)
+
+
+async def redact_batches(sweep: Sweep, limit: int) -> int:
+    """Finished batches, one after the other."""
+    done, connection = 0, sweep.connection
+    while done < limit:
+        found = await find_batch(sweep)
+        if found is None:
+            break
+        texts = "drop" if found.texts == UNDER_WAY["drop"] else sweep.texts
+        this = update(t.batches).where(batch.id == found.id)
+        # Marked from the start: a process that still has data of the batch must not restore its texts.
+        await connection.execute(this.values(texts=UNDER_WAY[texts]))
+        # What a search looks through is emptied as the texts go.
+        query = select(text.position).where(text.batch_id == found.id, *([text.text != ""] if texts == "hash" else []))
+        left = query.order_by(text.position).limit(limit - done)
+        places = (await connection.execute(left)).scalars().all()
+        for some in db.cut(places, ROWS):
+            await redact_places(sweep, found.id, texts, some)
+        if len(places) < limit - done:
+            await forget_provider(connection, found.id)
+            await connection.execute(this.values(texts=texts))
+        done += len(places)
+    return done
+
+
+async def find_batch(sweep: Sweep) -> Any:
+    """A finished batch with texts, which no other process changes until the transaction ends."""
+    chunk = t.batch_chunks.c
+    held_now = exists().where(chunk.batch_id == batch.id, chunk.state == "leased", chunk.lease_until >= sweep.now)
+    undone = [UNDER_WAY["hash"], UNDER_WAY["drop"], *(["hash"] if sweep.texts == "drop" else [])]
+    query = select(batch.id, batch.texts).where(
+        batch.project == sweep.project,
+        batch.status.in_(ENDED),
+        batch.finished_at < sweep.before,
+        or_(batch.texts.is_(None), batch.texts.in_(undone)),
+        # The worker that holds a chunk of a cancelled batch may still commit to it.
+        ~held_now,
+    )
+    return (await sweep.connection.execute(query.order_by(batch.id).limit(1).with_for_update())).one_or_none()
+
+
+async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequence[int]) -> None:
+    """Candidates of one batch with their results, if any."""
+    connection, cover = sweep.connection, sweep.cover(texts)
+    asked = select(item.batch_id, item.position, item.request).where(
+        item.batch_id == batch_id, item.position.in_(places)
+    )
+    given = select(result.id, result.record, result.failure, result.scores, result.calls).where(
+        result.batch_id == batch_id, result.position.in_(places)
+    )
+    candidates = (await connection.execute(asked)).all()
+    results = (await connection.execute(given)).all()
+    salt = None if texts == "drop" else sweep.salt
+    # In a thread: reading and writing 500 records takes a good part of a second.
+    await sweep.run_each(CANDIDATE, await asyncio.to_thread(rewrite_candidates, candidates, cover))
+    await sweep.run_each(RESULT, await asyncio.to_thread(rewrite_results, results, cover, salt))
+    await note_erased_calls(connection, keys_of(results))
+    gone: Any = delete(t.batch_texts) if texts == "drop" else update(t.batch_texts).values(text="")
+    await connection.execute(gone.where(text.batch_id == batch_id, text.position.in_(places)))
+
+
+async def forget_provider(connection: AsyncConnection, batch_id: str) -> None:
+    """Replies that a provider's batch gave, and the keys of the translations that it took."""
+    reply, call = t.provider_replies.c, t.provider_calls.c
+    await connection.execute(delete(t.provider_replies).where(reply.batch_id == batch_id))
+    keys = await connection.execute(select(call.key).where(call.batch_id == batch_id))
+    await note_erased_calls(connection, keys.scalars().all())
+    await connection.execute(delete(t.provider_calls).where(call.batch_id == batch_id))
+
+
+async def redact_comments(sweep: Sweep, limit: int) -> int:
+    """What raters wrote."""
+    if limit <= 0:
+        return 0
+    mine: ColumnElement[bool] = (rating.project == sweep.project) & (rating.created_at < sweep.before)
+    query = select(rating.number, rating.comment).where(mine, rating.comment.is_not(None))
+    if sweep.texts == "hash":
+        # Exactly what the cover spares: less would keep texts, more would be found again in every step.
+        hashed = rating.comment.regexp_match(rf"^{redaction.HASHED.pattern}\Z")
+        query = query.where(~(hashed | rating.comment.in_([redaction.DROPPED, redaction.ERASED])))
+    rows = (await sweep.connection.execute(query.order_by(rating.number).limit(limit))).all()
+    covered = [
+        {"this": row.number, "new_comment": None if sweep.texts == "drop" else sweep.cover(sweep.texts)(row.comment)}
+        for row in rows
+    ]
+    await sweep.run_each(COMMENT, covered)
+    return len(rows)
+
+
+async def forget_answers(sweep: Sweep) -> int:
+    """Answers that were kept for a repeated request. They hold what evaluations do."""
+    old = answer.created_at < min(sweep.before, sweep.now - ANSWERS_KEPT)
+    gone = delete(t.idempotency_keys).where(answer.project == sweep.project, old)
+    return (await sweep.connection.execute(gone)).rowcount
+
+
+def rewrite_singles(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:
+    """The records without texts, those that had some."""
+    changed = []
+    for row in rows:
+        record = Record.model_validate_json(row.record, context=STORED)
+        covered = redaction.redact_record(record, cover).model_dump_json()
+        if covered != row.record:
+            changed.append({"this": row.id, "new_record": covered})
+    return changed
+
+
+def rewrite_candidates(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:
+    """The candidates without texts."""
+    return [
+        {
+            "this": row.batch_id,
+            "place": row.position,
+            "new_request": redaction.redact_asked(read_candidate(row.request), cover).model_dump_json(),
+        }
+        for row in rows
+    ]
+
+
+def rewrite_results(rows: Iterable[Any], cover: Cover, salt: str | None) -> list[dict[str, Any]]:
+    """The results without texts. Without a `salt` the digests of their contexts go too."""
+    changed = []
+    for row in rows:
+        scores, record, failure = unpack_scores(row.scores), row.record, read_failure(row.failure)
+        if failure is None:
+            kept = read_record(row.record)
+            evaluation = redaction.redact_evaluation(kept.evaluation, cover)
+            trace = redaction.redact_trace(kept.trace, cover)
+            record = kept.model_copy(update={"evaluation": evaluation, "trace": trace}).model_dump_json()
+        elif failure.code != redaction.ERASED_CODE:
+            # It may quote a judge.
+            failure = failure.model_copy(update={"detail": redaction.DROPPED})
+        context = None if salt is None else redaction.rekey_context(scores.context, salt)
+        changed.append(
+            {
+                "this": row.id,
+                "new_record": record,
+                "new_failure": None if failure is None else failure.model_dump_json(),
+                "new_scores": pack_scores(scores._replace(context=context)),
+            }
+        )
+    return changed
+
+
+def keys_of(rows: Iterable[Any]) -> list[str]:
+    """The cache keys of all calls of these results, each once."""
+    return list(dict.fromkeys(key for row in rows if row.calls for key in json.loads(row.calls)))

@@ -5,20 +5,17 @@ The patterns apply to folded text, in the order Japanese, Korean, English.
 
 from __future__ import annotations
 
-import re
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
-from hashlib import blake2b
 from typing import NamedTuple
 
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import Warned
 from app.domain.folding import fold
-from app.text.injection.concealment import hides_text
-from app.text.injection.signs import breaks_out, forges_verdict, imitates_roles, inverts_scale, payloads
+from app.text.injection import signs
 from app.text.injection.wording import suspicious_passage
+from app.text.recent import RecentResults, digest_of
 
 
 class AttackKind(StrEnum):
@@ -66,8 +63,6 @@ def finding(kind: AttackKind, seen: Sequence[str] = ()) -> Finding:
     return Finding(kind, f"{DETAILS[kind]} (seen: {', '.join(seen)})" if seen else DETAILS[kind])
 
 
-MOST_NAMED = 4
-
 SEEN: dict[str, tuple[str, ...]] = {
     "a translator": (r"訳|翻訳|번역|옮길|옮기는|역자|译", r"\btranslat|\bwhen rendering"),
     "a demand for the prompt": (
@@ -93,8 +88,7 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"逆(?:さ|転|に|で)|反転|入れ替|ほど(?:良|よ|優|高|い)|[15](?:が|は)(?:最|いちばん|一番|神|満足|不満)|「1」は",
         r"반대|거꾸로|뒤집|뒤바|수록 ?(?:좋|우수|높)|[15](?:점)?[이가은는] ?(?:가장|최|제일|갓|만족|불만족)|\"1\"은",
         r"\b(?:invert|revers|flip|swap|opposite|the other way)"
-        r"|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter"
-        r"|clumsier) [^.\n]{0,40}(?:better|higher|best)",
+        r"|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter|clumsier) [^.\n]{0,40}(?:better|higher|best)",
     ),
     "words read from the end": (r"逆から|後ろから|거꾸로 읽|backwards|\breverse",),
     "an agreement": (
@@ -134,6 +128,7 @@ SEEN: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge
 KINDS = {
     "a translator": AttackKind.TRANSLATOR_INSTRUCTION,
     "a demand for the prompt": AttackKind.PROMPT_LEAK,
@@ -142,108 +137,67 @@ KINDS = {
     "words read from the end": AttackKind.REVERSED_TEXT,
     "an agreement": AttackKind.SCORE_PACT,
 }
-"""What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge."""
-
-
-@cache
-def pattern(name: str) -> re.Pattern[str]:
-    """The pattern of a name, compiled when it is first needed."""
-    return re.compile("|".join(SEEN[name]))
 
 
 def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
-    """The kind of a suspicious passage, and up to `MOST_NAMED` names of what it speaks of."""
-    seen = [name for name in SEEN if pattern(name).search(passage)]
+    """The kind of a suspicious passage, and up to four names of what it speaks of."""
+    seen = [name for name, patterns in SEEN.items() if signs.compiled("|".join(patterns)).search(passage)]
     kind = next((KINDS[name] for name in seen if name in KINDS), AttackKind.INSTRUCTION_TO_JUDGE)
-    return kind, tuple(seen[:MOST_NAMED])
+    return kind, tuple(seen[:4])
 
 
 CODE = "suspected-injection"
-MOST_RECENT = 4096
-BACKWARDS = 4.0
-"""The score that a reversed text must exceed: ordinary words look odd, hence suspicious, when reversed."""
+BACKWARDS = 4.0  # The score that a reversed text must exceed: ordinary words look odd, hence suspicious, when reversed
 
-WORDS = (
+BACKWARD_WORDS = (
     "満点|最高|評価|採点|自然さ|関連性|無視|만점|점수|점을|평가|채점|자연스러움|관련성|무시"
     "|score|marks|rating|aspect|criteri|ignore|naturalness|relevance|rubric"
-)
+)[::-1]
 
 
-Found = dict[AttackKind, tuple[str, ...]]
-"""The suspected kinds, each with the names of what the text mentions, if any."""
+Found = dict[AttackKind, tuple[str, ...]]  # The suspected kinds, each with the names of what the text mentions, if any
 
 
 def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:
     """What a folded text says outright: words for the judge that score `above`, verdicts and markup."""
     found: Found = {}
-    passage = suspicious_passage(folded, above)
-    if passage is not None:
+    if (passage := suspicious_passage(folded, above)) is not None:
         kind, seen = name_passage(passage)
         found[kind] = seen
-    if forges_verdict(folded, aspects):
+    if signs.forges_verdict(folded, aspects):
         found[AttackKind.FORGED_VERDICT] = ()
-    if inverts_scale(folded):
+    if signs.inverts_scale(folded):
         found[AttackKind.SCALE_REDEFINITION] = ("a redefined scale",)
     suspicious = bool(found)
-    if imitates_roles(folded, suspicious=suspicious):
+    if signs.imitates_roles(folded, suspicious=suspicious):
         found[AttackKind.ROLE_MARKUP] = ()
-    if breaks_out(folded, suspicious=suspicious):
+    if signs.breaks_out(folded, suspicious=suspicious):
         found[AttackKind.BOUNDARY_BREAKOUT] = ()
     return found
 
 
-@cache
-def backward_words() -> re.Pattern[str]:
-    """Words about scoring, written backwards: without one of them a text need not be read in that direction."""
-    return re.compile(WORDS[::-1])
-
-
 def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
     """Whether a folded text speaks to its judge or forges a verdict when read from its end."""
-    if not backward_words().search(folded):
+    if not signs.search(BACKWARD_WORDS, folded):  # without one of them a text need not be read in that direction
         return False
     backwards = folded[::-1]
-    return suspicious_passage(backwards, BACKWARDS) is not None or forges_verdict(backwards, aspects)
-
-
-class RecentFindings(OrderedDict[bytes, tuple[Finding, ...]]):
-    """A cache of findings by digest, because contexts and speakers recur. It holds no text.
-
-    Thread-safe: each step is atomic, and two threads may at worst do the same work twice.
-    """
-
-    def remember(self, key: bytes, findings: tuple[Finding, ...]) -> None:
-        """Caches findings, and evicts the oldest."""
-        self[key] = findings
-        while len(self) > MOST_RECENT:
-            self.popitem(last=False)
+    return suspicious_passage(backwards, BACKWARDS) is not None or signs.forges_verdict(backwards, aspects)
 
 
 @cache
-def recent() -> RecentFindings:
+def recent() -> RecentResults[tuple[Finding, ...]]:
     """The cache of this process."""
-    return RecentFindings()
+    return RecentResults()
 
 
 def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
     """The findings for `text`, in the order of `AttackKind`, from the cache if possible."""
-    hashed = begin_key(aspects).copy()
-    hashed.update(text.encode("utf-8", "surrogatepass"))
-    key = hashed.digest()
-    known = recent().get(key)
-    if known is None:
+
+    def look() -> tuple[Finding, ...]:
         found = find_kinds(text, fold_names(aspects))
-        known = tuple(finding(kind, found[kind]) for kind in AttackKind if kind in found)
-        recent().remember(key, known)
-    return known
+        return tuple(finding(kind, found[kind]) for kind in AttackKind if kind in found)
 
-
-@lru_cache(maxsize=64)
-def begin_key(aspects: tuple[str, ...]) -> blake2b:
-    """What the keys of all texts begin with that are looked at with these names. To be copied, not to be added to."""
-    # With their lengths, so that no text can pass for another one with other aspects.
-    lengths = ",".join(str(len(aspect)) for aspect in aspects)
-    return blake2b("\0".join((lengths, *aspects, "")).encode("utf-8", "surrogatepass"), digest_size=16)
+    return recent().recall(digest_of([*aspects, text]), look)
 
 
 @lru_cache(maxsize=64)
@@ -253,28 +207,31 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
-    """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded.
-
-    `above`: what words for the judge must score; less than 0 finds more of them.
-    """
+    """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded. `above`: what
+    words for the judge must score; less than 0 finds more of them."""
     folded = fold(text)
     found = read_plainly(folded, aspects, above)
-    if hides_text(text):
+    if signs.hides_text(text):
         found[AttackKind.HIDDEN_TEXT] = ()
     if reads_backwards(folded, aspects):
         found[AttackKind.REVERSED_TEXT] = ()
-    if any(read_plainly(fold(payload), aspects) for payload in payloads(text)):
+    if any(read_plainly(fold(payload), aspects) for payload in signs.payloads(text)):
         found[AttackKind.ENCODED_PAYLOAD] = ()
     return found
 
 
 def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
-    """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none.
-
-    `aspects` are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string,
-    never raises, and takes time linear in its length.
-    """
+    """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none. `aspects`
+    are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string, never raises,
+    and takes time linear in its length."""
     return list(recall_findings(text, tuple(aspects)))
+
+
+def texts_of(dialogue: Dialogue) -> dict[str, str]:
+    """Each text of a dialogue by its place, in reading order."""
+    context = enumerate(dialogue.context)
+    places = {f"context/{index}/{part}": getattr(said, part) for index, said in context for part in ("speaker", "text")}
+    return {**places, "response": dialogue.response}
 
 
 def inspect_dialogue(
@@ -284,46 +241,22 @@ def inspect_dialogue(
     aspects: Sequence[str] = (),
     checkpoint: Callable[[], None] = lambda: None,
 ) -> tuple[Warned, ...]:
-    """One warning per place and kind: speakers and texts of the context, the response, and their translation.
-
-    `where` is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the
-    translation that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called
-    before each text, and may raise to end the work.
-    """
-    warned = [*inspect_parts(dialogue, aspects, checkpoint)]
+    """One warning per place and kind: speakers and texts of the context, the response, and their translation. `where`
+    is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the translation
+    that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called before each
+    text, and may raise to end the work."""
+    places = texts_of(dialogue)
     if translation is not None:
-        known = set(texts_of(dialogue).values())
-        warned += inspect_parts(translation, aspects, checkpoint, prefix="translation/", known=known)
-    return tuple(warned)
-
-
-def texts_of(dialogue: Dialogue) -> dict[str, str]:
-    """Each text of a dialogue by its place, in reading order."""
-    places: dict[str, str] = {}
-    for index, utterance in enumerate(dialogue.context):
-        places[f"context/{index}/speaker"] = utterance.speaker
-        places[f"context/{index}/text"] = utterance.text
-    places["response"] = dialogue.response
-    return places
-
-
-def inspect_parts(
-    dialogue: Dialogue,
-    aspects: Sequence[str],
-    checkpoint: Callable[[], None],
-    *,
-    prefix: str = "",
-    known: set[str] | None = None,
-) -> list[Warned]:
-    """The warnings of one dialogue; texts in `known` are passed over, and equal texts are read once."""
+        translated = texts_of(translation).items()
+        known = set(places.values())
+        places |= {f"translation/{where}": text for where, text in translated if text not in known}
     names = tuple(aspects)
     findings: dict[str, tuple[Finding, ...]] = {}
-    warned: list[Warned] = []
-    for where, text in texts_of(dialogue).items():
-        if known is not None and text in known:
-            continue
-        if text not in findings:
-            checkpoint()
-            findings[text] = recall_findings(text, names)
-        warned += [Warned(code=CODE, where=prefix + where, detail=found.detail) for found in findings[text]]
-    return warned
+    for text in dict.fromkeys(places.values()):
+        checkpoint()
+        findings[text] = recall_findings(text, names)
+    return tuple(
+        Warned(code=CODE, where=where, detail=found.detail)
+        for where, text in places.items()
+        for found in findings[text]
+    )

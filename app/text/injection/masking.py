@@ -6,41 +6,25 @@ parts of the raw text are inspected with and without each other, under a budget 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from app.domain.folding import fold
-from app.text.injection.concealment import hidden_spans
 from app.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
-from app.text.injection.signs import located_payloads
+from app.text.injection.signs import compiled, hidden_spans, located_payloads
 
-NOTHING_LEFT = "…"
-"""What stands where all of a text is left out: a judge needs something to rate."""
-
-MASKED = -2.0
-"""What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it."""
-
-MOST_SENTENCES = 256
-"""Parts that a text is cut into at most; a text of more has its sentences taken together."""
-
+NOTHING_LEFT = "…"  # What stands where all of a text is left out: a judge needs something to rate
+MASKED = -2.0  # What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it
+MOST_SENTENCES = 256  # Parts that a text is cut into at most; a text of more has its sentences taken together
+# How often the length of the whole text is inspected, all trials together, before all of it is left out
 MOST_READINGS = 12
-"""How often the length of the whole text is inspected, all trials together, before all of it is left out."""
-
-LEAST_BUDGET = 20_000
-"""Characters that may always be inspected: of a short text no trial needs to be saved."""
-
-DIALOGUE_BUDGET = 12 * LEAST_BUDGET
-"""Characters that may be inspected in all texts of one dialogue together."""
-
-CALL = 40
-"""Characters that cost as much as an inspection of nothing."""
-
-MOST_RESTORED = 8
-"""Up to this many removed parts, each is tried again to see whether it can stay."""
-
+LEAST_BUDGET = 20_000  # Characters that may always be inspected: of a short text no trial needs to be saved
+DIALOGUE_BUDGET = 12 * LEAST_BUDGET  # Characters that may be inspected in all texts of one dialogue together
+CALL = 40  # Characters that cost as much as an inspection of nothing
+MOST_RESTORED = 8  # Up to this many removed parts, each is tried again to see whether it can stay
+# A sentence with its end and the white space after it, in the raw text; or a line's
+SENTENCE = r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*"
 Check = Callable[[str], bool]
 CheckOfSeveral = Callable[[Sequence[int]], bool]
 
@@ -64,17 +48,15 @@ class InspectionBudgetSpent(Exception):
 
 
 class InspectionBudget:
-    """Characters that may still be inspected, in all texts of one dialogue together.
-
-    `checkpoint` is called before each inspection, and may raise to end the work.
-    """
+    """Characters that may still be inspected, in all texts of one dialogue together. `checkpoint` is called before each
+    inspection, and may raise to end the work."""
 
     def __init__(self, characters: int = DIALOGUE_BUDGET, checkpoint: Callable[[], None] = lambda: None) -> None:
         self.characters = characters
         self.checkpoint = checkpoint
 
     def take(self, characters: int) -> None:
-        """Raises BudgetSpent, and takes nothing, where there are not as many: a shorter text may yet have its turn."""
+        """Raises InspectionBudgetSpent, and takes nothing, if there are fewer: a shorter text may yet have its turn."""
         self.checkpoint()
         if characters > self.characters:
             raise InspectionBudgetSpent
@@ -89,8 +71,7 @@ def find_spans(
     Hidden characters and encoded instructions go by themselves. Else whole sentences or lines go: those that are
     suspicious alone, then neighbours that are so together, then the ends of what is so at a distance; and the whole
     text where that takes too long. `without` these spans the text raises no suspicion. `aspects` as in `inspect_text`.
-    `budget` is shared by the texts of a dialogue; by default the text has one to itself.
-    """
+    `budget` is shared by the texts of a dialogue; by default the text has one to itself."""
     shared = budget or InspectionBudget()
     shared.checkpoint()
     if not recall_findings(text, tuple(aspects)):
@@ -100,11 +81,18 @@ def find_spans(
     def suspicious(part: str) -> bool:
         return bool(find_kinds(part, folded, MASKED))
 
+    own = InspectionBudget(max(LEAST_BUDGET, MOST_READINGS * len(text)))
+
+    def trial(part: str) -> bool:
+        own.take(len(part) + CALL)
+        shared.take(len(part) + CALL)
+        return bool(part) and suspicious(part)
+
     whole = (TextSpan(0, len(text)),)
     try:
         # For what is done to all of the text besides trials.
         shared.take(len(text) + CALL)
-        spans = search(text, folded, Trials(suspicious, max(LEAST_BUDGET, MOST_READINGS * len(text)), shared))
+        spans = search(text, folded, trial)
         # What stands at a text's ends is trimmed, and what was apart may meet: the result itself is what counts.
         left = without(text, spans)
         shared.take(len(left) + CALL)
@@ -123,26 +111,10 @@ def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join(text[start:end] for start, end in zip(starts, ends, strict=True)).strip() or NOTHING_LEFT
 
 
-class Trials:
-    """Inspects parts of a text, as long as its budget (in characters) and the dialogue's last; then BudgetSpent."""
-
-    def __init__(self, suspicious: Check, budget: int, shared: InspectionBudget) -> None:
-        self._suspicious = suspicious
-        self._budget = budget
-        self._shared = shared
-
-    def __call__(self, part: str) -> bool:
-        """Whether the part is suspicious."""
-        self._budget -= len(part) + CALL
-        if self._budget < 0:
-            raise InspectionBudgetSpent
-        self._shared.take(len(part) + CALL)
-        return bool(part) and self._suspicious(part)
-
-
 def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, ...]:
-    """The spans of a suspicious text. Raises BudgetSpent."""
-    fine = merge(text, (*hidden_spans(text), *payload_spans(text, aspects)))
+    """The spans of a suspicious text. Raises InspectionBudgetSpent."""
+    payloads = (span for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
+    fine = merge(text, (*hidden_spans(text), *payloads))
     if fine and not trial(without(text, fine)):
         return fine
     sentences = cut(text, fine)
@@ -152,28 +124,16 @@ def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, .
     return merge(text, (*fine, *(sentences[number].span for unit in units for number in unit)))
 
 
-def payload_spans(text: str, aspects: Sequence[str]) -> Iterable[TextSpan]:
-    """Where encoded texts stand that say something suspicious."""
-    return (TextSpan(*span) for decoded, span in located_payloads(text) if read_plainly(fold(decoded), aspects))
-
-
-@cache
-def sentence() -> re.Pattern[str]:
-    """A sentence with its end and the white space after it, in the raw text; or a line's."""
-    return re.compile(r"(?:[^。｡．.!?！？\n]|[.．](?![\s<\[(（]|\Z))*(?:[。｡．.!?！？]+[」』）)”\"']?)?\s*")
-
-
 def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
     """The text's sentences, without what is empty once the fine spans are out."""
-    spans = [TextSpan(*match.span()) for match in sentence().finditer(text) if match[0]]
+    spans = [TextSpan(*match.span()) for match in compiled(SENTENCE).finditer(text) if match[0]]
     size = -(-len(spans) // MOST_SENTENCES) or 1
-    groups = (spans[first : first + size] for first in range(0, len(spans), size))
     shown = bytearray(b"\x01") * len(text)
     for start, end in fine:
         shown[start:end] = bytes(end - start)
     found = []
-    for group in groups:
-        start, end = group[0].start, group[-1].end
+    for first in range(0, len(spans), size):
+        start, end = spans[first].start, spans[first : first + size][-1].end
         left = "".join(text[place] for place in range(start, end) if shown[place])
         if left:
             found.append(MaskedSentence(TextSpan(start, end), left))
@@ -181,7 +141,7 @@ def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
 
 
 def join(sentences: Sequence[MaskedSentence], numbers: Iterable[int]) -> str:
-    """These sentences together, as they would be shown."""
+    """These sentences together, as they are shown."""
     return "".join(sentences[number].shown for number in numbers).strip()
 
 
@@ -214,9 +174,9 @@ def find_alone(row: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int
     return find_alone(row[:half], suspicious) + find_alone(row[half:], suspicious)
 
 
-def less(kept: Sequence[int], units: Sequence[tuple[int, ...]]) -> list[int]:
+def less(kept: Iterable[int], units: Iterable[tuple[int, ...]]) -> list[int]:
     """The numbers that are in no unit."""
-    gone = {number for unit in units for number in unit}
+    gone = set(chain.from_iterable(units))
     return [number for number in kept if number not in gone]
 
 

@@ -8,76 +8,49 @@ A text is as suspicious as its most suspicious passage of one to three sentences
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
 
-RESOURCE = "data/injection_weights.json"
-LONGEST_RUN = 6
-"""Characters."""
+from app.text.injection.signs import compiled
 
-LONGEST_SENTENCE = 240
-"""Characters; what goes on longer without a full stop is read in pieces of this length."""
-
-MOST_SENTENCES = 3
-"""Sentences of a passage."""
-
+LONGEST_RUN = 6  # Characters
+LONGEST_SENTENCE = 240  # Characters; what goes on longer without a full stop is read in pieces of this length
+MOST_SENTENCES = 3  # Sentences of a passage
+# A passage's sum is divided by its number of known runs to this power: long passages have more of everything
 DAMPING = 0.35
-"""A passage's sum is divided by its number of known runs to this power: long passages have more of everything."""
-
+# Katakana as hiragana: a word spelled out in either is the same word
 HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
-"""Katakana as hiragana: a word spelled out in either is the same word."""
-
-LETTERS = str.maketrans("013457@$!", "oieastasi")
-"""What digits and signs stand for in words like `gr4d3r`."""
+LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
 
 
-class Model(NamedTuple):
-    """What each run of characters adds, and what a passage without any has; above 0 it is suspicious."""
-
-    intercept: float
-    weights: Mapping[str, float]
+# A sentence of a folded text, or a line, or a piece of a long one, with the white space after it
+SENTENCE = rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}"
+# Spaces that say nothing: beside a character that is not ASCII, and after another one
+GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
+DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
 @cache
-def fitted() -> Model:
-    """The model that ships with Saiten."""
-    data = json.loads((files("app") / RESOURCE).read_text(encoding="utf-8"))
-    return Model(data["intercept"] - data["threshold"], {run: weight / 1000 for run, weight in data["weights"].items()})
-
-
-@cache
-def sentence() -> re.Pattern[str]:
-    """A sentence of a folded text, or a line, or a piece of a long one, with the white space after it."""
-    return re.compile(rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}")
-
-
-@cache
-def gap() -> re.Pattern[str]:
-    """Spaces that say nothing: beside a character that is not ASCII, and after another one."""
-    return re.compile(r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+")
-
-
-@cache
-def disguised_word() -> re.Pattern[str]:
-    """A word with digits or signs between its letters."""
-    return re.compile(r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*")
+def fitted() -> tuple[float, Mapping[str, float]]:
+    """The model that ships with Saiten: what a passage without any known run of characters has, and what each run adds;
+    above 0 it is suspicious."""
+    data = json.loads((files("app") / "data/injection_weights.json").read_text(encoding="utf-8"))
+    weights = {run: weight / 1000 for run, weight in data["weights"].items()}
+    return data["intercept"] - data["threshold"], weights
 
 
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
-    shown = disguised_word().sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
-    return [" " + gap().sub("", match[0]) for match in sentence().finditer(shown)]
+    shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
+    return [" " + compiled(GAP).sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
 
 
 def runs(said: str, known: Container[str]) -> set[str]:
     """The known runs of characters in a sentence. What begins with an unknown run is unknown as well."""
     found = set()
-    length = len(said)
-    for start in range(length):
-        for end in range(start + 1, min(start + LONGEST_RUN, length) + 1):
+    for start in range(len(said)):
+        for end in range(start + 1, min(start + LONGEST_RUN, len(said)) + 1):
             run = said[start:end]
             if run not in known:
                 break

@@ -15,9 +15,10 @@ from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import Report
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
-from app.web.dependencies import Serving, may_write, refuse_reader
+from app.web.dependencies import Serving, may_write
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads, refer_to, write_lines
+from app.web.problems import RequestRefused
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -29,10 +30,7 @@ RECORDS = [
     {"system": "bot-a", "item": "sea-1", "rater": "r2", "ratings": {"naturalness": 2, "overall": 4}},
 ]
 ANALYSIS_BODY = {
-    JSON: {
-        "schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]},
-        "example": {"data": RECORDS},
-    },
+    JSON: {"schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]}, "example": {"data": RECORDS}},
     NDJSON: {
         "schema": {"type": "string", "description": "one record per line; options go in the query"},
         "example": write_lines(*RECORDS),
@@ -45,28 +43,14 @@ ANALYSIS_BODY = {
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
 }
-GATE_BODY = reads(
-    {
-        JSON: form(
-            GateRequest,
-            {
-                "candidate": "ba_…",
-                "baseline": "ba_…",
-                "rules": [{"aspect": "overall", "max_drop": 0.1}],
-                "min_coverage": 0.98,
-            },
-        )
-    }
-)
+RULES = {"rules": [{"aspect": "overall", "max_drop": 0.1}], "min_coverage": 0.98}
+GATE_BODY = reads({JSON: form(GateRequest, {"candidate": "ba_…", "baseline": "ba_…", **RULES})})
 
 
 @router.post(
     "/{name}",
     summary="Analyse ratings",
-    responses={
-        200: {"model": Report},
-        **PROBLEMS,
-    },
+    responses={200: {"model": Report}, **PROBLEMS},
     openapi_extra=reads(ANALYSIS_BODY),
 )
 async def run_analysis(
@@ -86,19 +70,14 @@ async def run_analysis(
     most = limits.body_bytes if media_type == JSON else limits.analysis_bytes
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     if media_type == JSON:
-        refuse_query(request)
+        for option in request.query_params:
+            raise InvalidRequest("with a JSON body, send options in the body", pointer=f"/query/{option[:64]}")
         asked = await decode_as(model, body, limits, unlimited=("data",))
         report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
     else:
         asked = validate(model, read_query(request, model), limits)
         report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
     return Response(await container.comparison.compute(report.model_dump_json), media_type=JSON)
-
-
-def refuse_query(request: Request) -> None:
-    """Raises InvalidRequest for options in the query of a request with a JSON body."""
-    for name in request.query_params:
-        raise InvalidRequest("with a JSON body, send options in the body", pointer=f"/query/{name[:64]}")
 
 
 def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:
@@ -115,8 +94,7 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
 
 
 def read_number(name: str, text: str, where: str) -> Any:
-    """The option's value, converted if the option is a number. Raises InvalidRequest unless it is written as in
-    JSON."""
+    """The option's value, a number where it is one. Raises InvalidRequest unless that is written as in JSON."""
     kind = NUMBERS.get(name, str)
     if kind is str:
         return text
@@ -164,7 +142,9 @@ async def gate_batch(
     if not body.check_judge:
         report = await container.comparison.gate(request.state.project, body)
     else:
-        refuse_reader(request)
+        if not may_write(request):
+            detail = "this key may only read, and checking the judge costs judge calls"
+            raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
         async with evaluating(request) as scope:
             if body.judge_check is None:  # otherwise the judge is not called
                 rated = await container.batches.find(request.state.project, body.candidate)

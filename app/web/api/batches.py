@@ -18,7 +18,16 @@ from starlette.responses import StreamingResponse
 
 from app.batches.export import stream_csv, stream_ndjson
 from app.batches.intake import Spool
-from app.domain.batch import Batch, BatchFilter, BatchItem, BatchOptions, BatchStatus, ItemResult, KeyedAnswer
+from app.domain.batch import (
+    Batch,
+    BatchFilter,
+    BatchItem,
+    BatchOptions,
+    BatchStatus,
+    EstimateReport,
+    ItemResult,
+    KeyedAnswer,
+)
 from app.domain.errors import InvalidRequest, NotFound, StoreError
 from app.domain.model import pointer
 from app.domain.summary import Summary
@@ -26,11 +35,10 @@ from app.governance.policies import settle_for
 from app.web.admission import Authenticator, credential_of
 from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch
-from app.web.dependencies import Serving, note
+from app.web.dependencies import Serving, link_next, note, read_cursor, refuse_other_queries, write_cursor
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
-from app.web.openapi import PROBLEMS, form, lines, reads
-from app.web.queries import link_next, read_cursor, refuse_other_queries, write_cursor
+from app.web.openapi import PROBLEMS, form, header, lines, reads
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
@@ -44,18 +52,13 @@ class BatchRequest(BatchOptions):
     items: list[BatchItem] = Field(min_length=1)
 
 
-OPTIONS = {
-    "name": "nightly",
-    "rubric": "ja-dialogue",
-    "budget_usd": 2.5,
-    "metadata": {"system": "bot-a", "build": "1a2b3c"},
-}
+METADATA_EXAMPLE = {"system": "bot-a", "build": "1a2b3c"}
+OPTIONS = {"name": "nightly", "rubric": "ja-dialogue", "budget_usd": 2.5, "metadata": METADATA_EXAMPLE}
 CONTEXT = EXAMPLE["context"]
 ITEMS = [
     {"id": "sea-1", "context": CONTEXT, "response": EXAMPLE["response"], "dialogue": "sea"},
     {"id": "sea-2", "context": CONTEXT, "responses": ["泳ぎましたか？", "そうですか。"]},
 ]
-
 
 BATCH_BODY = {
     JSON: form(BatchRequest, {**OPTIONS, "items": ITEMS}),
@@ -67,7 +70,7 @@ BATCH_BODY = {
     ),
 }
 
-LOCATION = {"description": "the batch's address", "required": True, "schema": {"type": "string"}}
+LOCATION = header("the batch's address", required=True)
 
 LINK = {
     "description": 'the address of the next page as `<…>; rel="next"`; none after the last',
@@ -89,14 +92,15 @@ METADATA_FILTER = {
     },
 }
 
-BATCH_STATUS = {
-    "description": "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
-    "required": True,
-    "schema": {"type": "string", "enum": ["queued", "running", "paused", "completed", "cancelled"]},
-}
+BATCH_STATUS = header(
+    "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
+    required=True,
+    enum=["queued", "running", "paused", "completed", "cancelled"],
+)
 
 DISPOSITION = {"description": "with `format=csv`: a file name to save it under", "schema": {"type": "string"}}
 
+WORKER_DIED = {"code": "worker-died", "detail": "…"}
 RESULTS = {
     "description": "Results in item order; a connection that breaks off says that it is not all of them",
     "headers": {"X-Batch-Status": BATCH_STATUS, "Content-Disposition": DISPOSITION},
@@ -115,13 +119,7 @@ RESULTS = {
                 "aspects": {},
                 "dialogue": "sea",
             },
-            {
-                "position": 1,
-                "item": "sea-2",
-                "candidate": 0,
-                "status": "failed",
-                "error": {"code": "worker-died", "detail": "…"},
-            },
+            {"position": 1, "item": "sea-2", "candidate": 0, "status": "failed", "error": WORKER_DIED},
         ),
         "text/csv": {"schema": {"type": "string", "description": "RFC 4180 with a header; formulas are defused"}},
     },
@@ -162,20 +160,18 @@ async def create_batch(request: Request, container: Serving) -> Response:
     key = key_of(request)
     async with Spool() as spool:
         intake = await receive_batch(request, container.batches, spool)
-        async with claimed(
-            request, container.scoring.evaluations, key, digest_of(request, intake.digest.encode())
-        ) as replayed:
+        digest = digest_of(request, intake.digest.encode())
+        async with claimed(request, container.scoring.evaluations, key, digest) as replayed:
             response = replayed
             if response is None:
-                keep = None if key is None else partial(keep_under, key)
+                keep = partial(keep_under, key) if key else None
                 await require_money(request)
                 require_price(request, intake.options.rubric, intake.options.judge)
                 project, payer = request.state.project, request.state.key
-                intake = replace(
-                    intake, options=await settle_for(project, intake.options, container.governance.policies)
-                )
-                api_key = None if payer is None else payer.id
-                response = accepted(await container.batches.accept(project, intake, keep, api_key=api_key))
+                options = await settle_for(project, intake.options, container.governance.policies)
+                intake, api_key = replace(intake, options=options), None if payer is None else payer.id
+                accepted = await container.batches.accept(project, intake, keep, api_key=api_key)
+                response = answer(accepted, ACCEPTED)
     # A replay names the same batch: its address comes from the stored answer.
     response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
     return response
@@ -201,15 +197,14 @@ async def list_batches(
 
     `next` and the `Link` header lead to the next page; new batches do not shift the pages.
     """
-    known = ("name", "rubric", "status", "limit", "cursor")
-    refuse_other_queries(request, *known, beginning=METADATA)
+    refuse_other_queries(request, "name", "rubric", "status", "limit", "cursor", beginning=METADATA)
     wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
-    after = read_cursor(cursor)
     # One more than requested shows whether there is a next page.
-    found = await container.batches.list(request.state.project, wanted, after=after, limit=limit + 1)
+    found = await container.batches.list(request.state.project, wanted, after=read_cursor(cursor), limit=limit + 1)
     following = write_cursor(found[limit - 1]) if len(found) > limit else None
     page = BatchPage(items=found[:limit], next=following)
-    return Response(page.model_dump_json(), headers=link_next(request, following), media_type=JSON)
+    headers = {} if following is None else link_next(request, cursor=following)
+    return Response(page.model_dump_json(), headers=headers, media_type=JSON)
 
 
 @router.get("/{batch_id}", summary="Look at a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -260,29 +255,21 @@ async def erase_batch(request: Request, container: Serving, batch_id: str) -> No
     await note(request, container, "batch.erased", batch_id)
 
 
-def accepted(batch: Batch) -> Response:
-    """202 with the batch."""
-    return Response(batch.model_dump_json(), ACCEPTED, media_type=JSON)
+def answer(batch: Batch, status: int = 200) -> Response:
+    """The batch as JSON."""
+    return Response(batch.model_dump_json(), status, media_type=JSON)
 
 
 def keep_under(key: str, batch: Batch) -> KeyedAnswer:
-    """What a replay of `accepted` answers."""
-    return KeyedAnswer(key, ACCEPTED, bytes(accepted(batch).body))
-
-
-def answer(batch: Batch) -> Response:
-    """200 with the batch."""
-    return Response(batch.model_dump_json(), media_type=JSON)
+    """What a replay of the acceptance answers."""
+    return KeyedAnswer(key, ACCEPTED, bytes(answer(batch, ACCEPTED).body))
 
 
 def read_metadata(request: Request) -> dict[str, str]:
     """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values."""
     wanted: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
-        if not name.startswith(METADATA):
-            continue
-        key = name.removeprefix(METADATA)
-        if wanted.setdefault(key, value) != value:
+        if name.startswith(METADATA) and wanted.setdefault(name.removeprefix(METADATA), value) != value:
             raise InvalidRequest("an entry can have one value only", pointer=pointer(("query", name)))
     return wanted
 
@@ -321,7 +308,7 @@ async def read_results(
     if written_as == "ndjson":
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
     options = await container.batches.options(project, batch_id)
-    table = stream_csv(pages, container.scoring.instruments.rubrics.nearest(batch.rubric_name), options)
+    table = stream_csv(pages, container.scoring.context.rubrics.nearest(batch.rubric_name), options)
     # The id is the service's own: a file name contains no text of the caller.
     headers["Content-Disposition"] = f'attachment; filename="{batch.id}.csv"'
     return StreamingResponse(table, headers=headers, media_type=f"{CSV}; charset=utf-8; header=present")
@@ -334,14 +321,12 @@ async def sum_batch(request: Request, container: Serving, batch_id: str) -> Resp
     Also composites, coverage, usage and cost, over the results so far.
     """
     project: str = request.state.project
-    summary = await container.ratings.reliabilities.mark_summary(
-        project, await container.batches.summarize(project, batch_id)
-    )
+    summary = await container.batches.summarize(project, batch_id)
+    summary = await container.ratings.reliabilities.mark_summary(project, summary)
     return Response(summary.model_dump_json(), media_type=JSON)
 
 
 logger = logging.getLogger("saiten.web")
-
 
 SHORTEST_POLL_SECONDS = 0.5
 LONGEST_POLL_SECONDS = 2.0
@@ -380,13 +365,9 @@ async def follow_batch(
     stream ends without a last event, and an `EventSource` reconnects by itself. The same happens when the key is
     revoked: it then gets 401. An `EventSource` that reconnects after the end gets 204, which stops it.
     """
-    project: str = request.state.project
-
-    async def find() -> Batch | None:
-        return await container.batches.look(project, batch_id)
-
     if last_event_id in ENDS:
         return Response(status_code=204)
+    find = partial(container.batches.look, request.state.project, batch_id)
     first = await find()
     if first is None:
         raise NotFound("there is no such batch in this project")
@@ -402,8 +383,7 @@ def make_rest(request: Request) -> GoesOn:
 
 
 async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:
-    """Waits, and returns whether the stream goes on: not if the service is stopping or the caller's key is no longer
-    valid, since a stream may outlive its key by weeks."""
+    """Waits, and returns whether the stream goes on: not if the service stops or the caller's key is not valid."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stopping.wait(), seconds)
         return False
@@ -452,9 +432,26 @@ def steady(batch: Batch) -> Batch:
 
 def write_event(name: str, batch: Batch) -> bytes:
     """One event with the batch as its data. The id of an end is its name, so that a reconnecting caller reports it."""
-    return format_sse_event(
-        event=name,
-        data_str=batch.model_dump_json(),
-        id=name if name in ENDS else None,
-        retry=None if name in ENDS else RECONNECT_MILLISECONDS,
-    )
+    event_id, retry = (name, None) if name in ENDS else (None, RECONNECT_MILLISECONDS)
+    return format_sse_event(event=name, data_str=batch.model_dump_json(), id=event_id, retry=retry)
+
+
+estimates = APIRouter(prefix="/v1/estimates", tags=["batches"])
+
+
+@estimates.post(
+    "",
+    summary="Estimate a batch",
+    responses={200: {"model": EstimateReport}, **PROBLEMS},
+    openapi_extra=reads(BATCH_BODY),
+)
+async def create_estimate(request: Request, container: Serving) -> Response:
+    """Calls, tokens, translated characters and cost of the batch in the body, which is validated as a batch would be.
+
+    Nothing is stored, and no judge or translator is called.
+    """
+    async with Spool() as spool:
+        intake = await receive_batch(request, container.batches, spool)
+        options = await settle_for(request.state.project, intake.options, container.governance.policies)
+        report = await container.batches.estimate(replace(intake, options=options))
+    return Response(report.model_dump_json(), media_type=JSON)

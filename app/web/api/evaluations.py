@@ -12,11 +12,10 @@ from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, requ
 from app.governance.policies import settle_for
 from app.scoring.evaluate import evaluate
 from app.web.body import JSON, body_of
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, refuse_other_queries
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads
-from app.web.queries import refuse_other_queries
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
@@ -57,7 +56,7 @@ async def create_evaluation(
         async with evaluating(request) as scope:
             require_price(request, body.rubric, body.judge)
             asked = await settle_for(request.state.project, body, container.governance.policies)
-            record = await evaluate(asked, container.scoring.instruments, scope)
+            record = await evaluate(asked, container.scoring.context, scope)
         project: str = request.state.project
         written = write_json(record)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys), written=written.record)

@@ -13,9 +13,8 @@ from app.domain.governance import AuditEvent, ProjectPolicy
 from app.domain.model import Value
 from app.governance.policies import PolicyService
 from app.web.body import JSON, body_of
-from app.web.dependencies import Administering, Serving
+from app.web.dependencies import Administering, Serving, link_next, refuse_other_queries
 from app.web.openapi import PROBLEMS, form, reads
-from app.web.queries import link_to, refuse_other_queries
 
 MOST_NUMBER = 2**53
 
@@ -47,13 +46,11 @@ async def list_events(
     found = await container.governance.audit.events(request.state.project, before=before, limit=limit + 1)
     following = found[limit - 1].number if len(found) > limit else None
     page = AuditPage(items=found[:limit], next=following)
-    headers = {} if following is None else link_to(request, before=str(following))
+    headers = {} if following is None else link_next(request, before=str(following))
     return Response(page.model_dump_json(), headers=headers, media_type=JSON)
 
 
 policy = APIRouter(prefix="/v1/policy", tags=["governance"])
-
-POLICY_BODY = reads({JSON: form(ProjectPolicy, {"integrity": "flag", "texts": "hash", "after_days": 30.0})})
 
 
 @policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
@@ -67,7 +64,7 @@ async def read_policy(request: Request, container: Serving) -> Response:
     "",
     summary="Set the project's policy",
     responses={200: {"model": ProjectPolicy}, **PROBLEMS},
-    openapi_extra=POLICY_BODY,
+    openapi_extra=reads({JSON: form(ProjectPolicy, {"integrity": "flag", "texts": "hash", "after_days": 30.0})}),
     dependencies=[Administering],
 )
 async def set_policy(
@@ -78,7 +75,7 @@ async def set_policy(
     A shorter retention takes effect within about a minute; hashed or dropped texts cannot be restored.
     """
     service = PolicyService(
-        policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.instruments.now
+        policies=container.governance.policies, audit=container.governance.audit, now=container.scoring.context.now
     )
     found = await service.change(request.state.project, body, actor=request.state.actor)
     return Response(found.model_dump_json(), media_type=JSON)
@@ -101,14 +98,11 @@ class ErasureReport(BaseModel):
     evaluations: int
 
 
-ERASES = reads({JSON: form(ErasureRequest, {"metadata": {"user": "u-42"}})})
-
-
 @erasures.post(
     "",
     summary="Erase by metadata",
     responses={200: {"model": ErasureReport}, **PROBLEMS},
-    openapi_extra=ERASES,
+    openapi_extra=reads({JSON: form(ErasureRequest, {"metadata": {"user": "u-42"}})}),
     dependencies=[Administering],
 )
 async def erase(
@@ -120,6 +114,5 @@ async def erase(
     A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
     so stop sending first. A second identical request erases nothing.
     """
-    return asdict(
-        await container.governance.erasures.erase(request.state.project, body.metadata, actor=request.state.actor)
-    )
+    state = request.state
+    return asdict(await container.governance.erasures.erase(state.project, body.metadata, actor=state.actor))

@@ -60,20 +60,15 @@ async def metrics(container: Serving) -> Response:
 @router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
 async def info(request: Request, container: Serving) -> dict[str, Any]:
     """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
-    instruments = container.scoring.instruments
+    context = container.scoring.context
+    judge, rubrics = context.judge, context.rubrics
     return {
         "version": __version__,
-        "judge": {
-            "kind": instruments.judge.kind,
-            "model": instruments.judge.default_model,
-            "baseline": is_baseline(instruments.judge.kind),
-        },
-        "translator": None if instruments.translator is None else instruments.translator.engine,
+        "judge": {"kind": judge.kind, "model": judge.default_model, "baseline": is_baseline(judge.kind)},
+        "translator": None if context.translator is None else context.translator.engine,
         "encoder": container.scoring.encoder_settings,
-        "rubrics": [rubric.id for rubric in instruments.rubrics.list()],
-        "rubric_versions": {
-            rubric.id: list(instruments.rubrics.versions(rubric.id)) for rubric in instruments.rubrics.list()
-        },
+        "rubrics": [rubric.id for rubric in rubrics.list()],
+        "rubric_versions": {rubric.id: list(rubrics.versions(rubric.id)) for rubric in rubrics.list()},
         "limits": container.settings.limits.model_dump(),
         "key": await describe_key(request),
     }

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
+from app.domain import human_rating
 from app.domain.dialogue import UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import (
-    Exclusion,
-    HumanRating,
-    RatingFilter,
-    StoredExclusion,
-    StoredRating,
-    locate_fault,
-    read_rating_lines,
-    tell_rating,
-)
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_type
-from app.web.dependencies import Serving, note
+from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
-from app.web.openapi import PROBLEMS, form, lines, reads
-from app.web.queries import refuse_other_queries
+from app.web.openapi import PROBLEMS, form, lines, reads, write_lines
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
@@ -35,10 +25,7 @@ MOST_NUMBER = 2**53
 
 HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
 RATINGS_BODY = reads(
-    {
-        NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN),
-        JSON: form(HumanRating, HUMAN[0]),
-    },
+    {NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN), JSON: form(HumanRating, HUMAN[0])},
     repeatable=True,
 )
 EXCLUSION_BODY = reads({JSON: form(Exclusion, {"rater": "R3"})}, repeatable=True)
@@ -78,10 +65,7 @@ RatingQuery = Annotated[RatingFilter, Depends(filter_of)]
 
 
 @router.post(
-    "",
-    summary="Store human ratings",
-    responses={200: {"model": RatingsAdded}, **PROBLEMS},
-    openapi_extra=RATINGS_BODY,
+    "", summary="Store human ratings", responses={200: {"model": RatingsAdded}, **PROBLEMS}, openapi_extra=RATINGS_BODY
 )
 async def keep_ratings(request: Request, container: Serving) -> Response:
     """Stores all ratings in the body, or none if one is not valid.
@@ -90,17 +74,17 @@ async def keep_ratings(request: Request, container: Serving) -> Response:
     values are validated against the rubric that the batch was scored with.
     """
     limits: Limits = request.app.state.limits
-    read = read_one if require_media_type(request.headers, NDJSON, JSON) == JSON else read_ratings
+    media_type = require_media_type(request.headers, NDJSON, JSON)
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
     request.state.body = body
     # In a thread of its own, not in the queue of analyses, which may take a minute.
-    ratings, lines = await asyncio.to_thread(read, body, limits)
+    ratings, lines = await asyncio.to_thread(read_ratings, body, media_type, limits)
 
     async def make() -> Response:
         try:
             kept = await container.ratings.service.keep_ratings(request.state.project, ratings)
         except (NotFound, InvalidRequest) as error:
-            raise locate_fault(error, lines) from None
+            raise human_rating.locate_fault(error, lines) from None
         return JSONResponse({"added": kept.added, "replaced": kept.replaced})
 
     return await once(request, container.scoring.evaluations, make)
@@ -119,8 +103,8 @@ async def list_ratings(
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
     found = await container.ratings.service.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
     headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
-    lines = "".join(write_rating(rating) for _, rating in found[:limit])
-    return Response(lines, headers=headers, media_type=NDJSON)
+    written = write_lines(*(human_rating.tell_rating(rating) for _, rating in found[:limit]))
+    return Response(written, headers=headers, media_type=NDJSON)
 
 
 @router.delete("", summary="Remove human ratings", responses=PROBLEMS)
@@ -133,9 +117,8 @@ async def remove_ratings(request: Request, container: Serving, wanted: RatingQue
     if removed:
         # Only ids that Saiten made: names of raters and items are the caller's texts.
         target = wanted.batch or wanted.evaluation or "ratings"
-        await note(
-            request, container, "ratings.removed", target, removed=removed, by=[*wanted.model_dump(exclude_none=True)]
-        )
+        by = [*wanted.model_dump(exclude_none=True)]
+        await note(request, container, "ratings.removed", target, removed=removed, by=by)
     return {"removed": removed}
 
 
@@ -185,19 +168,11 @@ async def include(
     return {"removed": int(removed)}
 
 
-def read_one(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The rating of a JSON document. Raises RequestRefused (400) and InvalidDocument."""
-    return [validate(HumanRating, decode(body), limits)], [1]
-
-
-def read_ratings(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The ratings of NDJSON, each with its line. Raises InvalidLines."""
-    ratings, lines = read_rating_lines(body, limits)
+def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[HumanRating], list[int]]:
+    """The ratings, each with its line. Raises RequestRefused (400), InvalidDocument and InvalidLines."""
+    if media_type == JSON:
+        return [validate(HumanRating, decode(body), limits)], [1]
+    ratings, lines = human_rating.read_rating_lines(body, limits)
     if not ratings:
         raise InvalidRequest("the body holds no rating; send one JSON object per line")
     return ratings, lines
-
-
-def write_rating(rating: StoredRating) -> str:
-    """One line of NDJSON, without absent fields."""
-    return json.dumps(tell_rating(rating), ensure_ascii=False) + "\n"

@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
 @router.get("", summary="List the rubrics", responses=PROBLEMS)
 async def list_rubrics(container: Serving) -> dict[str, list[dict[str, Any]]]:
     """Each rubric's id, newest version, all versions, digest, languages, aspects and scales."""
-    rubrics = container.scoring.instruments.rubrics
+    rubrics = container.scoring.context.rubrics
     return {"rubrics": [outline(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]}
 
 
@@ -29,7 +29,7 @@ async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     `id@version` is that version, the id alone the newest.
     """
     try:
-        rubric = container.scoring.instruments.rubrics.get(rubric_id)
+        rubric = container.scoring.context.rubrics.get(rubric_id)
     except UnknownRubric as error:
         raise NotFound(error.detail) from error
     return {**rubric.model_dump(mode="json"), "digest": rubric.digest}
@@ -47,8 +47,7 @@ def outline(rubric: Rubric, versions: Sequence[int]) -> dict[str, Any]:
         "languages": list(rubric.languages),
         "calls": rubric.calls,
         "aspects": [
-            {"id": aspect.id, "name": aspect.name, "scale": list(aspect.scale), "blended": aspect.blended}
-            for aspect in rubric.aspects
+            {"id": one.id, "name": one.name, "scale": list(one.scale), "blended": one.blended} for one in rubric.aspects
         ],
         "composites": [composite.id for composite in rubric.composites],
     }

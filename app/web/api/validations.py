@@ -91,7 +91,7 @@ async def validate_ratings(request: Request) -> ValidRatings:
     limits: Limits = request.app.state.limits
     require_media_type(request.headers, NDJSON)
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-    ratings, _ = await asyncio.to_thread(read_ratings, body, limits)
+    ratings, _ = await asyncio.to_thread(read_ratings, body, NDJSON, limits)
     return ValidRatings(ratings=len(ratings))
 
 
@@ -105,7 +105,7 @@ async def validate_gate(container: Serving, body: Annotated[GatePlan, Depends(bo
     """Validates the terms of a gate, and its rules against the rubrics of the runs, before anything is scored."""
     if body.candidate_rubric is None:
         return ValidGate(rules=len(body.rules))
-    find = container.scoring.instruments.rubrics.get
+    find = container.scoring.context.rubrics.get
     candidate = outline_run(find(body.candidate_rubric))
     baseline = None if body.baseline_rubric is None else outline_run(find(body.baseline_rubric))
 

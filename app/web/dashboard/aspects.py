@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from app.charts.dependencies import DependencyLabels, build_dependencies
 from app.charts.intervals import IntervalLabels, build_correlation
 from app.comparison.computations import PendingComputation
-from app.comparison.overview import MOST_BATCHES, MOST_RESULTS, Absence, Matrices, Overview
+from app.comparison.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.comparison import Outcome, SystemMatrix
-from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport
+from app.domain.reports import AgreementReport, AspectCorrelation, AspectPairs, CorrelationReport, HierarchyReport
 from app.domain.rubric import Rubric
-from app.web.dashboard.compare_view import name_measures
+from app.web.dashboard.compare import name_measures
 from app.web.dashboard.language import Speech, mark, query, speech_of
-from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_values import build_of, find_rubric, is_missing, line_of, paint, state_of, system_of
-from app.web.dashboard.run_view import ENDED, make_cell
-from app.web.dashboard.session import Project
+from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.run import make_cell
+from app.web.dashboard.run_values import ENDED, build_of, find_rubric, is_missing, line_of, paint, state_of, system_of
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -102,16 +100,13 @@ async def gather(
     # Another overview whenever ratings change.
     ratings = await container.ratings.service.mark_ratings(project)
     key = ("overview", *map(state_of, choice.chosen), rubric.digest, alpha, ratings)
-    found = await container.dashboard.computations.get(
-        project,
-        key,
-        lambda: container.dashboard.overviews.look(project, ids, aspects=aspects, alpha=alpha),
-    )
+    look = partial(container.dashboard.overviews.look, project, ids, aspects=aspects, alpha=alpha)
+    found = await container.dashboard.computations.get(project, key, look)
     if isinstance(found, PendingComputation):
         return {"state": "computing"}
     report = await make_report(container, speech, choice, rubric, found, values=values)
-    charts = [chart for chart in (report["graph_chart"], report["correlation_chart"]) if chart is not None]
-    return {"state": "ready", "painting": any(map(is_missing, charts)), **report}
+    charts = (report["graph_chart"], report["correlation_chart"])
+    return {"state": "ready", "painting": any(is_missing(chart) for chart in charts if chart is not None), **report}
 
 
 async def make_report(
@@ -120,48 +115,48 @@ async def make_report(
     """What the overview says, drawn and named."""
     names = name_measures(rubric, speech)
     ranking = found.rated if values == "ratings" else found.judged
-    graph, matrices, correlation = ranking.hierarchy.report, ranking.matrices.report, found.correlation.report
+    graph, correlation = ranking.hierarchy.report, found.correlation.report
+    systems = name_systems(found.systems, choice.chosen)
+    graph_chart = correlation_chart = None
+    if graph is not None:
+        graph_chart = await paint(container, speech, chart_dependencies(graph, names, speech))
+    if correlation is not None:
+        correlation_chart = await paint(container, speech, chart_agreement(correlation, names, speech))
     return {
         "overview": found,
         "names": names,
         "graph": graph,
-        "no_graph": explain(ranking.hierarchy.code),
-        "graph_chart": await paint(container, speech, chart_dependencies(graph, names, speech)) if graph else None,
-        "graph_reasons": list_reasons([*(each.undefined for each in graph.aspects.values())]) if graph else [],
-        "matrices": make_matrices(matrices, names, name_systems(found.systems, choice.chosen)) if matrices else [],
-        "no_matrices": explain(ranking.matrices.code),
+        "no_graph": WHY_NOT.get(ranking.hierarchy.code),
+        "graph_chart": graph_chart,
+        "graph_reasons": list_reasons(graph.aspects.values()) if graph else [],
+        "matrices": [
+            (names.get(aspect, aspect), matrix, [systems.get(system, system) for system in matrix.systems])
+            for aspect, matrix in (ranking.matrices.report or {}).items()
+        ],
+        "no_matrices": WHY_NOT.get(ranking.matrices.code),
         "agreement": found.agreement.report,
-        "no_agreement": explain(found.agreement.code),
-        "rater_rows": list_rater_rows(found.agreement.report),
+        "no_agreement": WHY_NOT.get(found.agreement.code),
+        "rater_rows": list_rater_rows(found.agreement.report) if found.agreement.report else [],
         "correlation": correlation,
-        "no_correlation": explain(found.correlation.code),
-        "correlation_chart": await paint(container, speech, chart_agreement(correlation, names, speech))
-        if correlation
-        else None,
-        "correlation_reasons": list_reasons([each.undefined for each in correlation.aspects.values()])
-        if correlation
-        else [],
+        "no_correlation": WHY_NOT.get(found.correlation.code),
+        "correlation_chart": correlation_chart,
+        "correlation_reasons": list_reasons(correlation.aspects.values()) if correlation else [],
     }
 
 
-def list_rater_rows(report: AgreementReport | None) -> list[tuple[str, list[Any]]]:
-    """The correlations of the aspects over the raters' means, a row an aspect."""
-    if report is None or len(report.aspects) < 2:
-        return []
-    return [
-        (row, [make_cell(report.correlations, "spearman", row, column) for column in report.aspects])
-        for row in report.aspects
-    ]
+def list_rater_rows(report: AgreementReport) -> list[tuple[str, list[Any]]]:
+    """The correlations of the aspects over the raters' means, a row per aspect."""
+    names, found = list(report.aspects), report.correlations
+    rows = [(row, [make_cell(found, "spearman", row, column) for column in names]) for row in names]
+    return rows if len(names) > 1 else []
 
 
 MOST_BUILDS = 2
 """Of each system that is chosen at first: the newest run and the one before it."""
 
 
-@dataclass(frozen=True)
-class RunSelection:
-    """The rubric, its completed runs to choose from (newest first), and those chosen. `left_out` counts runs that were
-    asked for and are too many."""
+class RunSelection(NamedTuple):
+    """A rubric, its completed runs (newest first), and those chosen. `left_out` counts those that were too many."""
 
     rubric: str
     rubrics: tuple[str, ...]
@@ -171,8 +166,8 @@ class RunSelection:
 
 
 def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
-    """What to look at; None if there is no run. A single requested run is shown with the default
-    choice, unless `is_final`: alone there is nothing to compare it with."""
+    """What to look at; None if there is no run. A single requested run is shown with the default choice, unless
+    `is_final`: alone there is nothing to compare it with."""
     by_rubric: dict[str, list[Batch]] = {}
     for run in runs:
         by_rubric.setdefault(run.rubric_name, []).append(run)
@@ -180,7 +175,7 @@ def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final
         return None
     named_so = next((name for name in by_rubric if rubric in (name, name.partition("@")[0])), None)
     wanted = next((run.rubric_name for run in runs if run.id in asked), None)
-    name = named_so or wanted or max(by_rubric, key=lambda each: count_systems(by_rubric[each]))
+    name = named_so or wanted or max(by_rubric, key=lambda each: len({owner_of(run) for run in by_rubric[each]}))
     mine = by_rubric[name]
     named = [run for run in mine if run.id in asked]
     if not named or (len(named) == 1 and not is_final):
@@ -188,11 +183,6 @@ def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final
         named = [run for run in mine if run in first or run in named]
     chosen = fit(named, asked)
     return RunSelection(name, tuple(by_rubric), tuple(mine), tuple(chosen), len(named) - len(chosen))
-
-
-def count_systems(runs: Sequence[Batch]) -> int:
-    """How many systems the runs are of."""
-    return len({owner_of(run) for run in runs})
 
 
 def owner_of(run: Batch) -> str:
@@ -235,7 +225,7 @@ def name_systems(systems: Sequence[str], runs: Sequence[Batch]) -> Mapping[str, 
     return {system: name if shown.count(name) == 1 else system for system, name in names.items()}
 
 
-WHY_NOT: Mapping[Absence, tuple[str, str]] = {
+WHY_NOT: Mapping[Absence | None, tuple[str, str]] = {
     "no-values": (
         mark("These runs have no ratings by the judge."),
         mark("Open a run's page to see what went wrong, or choose other runs."),
@@ -248,100 +238,44 @@ WHY_NOT: Mapping[Absence, tuple[str, str]] = {
         mark("These values come from one system only, so there is nothing to compare it with."),
         mark("Choose runs of another system or build above. For human ratings, have their responses rated too."),
     ),
-    "many-systems": (
-        mark("There are too many systems for a table."),
-        mark("Choose fewer runs above."),
-    ),
-    "too-much": (
-        mark("There is too much data to compute for a page."),
-        mark("Choose fewer runs above."),
-    ),
+    "many-systems": (mark("There are too many systems for a table."), mark("Choose fewer runs above.")),
+    "too-much": (mark("There is too much data to compute for a page."), mark("Choose fewer runs above.")),
 }
-"""What is missing, and what to do about it."""
-
-
-@dataclass(frozen=True)
-class MatrixCell:
-    """A system against another; `shade` is a class."""
-
-    outcome: Outcome
-    p: float | None
-    shade: str
-
-
-@dataclass(frozen=True)
-class MatrixView:
-    """Each system against each other on one aspect. `pairs` counts those that differ."""
-
-    name: str
-    pairs: int
-    systems: tuple[str, ...]
-    rows: tuple[tuple[MatrixCell | None, ...], ...]
-
-
-def explain(code: Absence | None) -> tuple[str, str] | None:
-    """Why there is no report, and what to do; None if there is one."""
-    return WHY_NOT[code] if code is not None else None
-
-
-def make_matrices(matrices: Matrices, names: Mapping[str, str], systems: Mapping[str, str]) -> list[MatrixView]:
-    """One an aspect."""
-    return [make_matrix(names.get(aspect, aspect), matrix, systems) for aspect, matrix in matrices.items()]
-
-
-def make_matrix(name: str, matrix: SystemMatrix, systems: Mapping[str, str]) -> MatrixView:
-    """One matrix with the systems' names as they are shown."""
-    rows = tuple(
-        tuple(None if cell is None else MatrixCell(cell.outcome, cell.p, SHADES[cell.outcome]) for cell in row)
-        for row in matrix.rows
-    )
-    pairs = sum(cell.outcome == "better" for row in rows for cell in row if cell is not None)
-    return MatrixView(name, pairs, tuple(systems.get(system, system) for system in matrix.systems), rows)
-
+"""Why there is no report, and what to do about it."""
 
 GRAPH_WIDTH = 420
 """Pixels: names are cut in what a phone leaves, and it can scroll."""
-
-SHADES: Mapping[Outcome, str] = {"better": "cell-p3", "worse": "cell-n3", "none": ""}
 
 
 def chart_dependencies(report: HierarchyReport, names: Mapping[str, str], speech: Speech) -> dict[str, object]:
     """The graph of which aspect depends on which."""
     _ = speech.say
-    return build_dependencies(
-        report,
-        DependencyLabels(
-            title=_("Dependencies between aspects"),
-            description=_("Arrows lead from the lower aspect to the higher; the table has the figures"),
-            alone=_("No dependencies"),
-            nothing=_("There are no aspects to draw."),
-        ),
-        names=names,
-        width=GRAPH_WIDTH,
+    labels = DependencyLabels(
+        title=_("Dependencies between aspects"),
+        description=_("Arrows lead from the lower aspect to the higher; the table has the figures"),
+        alone=_("No dependencies"),
+        nothing=_("There are no aspects to draw."),
     )
+    return build_dependencies(report, labels, names=names, width=GRAPH_WIDTH)
 
 
 def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech: Speech) -> dict[str, object]:
     """The judge against people, with what people reach among themselves."""
     _ = speech.say
     n = _("n =")
-    return build_correlation(
-        report,
-        IntervalLabels(
-            title=_("The judge compared with people"),
-            description=_(
-                "Correlation by aspect with its interval, compared with each rater's correlation with the others"
-            ),
-            value=_("judge, 95 %% interval"),
-            reference=_("a rater with the others"),
-            axis=_("Spearman's ρ with the raters' mean"),
-            nothing=_("There are no aspects to draw."),
+    labels = IntervalLabels(
+        title=_("The judge compared with people"),
+        description=_(
+            "Correlation by aspect with its interval, compared with each rater's correlation with the others"
         ),
-        describe=lambda found: f" · {n} {found.n:,}",
-        names=names,
+        value=_("judge, 95 %% interval"),
+        reference=_("a rater with the others"),
+        axis=_("Spearman's ρ with the raters' mean"),
+        nothing=_("There are no aspects to draw."),
     )
+    return build_correlation(report, labels, describe=lambda found: f" · {n} {found.n:,}", names=names)
 
 
-def list_reasons(undefined: Sequence[Mapping[str, str]]) -> list[str]:
+def list_reasons(found: Iterable[AspectPairs | AspectCorrelation]) -> list[str]:
     """Why figures are dashes, in English, each reason once."""
-    return list(dict.fromkeys(reason for each in undefined for reason in each.values()))
+    return list(dict.fromkeys(reason for each in found for reason in each.undefined.values()))

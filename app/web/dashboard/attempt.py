@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from app.container import Container
-from app.domain.errors import (
-    InvalidRequest,
-    LanguageNotSupported,
-    LimitReached,
-    RubricNotSupported,
-    SaitenError,
-    StoreError,
-    UpstreamError,
-)
+from app.domain import errors
+from app.domain.errors import InvalidRequest, SaitenError
 from app.domain.evaluation import EvaluationRequest
 from app.domain.rubric import Rubric
 from app.domain.validation import validate
 from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
 from app.scoring.evaluate import evaluate
-from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.language import mark
-from app.web.dashboard.page import PageRoute, redirect, render
-from app.web.dashboard.session import Project, WritableProject
+from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving
 from app.web.limits import count_request, evaluating, require_price
-from app.web.problems import clip, faults_of, headers_of, status_of
-
-logger = logging.getLogger("saiten.web")
+from app.web.problems import clip, faults_of, find_status, headers_of
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -44,7 +32,7 @@ async def show_form(
     request: Request, container: Serving, project: Project, rubric: str = "", example: str = ""
 ) -> Response:
     """The form, empty or with an example."""
-    return show(request, container, start_draft(container.scoring.instruments.rubrics.list(), rubric, example))
+    return show(request, container, start_draft(container.scoring.context.rubrics.list(), rubric, example))
 
 
 @router.post("/try")
@@ -60,9 +48,9 @@ async def try_response(request: Request, container: Serving, project: WritablePr
         async with evaluating(request) as scope:
             require_price(request, asked.rubric, asked.judge)
             asked = await settle_for(project, asked, container.governance.policies)
-            record = await evaluate(asked, container.scoring.instruments, scope)
+            record = await evaluate(asked, container.scoring.context, scope)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys))
-    except (InvalidRequest, LimitReached, UpstreamError, StoreError) as error:
+    except (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError) as error:
         # What was typed must not be lost, also if a limit is reached.
         return show_error(request, container, draft, error)
     return redirect(f"/evaluations/{record.evaluation.id}")
@@ -79,7 +67,7 @@ def show(
     added: bool = False,
 ) -> Response:
     """The form."""
-    rubrics, judge = container.scoring.instruments.rubrics.list(), container.scoring.instruments.judge
+    rubrics, judge = container.scoring.context.rubrics.list(), container.scoring.context.judge
     languages = {rubric.source_language for rubric in rubrics}
     return render(
         request,
@@ -89,7 +77,7 @@ def show(
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
         examples=[language for language in EXAMPLES if language in languages],
-        paths=PATHS if container.scoring.instruments.translator is not None else (),
+        paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
         costs=not is_baseline(judge.kind),
@@ -103,11 +91,9 @@ def show(
 
 def show_error(request: Request, container: Container, draft: AttemptDraft, error: SaitenError) -> Response:
     """The form with faults at its fields; other errors are shown above it."""
-    status = status_of(type(error))
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    status = find_status(error)
     found = faults_of(error)
-    if not found and isinstance(error, RubricNotSupported | LanguageNotSupported):
+    if not found and isinstance(error, errors.RubricNotSupported | errors.LanguageNotSupported):
         found = [("/rubric", error.detail)]
     faults = [draft.fault(where, clip(what, 400)) for where, what in found[:20]]
     trouble = "" if faults else clip(error.detail, 400)
@@ -155,8 +141,7 @@ FIELDS = {
 """A request's fields by their place in it: the id in the form, and the label."""
 
 
-@dataclass(frozen=True)
-class AttemptFault:
+class AttemptFault(NamedTuple):
     """What is wrong. `target` is the id of the field, empty where it is none's; `row` counts utterances from 1."""
 
     target: str
@@ -178,12 +163,15 @@ class AttemptDraft:
 
     def request(self) -> dict[str, Any]:
         """The request that the form asks for, as JSON. Utterances without a text are left out."""
+        samples = self.samples
+        is_number = samples.isascii() and samples.isdigit() and len(samples) < 5
         return {
             "rubric": self.rubric,
             "context": [{"speaker": speaker.strip(), "text": text} for speaker, text in self.context if text],
             "response": self.response,
             "path": self.path,
-            "judge": {"samples": read_samples(self.samples), "explain": self.explain},
+            # What is no number is sent as text, so that it is refused as any other.
+            "judge": {"samples": int(samples) if is_number else samples, "explain": self.explain},
         }
 
     def fault(self, where: str, detail: str) -> AttemptFault:
@@ -198,13 +186,10 @@ class AttemptDraft:
         return AttemptFault(target, label, detail)
 
     def widen(self) -> AttemptDraft:
-        """The same with room for one utterance more."""
-        return replace(self, context=(*self.context, (self.next_speaker(), "")))
-
-    def next_speaker(self) -> str:
-        """The likely next speaker: the one before the last."""
+        """The same with room for one utterance more, likely by the speaker before the last."""
         names = [speaker for speaker, _ in self.context]
-        return names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
+        speaker = names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
+        return replace(self, context=(*self.context, (speaker, "")))
 
 
 def read_draft(form: Form, most_rows: int) -> AttemptDraft:
@@ -219,11 +204,6 @@ def read_draft(form: Form, most_rows: int) -> AttemptDraft:
         samples=form.get("samples", "1"),
         explain=form.get("explain") == "yes",
     )
-
-
-def read_samples(text: str) -> int | str:
-    """The number; the text itself where it is none, so that it is refused as any other."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else text
 
 
 def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> AttemptDraft:

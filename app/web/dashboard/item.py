@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult
 from app.domain.browsing import Browsed, ResultQuery
+from app.domain.dialogue import Utterance
 from app.domain.errors import NotFound
-from app.domain.evaluation import Evaluation, Record
+from app.domain.evaluation import (
+    AspectResult,
+    Evaluation,
+    MaskedSpan,
+    Path,
+    PathResult,
+    Record,
+    RelevanceResult,
+    Translation,
+)
 from app.domain.human_rating import RatingFilter, StoredRating
 from app.domain.redaction import kind_of_text
-from app.domain.rubric import name_version
-from app.domain.summary import SYSTEM
+from app.domain.reliability import AspectValidation
+from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
-from app.web.dashboard.item_view import (
-    codes_at,
-    current,
-    digits_of,
-    list_aspects,
-    list_composites,
-    list_said,
-    results_of,
-    view_integrity,
-)
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_values import find_rubric
-from app.web.dashboard.session import Project
+from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.run_values import ENDED, find_rubric, system_of
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-Position = Annotated[int, Path(ge=0, lt=2**31)]
+Position = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 @router.get("/runs/{batch_id}/items/{position}")
@@ -49,25 +49,18 @@ async def show_item(
     batch = await container.batches.find(project, batch_id)
     place = await locate(request, container, project, batch, position)
     if place is None:
-        return show_pending(request, batch, position)
+        if position >= batch.counts.total or batch.status in ENDED:
+            raise NotFound("this run has no result at this position")
+        return render(request, "item_pending.html", batch=batch, position=position)
     found = place.found
     result = await read_result(container, project, batch_id, position)
     record = await container.scoring.evaluations.find(project, found.evaluation)
-    ratings = await find_ratings(
-        container.ratings.service, project, ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
-    )
+    names = ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
+    ratings = await find_ratings(container.ratings.service, project, names)
     back = address_of(batch_id, place.listing, place.at // ROWS + 1) + f"#at-{position}"
     more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
-    return await show(
-        request,
-        container,
-        project,
-        record,
-        candidate=found.candidate,
-        rubric=batch.rubric_name,
-        ratings=ratings,
-        **more,
-    )
+    shown = ShownResponse(record, found.candidate, batch.rubric_name, ratings)
+    return await show(request, container, project, shown, **more)
 
 
 @router.get("/evaluations/{evaluation_id}")
@@ -82,33 +75,44 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
-    return await show(
-        request,
-        container,
-        project,
-        record,
-        candidate=candidate,
-        rubric=name_of(record.evaluation),
-        ratings=ratings,
-        **none,
-    )
+    shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
+    return await show(request, container, project, shown, **none)
 
 
 async def locate(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
-    """The result in the list that the address names; None if there is none yet."""
-    rubric = find_rubric(container, batch.rubric_name)
-    measures = await container.dashboard.browser.measures(project, batch.id)
-    return await find_place(
-        container.dashboard.browser,
-        project,
-        batch.id,
-        position,
-        listing=read_listing(request.query_params, measures, rubric),
-        at=read_number(request.query_params.get("at")),
-        best=rubric.best if rubric else {},
-    )
+    """The result in the list of the address, else in the batch's own order. None if there is none yet."""
+    browser, rubric = container.dashboard.browser, find_rubric(container, batch.rubric_name)
+    best = rubric.best if rubric else {}
+
+    async def look(listing: Listing, at: int) -> ItemPosition | None:
+        """The result with its neighbours; None where another stands there."""
+        first = max(0, at - 1)
+        page = await browser.browse(project, batch.id, listing.query(best), offset=first, limit=at - first + 2)
+        rows, here = list(page.rows), at - first
+        if here >= len(rows) or rows[here].entry.position != position:
+            return None
+
+        def address(row: Browsed, number: int) -> str:
+            return query(f"/runs/{batch.id}/items/{row.entry.position}", at=str(number), **listing.parameters())
+
+        return ItemPosition(
+            found=rows[here],
+            listing=listing,
+            at=at,
+            total=page.total,
+            previous=address(rows[here - 1], at - 1) if here else None,
+            next=address(rows[here + 1], at + 1) if here + 1 < len(rows) else None,
+        )
+
+    at = read_number(request.query_params.get("at"))
+    if at is not None:
+        measures = await browser.measures(project, batch.id)
+        place = await look(read_listing(request.query_params, measures, rubric), at)
+        if place is not None:
+            return place
+    return await look(Listing(sort=None), await find_offset(browser, project, batch.id, position))
 
 
 async def read_result(container: Container, project: str, batch_id: str, position: int) -> ItemResult:
@@ -119,26 +123,19 @@ async def read_result(container: Container, project: str, batch_id: str, positio
     raise NotFound("this item is not there any more")
 
 
-def show_pending(request: Request, batch: Batch, position: int) -> Response:
-    """The page of a candidate without a result; raises NotFound if it will never have one."""
-    if position >= batch.counts.total or batch.status in {"completed", "cancelled"}:
-        raise NotFound("this run has no result at this position")
-    return render(request, "item_pending.html", batch=batch, position=position)
+class ShownResponse(NamedTuple):
+    """A response with what is known of it; `rubric` is the name with the version."""
+
+    record: Record | None
+    candidate: Candidate
+    rubric: str
+    ratings: list[RaterView]
 
 
-async def show(
-    request: Request,
-    container: Container,
-    project: str,
-    record: Record | None,
-    *,
-    candidate: Candidate,
-    rubric: str,
-    ratings: list[RaterView],
-    **more: Any,
-) -> Response:
+async def show(request: Request, container: Container, project: str, shown: ShownResponse, **more: Any) -> Response:
     """The page of a response, with or without an evaluation."""
-    known = find_rubric(container, rubric)
+    record, candidate, ratings = shown.record, shown.candidate, shown.ratings
+    known = find_rubric(container, shown.rubric)
     evaluation = await container.ratings.reliabilities.mark(project, record.evaluation) if record else None
     warned = [(warning.where, warning.code) for warning in evaluation.warnings] if evaluation else []
     translation = evaluation.translation if evaluation else None
@@ -170,10 +167,12 @@ def name_of(evaluation: Evaluation) -> str:
 
 
 def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
-    """The ratings' part of the page."""
+    """The ratings' part of the page, with the rubric if it is still the one that the evaluation was made with."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
-    rubric = current(evaluation, find_rubric(container, name_of(evaluation)))
+    rubric = find_rubric(container, name_of(evaluation))
+    if rubric is not None and rubric.digest != evaluation.rubric.digest:
+        rubric = None
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),
@@ -188,8 +187,7 @@ RATINGS_PAGE = 1000
 
 @dataclass
 class RaterView:
-    """One rater's ratings by aspect, the later one of an aspect where there are two, and comments. `simulated` where no
-    person gave the last of them."""
+    """One rater's ratings by aspect, the latest of each, and comments. `simulated` is of the last of them."""
 
     rater: str
     ratings: dict[str, float] = field(default_factory=dict)
@@ -197,19 +195,13 @@ class RaterView:
     simulated: bool = False
 
 
-@dataclass(frozen=True)
-class ResponseNames:
+class ResponseNames(NamedTuple):
     """What ratings may name a response by."""
 
     evaluation: str
     batch: Batch | None = None
     entry: Entry | None = None
     system: str | None = None
-
-    @property
-    def systems(self) -> set[str | None]:
-        """What ratings may say of the system."""
-        return {None, self.system or (self.batch.metadata.get(SYSTEM) if self.batch else None)}
 
 
 async def find_ratings(service: RatingService, project: str, response: ResponseNames) -> list[RaterView]:
@@ -225,7 +217,13 @@ async def find_ratings(service: RatingService, project: str, response: ResponseN
         while page := await service.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
             found.update((number, rating) for number, rating in page if concerns(rating, response))
             after = page[-1][0]
-    return list(by_rater([found[number] for number in sorted(found)]))
+    views: dict[str, RaterView] = {}
+    for _, rating in sorted(found.items()):
+        view = views.setdefault(rating.rater, RaterView(rating.rater))
+        view.ratings.update(rating.ratings)
+        view.simulated = rating.simulated
+        view.comments += [rating.comment] if rating.comment else []
+    return list(views.values())
 
 
 def concerns(rating: StoredRating, response: ResponseNames) -> bool:
@@ -235,23 +233,10 @@ def concerns(rating: StoredRating, response: ResponseNames) -> bool:
     batch, entry = response.batch, response.entry
     if batch is None or entry is None or rating.batch not in (None, batch.id):
         return False
-    return rating.candidate == entry.candidate and rating.system in response.systems
+    return rating.candidate == entry.candidate and rating.system in (None, response.system or system_of(batch))
 
 
-def by_rater(ratings: Sequence[StoredRating]) -> Iterator[RaterView]:
-    """The ratings of each rater together."""
-    views: dict[str, RaterView] = {}
-    for rating in ratings:
-        view = views.setdefault(rating.rater, RaterView(rating.rater))
-        view.ratings.update(rating.ratings)
-        view.simulated = rating.simulated
-        if rating.comment:
-            view.comments.append(rating.comment)
-    yield from views.values()
-
-
-@dataclass(frozen=True)
-class ItemPosition:
+class ItemPosition(NamedTuple):
     """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
 
     found: Browsed
@@ -260,58 +245,6 @@ class ItemPosition:
     total: int
     previous: str | None
     next: str | None
-
-
-async def find_place(
-    browser: ResultBrowser,
-    project: str,
-    batch_id: str,
-    position: int,
-    *,
-    listing: Listing,
-    at: int | None,
-    best: Mapping[str, float],
-) -> ItemPosition | None:
-    """The result of that position at number `at` of the list; where the list has moved on, in the batch's own order.
-    None where the candidate has no result."""
-    if at is not None:
-        place = await look_around(browser, project, batch_id, position, listing=listing, at=at, best=best)
-        if place is not None:
-            return place
-    own = Listing(sort=None)
-    number = await find_offset(browser, project, batch_id, position)
-    return await look_around(browser, project, batch_id, position, listing=own, at=number, best=best)
-
-
-async def look_around(
-    browser: ResultBrowser,
-    project: str,
-    batch_id: str,
-    position: int,
-    *,
-    listing: Listing,
-    at: int,
-    best: Mapping[str, float],
-) -> ItemPosition | None:
-    """The result with its neighbours; None where another stands there."""
-    first = max(0, at - 1)
-    page = await browser.browse(project, batch_id, listing.query(best), offset=first, limit=at - first + 2)
-    rows = list(page.rows)
-    here = at - first
-    if here >= len(rows) or rows[here].entry.position != position:
-        return None
-
-    def address(row: Browsed, number: int) -> str:
-        return query(f"/runs/{batch_id}/items/{row.entry.position}", at=str(number), **listing.parameters())
-
-    return ItemPosition(
-        found=rows[here],
-        listing=listing,
-        at=at,
-        total=page.total,
-        previous=address(rows[here - 1], at - 1) if here else None,
-        next=address(rows[here + 1], at + 1) if here + 1 < len(rows) else None,
-    )
 
 
 async def find_offset(browser: ResultBrowser, project: str, batch_id: str, position: int) -> int:
@@ -329,3 +262,258 @@ async def find_offset(browser: ResultBrowser, project: str, batch_id: str, posit
             low = probe + 1
         probe = (low + high) // 2
     return low
+
+
+DIGITS = 3
+MOST_DIGITS = 6
+SHOWN_DIGITS = 2
+"""Of a blended value."""
+
+
+class Said(NamedTuple):
+    """An utterance with its translation, on the side of the response's speaker (`own`) or on the other."""
+
+    speaker: str
+    text: str
+    translation: str | None
+    own: bool
+    warnings: Sequence[str]
+
+
+class Blend(NamedTuple):
+    """c + w · (b − b̄) with its numbers; with `digits` digits of b and b̄ it gives the value as shown."""
+
+    rating: float
+    weight: float
+    similarity: float
+    baseline: float
+    value: float
+    digits: int
+
+
+class PathValue(NamedTuple):
+    """An aspect's result on one language path."""
+
+    path: Path
+    result: AspectResult
+    blend: Blend | None
+
+    @property
+    def says(self) -> bool:
+        """Whether there is more to say than the rating."""
+        result = self.result
+        extra = (result.unrated, result.reason, result.expected, self.blend)
+        return len(result.samples) > 1 or any(part is not None for part in extra)
+
+
+class ScaleStep(NamedTuple):
+    """A point of a scale, and the paths whose rating it is."""
+
+    value: int
+    level: Level | None
+    chosen: Sequence[Path]
+
+
+class AspectView(NamedTuple):
+    """An aspect with its readings; `aspect` is None if the rubric has changed or is gone."""
+
+    id: str
+    aspect: Aspect | None
+    readings: Sequence[PathValue]
+    steps: Sequence[ScaleStep]
+    difference: float | None
+    validation: AspectValidation | None
+
+
+class TermView(NamedTuple):
+    """A summand of a composite: weight · ((value − subtract) / divide), in bars where `transform` is absolute."""
+
+    aspect: Aspect
+    weight: float
+    transform: Transform
+    value: float | None
+
+
+class CompositeView(NamedTuple):
+    """A composite and its terms; no `terms` if the rubric has changed."""
+
+    id: str
+    value: float | None
+    kind: str | None
+    intercept: float
+    terms: Sequence[TermView]
+
+
+def list_said(
+    context: Sequence[Utterance], translation: Translation | None, warned: Sequence[tuple[str, str]]
+) -> list[Said]:
+    """The context, each utterance with its translation. `warned` are warnings' places and codes."""
+    own = responder_of(context)
+    translated = translation.context if translation else ()
+    return [
+        Said(
+            speaker=utterance.speaker,
+            text=utterance.text,
+            translation=translated[number] if number < len(translated) else None,
+            own=utterance.speaker == own,
+            warnings=codes_at(f"context/{number}", warned),
+        )
+        for number, utterance in enumerate(context)
+    ]
+
+
+def responder_of(context: Sequence[Utterance]) -> str | None:
+    """The speaker of the response: the last one other than the last speaker, or None if there is no other."""
+    last = context[-1].speaker if context else None
+    return next((said.speaker for said in reversed(context) if said.speaker != last), None)
+
+
+def codes_at(place: str, warned: Sequence[tuple[str, str]]) -> list[str]:
+    """The warnings of that text or of its translation, such as `context/0` of `translation/context/0/text`."""
+    inside = [(f"{where.removeprefix(TRANSLATION)}/", code) for where, code in warned]
+    return list(dict.fromkeys(code for where, code in inside if where.startswith(f"{place}/")))
+
+
+def results_of(evaluation: Evaluation) -> dict[Path, PathResult]:
+    """The results by path, the source path first."""
+    if evaluation.paths is not None:
+        return {"source": evaluation.paths.source, "english": evaluation.paths.english}
+    path: Path = "english" if evaluation.path == "english" else "source"
+    shared = {name: getattr(evaluation, name) for name in PathResult.model_fields}
+    return {path: PathResult.model_construct(**shared)}
+
+
+def list_aspects(evaluation: Evaluation, rubric: Rubric | None) -> list[AspectView]:
+    """All aspects in the order in which they were asked."""
+    paths = results_of(evaluation)
+    known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    validations = evaluation.reliability.aspects if evaluation.reliability else {}
+    views = []
+    for name in dict.fromkeys([*(name for name in known if name in evaluation.aspects), *evaluation.aspects]):
+        readings = [
+            PathValue(path, found.aspects[name], blend_of(found.aspects[name], found.relevance))
+            for path, found in paths.items()
+            if name in found.aspects
+        ]
+        difference = evaluation.paths.difference.get(name) if evaluation.paths else None
+        steps = list_steps(known.get(name), readings)
+        views.append(AspectView(name, known.get(name), readings, steps, difference, validations.get(name)))
+    return views
+
+
+def list_steps(aspect: Aspect | None, readings: Sequence[PathValue]) -> list[ScaleStep]:
+    """The scale's points, lowest first."""
+    low, high = readings[0].result.scale
+    levels = {level.value: level for level in aspect.levels} if aspect else {}
+    return [
+        ScaleStep(value, levels.get(value), [reading.path for reading in readings if reading.result.rating == value])
+        for value in range(low, high + 1)
+    ]
+
+
+def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend | None:
+    """The arithmetic of a blended value; None if there is none."""
+    if result.blended is None or result.mean is None:
+        return None
+    if relevance is None or relevance.score is None or relevance.baseline is None:
+        return None
+    c, w, b, b_mean = result.mean, relevance.weight, relevance.score, relevance.baseline
+    shown = round(result.blended, SHOWN_DIGITS)
+    digits = DIGITS
+    while digits < MOST_DIGITS and round(c + w * (round(b, digits) - round(b_mean, digits)), SHOWN_DIGITS) != shown:
+        digits += 1
+    return Blend(c, w, b, b_mean, result.blended, digits)
+
+
+def list_composites(evaluation: Evaluation, rubric: Rubric | None) -> list[CompositeView]:
+    """All composites with their terms, computed from the means at the top."""
+    known = {composite.id: composite for composite in rubric.composites} if rubric else {}
+    means = {name: result.mean for name, result in evaluation.aspects.items()}
+    views = []
+    for name, value in evaluation.composites.items():
+        composite = known.get(name)
+        if composite is None or rubric is None:
+            views.append(CompositeView(name, value, None, 0.0, ()))
+            continue
+        intercept = composite.intercept if isinstance(composite, LinearComposite) else 0.0
+        terms = [
+            TermView(rubric.aspect(aspect), weight, step, means.get(aspect))
+            for aspect, weight, step in parts_of(composite)
+        ]
+        views.append(CompositeView(name, value, composite.kind, intercept, terms))
+    return views
+
+
+def parts_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, float, Transform]]:
+    """Aspect, weight and transform of each summand."""
+    if isinstance(composite, LinearComposite):
+        return [(term.aspect, term.weight, term.transform) for term in composite.terms]
+    return [(aspect, 1 / len(composite.of), Transform()) for aspect in composite.of]
+
+
+def digits_of(value: float | None, most: int = 4) -> int:
+    """As many digits behind the point as the value has, `most` at most."""
+    if value is None:
+        return 0
+    return next(digits for digits in range(most + 1) if round(value, digits) == round(value, most))
+
+
+TRANSLATION = "translation/"
+
+Part = Literal["response", "text", "speaker", "reference"]
+
+
+class LeftOut(NamedTuple):
+    """Characters `first` to `last`, from 1, of the response, or of the utterance or reference of that number, from 1;
+    of its `translated` text where that is so. Of a speaker the whole name."""
+
+    part: Part
+    number: int
+    translated: bool
+    first: int
+    last: int
+
+
+class LiftRow(NamedTuple):
+    """An aspect's mean as the dialogue is and without the suspicious parts; `lift` is the difference."""
+
+    id: str
+    aspect: Aspect | None
+    whole: float | None
+    masked: float | None
+    lift: float | None
+
+
+class IntegrityView(NamedTuple):
+    """Both judgements of the `path` on which something was left out."""
+
+    path: Path
+    rows: Sequence[LiftRow]
+    left_out: Sequence[LeftOut]
+
+
+def view_integrity(evaluation: Evaluation, rubric: Rubric | None) -> IntegrityView | None:
+    """The evaluation's integrity report; None where it has none. `rubric` is None where it has changed since."""
+    report = evaluation.integrity
+    if report is None:
+        return None
+    path: Path = "source" if evaluation.path == "both" else evaluation.path
+    # With both paths, the texts of the English one were masked only where the translation alone was suspicious.
+    if evaluation.path == "both" and any(span.where.startswith(TRANSLATION) for span in report.spans):
+        path = "english"
+    whole = results_of(evaluation)[path].aspects
+    known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    rows = [
+        LiftRow(name, known.get(name), whole[name].mean if name in whole else None, masked, report.lift.get(name))
+        for name, masked in report.masked.items()
+    ]
+    return IntegrityView(path, rows, [describe_span(span) for span in report.spans])
+
+
+def describe_span(span: MaskedSpan) -> LeftOut:
+    """A span with numbers from 1."""
+    parts = span.where.removeprefix(TRANSLATION).split("/")
+    number = int(parts[1]) + 1 if len(parts) > 1 else 1
+    kinds: Mapping[str, Part] = {"speaker": "speaker", "text": "text", "response": "response"}
+    kind = kinds.get(parts[-1], "reference")
+    return LeftOut(kind, number, span.where.startswith(TRANSLATION), span.start + 1, span.end)

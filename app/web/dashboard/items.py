@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from app.container import Container
-from app.domain.batch import Batch
-from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.browsing import ANY_ASPECT, BrowsedPage, ResultQuery
 from app.domain.composites import range_of
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import Scores
-from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, render
+from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import find_rubric
-from app.web.dashboard.session import Project
 from app.web.dependencies import Serving
 
 BLENDED = ".blended"
 SHADES = 5
 
 
-@dataclass(frozen=True)
-class ItemColumn:
-    """A measure. `aspect` is the rubric's, that of a blended value too; None of a composite, and of what the rubric
-    does not have any more."""
+class ItemColumn(NamedTuple):
+    """A measure. `aspect` is None of a composite, and of an aspect that the rubric no longer has."""
 
     measure: str
     aspect: Aspect | None
     scale: tuple[float, float] | None
-    best: float | None
 
     @property
     def is_blended(self) -> bool:
@@ -59,18 +52,14 @@ class ItemColumn:
         if self.scale is None:
             return 0
         low, high = self.scale
-        best = high if self.best is None else self.best
+        inside = self.aspect.best if self.aspect else None
+        best = high if inside is None else inside
         farthest = max(best - low, high - best)
-        off = (
-            min(1.0, max(0.0, abs(best - value) if self.best is not None else best - value) / farthest)
-            if farthest
-            else 0
-        )
-        return round(SHADES * off)
+        off = best - value if inside is None else abs(best - value)
+        return round(SHADES * min(1.0, max(0.0, off) / farthest)) if farthest else 0
 
 
-@dataclass(frozen=True)
-class ItemCell:
+class ItemCell(NamedTuple):
     """One value of a result; `unrated` is the reason why there is none."""
 
     column: ItemColumn
@@ -92,15 +81,11 @@ def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemCol
     ranges = {composite.id: range_of(composite, rubric) for composite in rubric.composites} if rubric else {}
     ordered = [name for aspect in aspects for name in (aspect, aspect + BLENDED)]
     known = [name for name in (*ordered, *ranges) if name in measures]
-    return [column_of(name, aspects, ranges) for name in dict.fromkeys([*known, *measures])]
-
-
-def column_of(measure: str, aspects: Mapping[str, Aspect], ranges: Mapping[str, tuple[float, float]]) -> ItemColumn:
-    """The column of a measure."""
-    aspect = aspects.get(measure.removesuffix(BLENDED))
-    if aspect is None:
-        return ItemColumn(measure, None, ranges.get(measure), None)
-    return ItemColumn(measure, aspect, aspect.scale, None if aspect.best is None else float(aspect.best))
+    columns = []
+    for measure in dict.fromkeys([*known, *measures]):
+        aspect = aspects.get(measure.removesuffix(BLENDED))
+        columns.append(ItemColumn(measure, aspect, aspect.scale if aspect else ranges.get(measure)))
+    return columns
 
 
 def cell_of(column: ItemColumn, scores: Scores) -> ItemCell:
@@ -119,14 +104,16 @@ def cell_of(column: ItemColumn, scores: Scores) -> ItemCell:
 POSITION = "position"
 """As `sort`: the batch's own order."""
 
-BEST, WORST = "best", "worst"
-"""As `order`: what comes first."""
+BEST = "best"
+"""As `order`: the best comes first, otherwise the worst."""
+
+FILTERS = ("unrated", "warning", "status", "system", "text")
+"""The filters that have one value: fields of `Listing`, and parameters of an address."""
 
 STATUSES = ("scored", "partial", "failed")
 MOST_CHARACTERS = 200
 MOST_VALUE = 1e15
 MOST_NUMBER = 10_000_000
-
 
 MOST_VALUES = 8
 """Most value filters in an address."""
@@ -150,17 +137,11 @@ class Listing:
         target = best.get((self.sort or "").removesuffix(BLENDED))
         # Far from the target is bad, low without one.
         descending = self.best_first if target is None else not self.best_first
-        return ResultQuery(
-            sort=self.sort,
-            descending=descending,
-            target=target,
-            values=self.values,
-            unrated=self.unrated,
-            warning=self.warning,
-            status=self.status,
-            system=self.system,
-            text=self.text,
-        )
+        return ResultQuery(sort=self.sort, descending=descending, target=target, values=self.values, **self.filters())
+
+    def filters(self) -> dict[str, Any]:
+        """The filters that have one value, by name; None where they are not in force."""
+        return {name: getattr(self, name) for name in FILTERS}
 
     def parameters(self) -> dict[str, Any]:
         """The list as an address has it."""
@@ -168,11 +149,7 @@ class Listing:
             "sort": self.sort or POSITION,
             "order": BEST if self.best_first else None,
             "value": [f"{measure}:{write_value(value)}" for measure, value in self.values.items()],
-            "unrated": self.unrated,
-            "warning": self.warning,
-            "status": self.status,
-            "system": self.system,
-            "text": self.text,
+            **self.filters(),
         }
 
     def sorted_by(self, measure: str | None) -> Listing:
@@ -184,16 +161,11 @@ class Listing:
         for measure, wanted in self.values.items():
             left = {name: other for name, other in self.values.items() if name != measure}
             yield "value", f"{measure}:{write_value(wanted)}", replace(self, values=left)
-        singles = {
-            "unrated": (self.unrated, replace(self, unrated=None)),
-            "warning": (self.warning, replace(self, warning=None)),
-            "status": (self.status, replace(self, status=None)),
-            "system": (self.system, replace(self, system=None)),
-            "text": (self.text, replace(self, text=None)),
-        }
-        for name, (value, without) in singles.items():
+        without: dict[str, Any]
+        for name, value in self.filters().items():
             if value is not None:
-                yield name, value, without
+                without = {name: None}
+                yield name, value, replace(self, **without)
 
 
 def write_value(value: float) -> str:
@@ -205,7 +177,11 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
     """The list that an address names. Measures that the run does not have are ignored."""
     sort = asked.get("sort")
     if sort not in measures and sort != POSITION:
-        sort = worst_measure(measures, rubric)
+        # The overall impression, else the first composite, else the first aspect.
+        composites = [composite.id for composite in rubric.composites] if rubric else []
+        aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
+        preferred = ("overall", *composites, *aspects, *measures)
+        sort = next((measure for measure in preferred if measure in measures), None)
     unrated = asked.get("unrated")
     status = asked.get("status")
     return Listing(
@@ -218,14 +194,6 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
         system=clean(asked.get("system")),
         text=clean(asked.get("text")),
     )
-
-
-def worst_measure(measures: Sequence[str], rubric: Rubric | None) -> str | None:
-    """The default sort: the overall impression, else the first composite, else the first aspect."""
-    composites = [composite.id for composite in rubric.composites] if rubric else []
-    aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
-    preferred = ("overall", *composites, *aspects, *measures)
-    return next((measure for measure in preferred if measure in measures), None)
 
 
 def read_values(given: Sequence[str], measures: Sequence[str]) -> Iterator[tuple[str, float]]:
@@ -264,21 +232,8 @@ NEIGHBOURS = 2
 """Pages linked on either side of the one that is shown."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One result as the table shows it. `address` is its page's, in this list."""
-
-    found: Browsed
-    address: str
-    cells: Sequence[ItemCell]
-    utterance: str
-    response: str
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A filter in force: `name` is its parameter. `address` is the list's without it, `total` what that would show
-    where it was counted."""
+class Chip(NamedTuple):
+    """A filter in force. `address` is the list's without it, `total` how many results that has, if counted."""
 
     name: str
     value: str
@@ -288,24 +243,8 @@ class Chip:
     total: int | None = None
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A run whose results are shown; `rubric` is None if it is no longer installed."""
-
-    browser: ResultBrowser
-    project: str
-    batch: Batch
-    rubric: Rubric | None
-
-    @property
-    def best(self) -> Mapping[str, float]:
-        """The best level of each aspect on which it is not the highest."""
-        return self.rubric.best if self.rubric else {}
-
-    async def browse(self, listing: Listing, *, offset: int, limit: int) -> BrowsedPage:
-        """Some results of the list."""
-        wanted = listing.query(self.best)
-        return await self.browser.browse(self.project, self.batch.id, wanted, offset=offset, limit=limit)
+Browse = Callable[[Listing, int, int], Awaitable[BrowsedPage]]
+"""The results of a list from an offset on, at most a limit."""
 
 
 @router.get("/runs/{batch_id}/items")
@@ -313,11 +252,23 @@ async def show_items(request: Request, container: Serving, project: Project, bat
     """A page of the list."""
     batch = await container.batches.find(project, batch_id)
     rubric = find_rubric(container, batch.rubric_name)
-    run = Opened(container.dashboard.browser, project, batch, rubric)
-    measures = await container.dashboard.browser.measures(project, batch_id)
+    browser, best = container.dashboard.browser, rubric.best if rubric else {}
+
+    async def browse(wanted: Listing, offset: int, limit: int) -> BrowsedPage:
+        return await browser.browse(project, batch_id, wanted.query(best), offset=offset, limit=limit)
+
+    measures = await browser.measures(project, batch_id)
     listing, columns = read_listing(request.query_params, measures, rubric), list_columns(measures, rubric)
-    number, page = await turn_to(run, listing, read_number(request.query_params.get("page"), least=1) or 1)
-    start, last = (number - 1) * ROWS, max(1, -(-page.total // ROWS))
+    number = read_number(request.query_params.get("page"), least=1) or 1
+    page = await browse(listing, (number - 1) * ROWS, ROWS)
+    last = max(1, -(-page.total // ROWS))
+    if number > 1 and not page.rows:
+        number = last
+        page = await browse(listing, (number - 1) * ROWS, ROWS)
+    start = (number - 1) * ROWS
+    warnings: Mapping[str, int] = {}
+    with suppress(UnknownRubric):  # a run whose rubric is gone is not summed up
+        warnings = (await container.batches.summarize(project, batch_id)).warnings
     return render(
         request,
         "items.html",
@@ -332,42 +283,29 @@ async def show_items(request: Request, container: Serving, project: Project, bat
         number=number,
         last=last,
         numbers=list_numbers(number, last),
-        chips=await list_chips(run, listing, columns, count=not page.total),
-        warnings=await count_warnings(container, project, batch_id),
+        chips=await list_chips(batch_id, listing, columns, browse if not page.total else None),
+        warnings=warnings,
         to_page=lambda wanted: address_of(batch_id, listing, wanted),
         to_sort=lambda measure: address_of(batch_id, listing.sorted_by(measure)),
-        direction=lambda measure: direction_of(listing, measure, run.best),
+        direction=lambda measure: direction_of(listing, measure, best),
         bare=address_of(batch_id, Listing(listing.sort, listing.best_first)),
     )
 
 
-async def turn_to(run: Opened, listing: Listing, number: int) -> tuple[int, BrowsedPage]:
-    """The page of that number, else the last that there is."""
-    page = await run.browse(listing, offset=(number - 1) * ROWS, limit=ROWS)
-    if number > 1 and not page.rows:
-        number = max(1, -(-page.total // ROWS))
-        page = await run.browse(listing, offset=(number - 1) * ROWS, limit=ROWS)
-    return number, page
-
-
 def list_rows(
     batch_id: str, page: BrowsedPage, columns: Sequence[ItemColumn], listing: Listing, start: int
-) -> Sequence[Row]:
-    """The page's results with their cells."""
-    rows = []
-    for offset, found in enumerate(page.rows, start=start):
-        path = f"/runs/{batch_id}/items/{found.entry.position}"
-        context = found.candidate.context
-        rows.append(
-            Row(
-                found=found,
-                address=query(path, at=str(offset), **listing.parameters()),
-                cells=[cell_of(column, found.scores) for column in columns],
-                utterance=shorten(context[-1].text if context else ""),
-                response=shorten(found.candidate.response),
-            )
-        )
-    return rows
+) -> list[dict[str, Any]]:
+    """The page's results with their cells; `address` is that of the result's page, in this list."""
+    return [
+        {
+            "found": found,
+            "address": query(f"/runs/{batch_id}/items/{found.entry.position}", at=str(offset), **listing.parameters()),
+            "cells": [cell_of(column, found.scores) for column in columns],
+            "utterance": shorten(found.candidate.context[-1].text if found.candidate.context else ""),
+            "response": shorten(found.candidate.response),
+        }
+        for offset, found in enumerate(page.rows, start=start)
+    ]
 
 
 def shorten(text: str) -> str:
@@ -394,30 +332,24 @@ def direction_of(listing: Listing, measure: str | None, best: Mapping[str, float
 def list_numbers(number: int, last: int) -> list[int | None]:
     """The pages to link: the first, the last, and those near this one; None stands for those left out."""
     near = range(max(1, number - NEIGHBOURS), min(last, number + NEIGHBOURS) + 1)
-    shown = sorted({1, last, *near})
     numbers: list[int | None] = []
-    for page in shown:
+    for page in sorted({1, last, *near}):
         if numbers and page - (numbers[-1] or 0) > 1:
             numbers.append(None)
         numbers.append(page)
     return numbers
 
 
-async def list_chips(run: Opened, listing: Listing, columns: Sequence[ItemColumn], *, count: bool) -> list[Chip]:
-    """The filters in force; with `count`, with what would be seen without each."""
+async def list_chips(
+    batch_id: str, listing: Listing, columns: Sequence[ItemColumn], browse: Browse | None
+) -> list[Chip]:
+    """The filters in force; with `browse`, with how many results there would be without each."""
     by_measure = {column.measure: column for column in columns}
     chips = []
     for name, value, without in listing.without_each():
         measure, _, number = value.rpartition(":") if name == "value" else (value, "", "")
         column = by_measure.get(measure)
         level = column.level(float(number)) if column and number else None
-        total = (await run.browse(without, offset=0, limit=1)).total if count else None
-        chips.append(Chip(name, number or value, address_of(run.batch.id, without), column, level, total))
+        total = (await browse(without, 0, 1)).total if browse else None
+        chips.append(Chip(name, number or value, address_of(batch_id, without), column, level, total))
     return chips
-
-
-async def count_warnings(container: Container, project: str, batch_id: str) -> Mapping[str, int]:
-    """How many results have each warning; of a run whose rubric is gone that is not summed up."""
-    with suppress(UnknownRubric):
-        return (await container.batches.summarize(project, batch_id)).warnings
-    return {}

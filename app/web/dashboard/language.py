@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from babel import Locale, dates, numbers
@@ -26,12 +25,12 @@ DEFAULT = "en"
 LEVELS = (0.01, 0.05)
 """Of significance, as pages offer them."""
 
-COOKIE = "saiten_language"
+LANGUAGE_COOKIE = "saiten_language"
 
 
 def language_of(request: Request) -> str:
     """What the visitor chose, else what the browser prefers among the dashboard's languages."""
-    chosen = request.cookies.get(COOKIE, "")
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
     if chosen in LANGUAGES:
         return chosen
     return negotiate(request.headers.get("accept-language", ""))
@@ -43,20 +42,14 @@ def negotiate(header: str) -> str:
     for part in header.split(",")[:32]:
         tag, _, parameter = part.strip().partition(";")
         name = tag.split("-")[0].strip().lower()
-        quality = read_quality(parameter.strip())
+        text = parameter.strip()
+        try:
+            quality = min(1.0, float(text.removeprefix("q="))) if text else 1.0
+        except ValueError:
+            continue
         if name in LANGUAGES and quality > weight:
             best, weight = name, quality
     return best
-
-
-def read_quality(parameter: str) -> float:
-    """The weight in `q=0.8`; 1 without one, 0 where it cannot be read."""
-    if not parameter:
-        return 1.0
-    try:
-        return min(1.0, float(parameter.removeprefix("q=")))
-    except ValueError:
-        return 0.0
 
 
 @cache
@@ -79,20 +72,12 @@ def translations_of(language: str) -> NullTranslations:
 def catalogs_of(language: str) -> dict[str, Catalog]:
     """The catalogs of a language by area."""
     folder = files(__package__) / "locales" / language
-    found = {}
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".po"):
-            found[file.name.removesuffix(".po")] = read_po(BytesIO(file.read_bytes()), locale=language)
-    return found
+    names = sorted(file.name.removesuffix(".po") for file in folder.iterdir() if file.name.endswith(".po"))
+    return {name: read_po(BytesIO((folder / f"{name}.po").read_bytes()), locale=language) for name in names}
 
 
 LEAST_DOLLARS = 0.0001
 """Smaller amounts are shown as less than this."""
-
-
-def says_something(text: str) -> bool:
-    """Whether a number as it is written is not all zeros."""
-    return any(character in "123456789" for character in text)
 
 
 class LocaleFormats:
@@ -107,23 +92,19 @@ class LocaleFormats:
         """`12,345`."""
         return self.NOTHING if value is None else numbers.format_decimal(value, format="#,##0", locale=self._locale)
 
-    def number(self, value: float | None, digits: int = 2) -> str:
-        """`3.14`."""
-        if value is None:
-            return self.NOTHING
-        shape = "#,##0" + ("." + "0" * digits if digits else "")
-        text = numbers.format_decimal(value, format=shape, locale=self._locale)
-        return text.replace("-", "−") if says_something(text) else text.lstrip("-")
-
-    def signed(self, value: float | None, digits: int = 2) -> str:
-        """`+0.25`, `−0.25`, `0.00`."""
+    def number(self, value: float | None, digits: int = 2, *, plus: str = "") -> str:
+        """`3.14`, `−0.25`; what rounds to zero has no sign."""
         if value is None:
             return self.NOTHING
         shape = "#,##0" + ("." + "0" * digits if digits else "")
         text = numbers.format_decimal(abs(value), format=shape, locale=self._locale)
-        if not says_something(text):
+        if not any(character in "123456789" for character in text):
             return text
-        return ("+" if value > 0 else "−") + text
+        return ("−" if value < 0 else plus) + text
+
+    def signed(self, value: float | None, digits: int = 2) -> str:
+        """`+0.25`, `−0.25`, `0.00`."""
+        return self.number(value, digits, plus="+")
 
     def interval(self, ends: tuple[float, float] | None, digits: int = 2, *, signed: bool = False) -> str:
         """`[2.58, 3.08]`."""
@@ -139,8 +120,8 @@ class LocaleFormats:
         step = 10 ** -(digits + 2)
         shown = min(share, 1 - step) if share < 1 else share
         shown = max(shown, step) if share > 0 else shown
-        shape = "0" + ("." + "0" * digits if digits else "") + "%"
-        return numbers.format_percent(shown, format=shape, locale=self._locale)
+        shape = "0." + "0" * digits if digits else "0"
+        return numbers.format_percent(shown, format=f"{shape}%", locale=self._locale)
 
     def money(self, dollars: float | None) -> str:
         """`US$0.0042`: four digits behind the point below a dollar, two above; never nothing of something."""
@@ -172,12 +153,6 @@ class LocaleFormats:
             return self.NOTHING
         passed = timedelta(seconds=seconds)
         return dates.format_timedelta(passed, granularity="second", threshold=1.5, locale=self._locale)
-
-
-@cache
-def formats_of(language: str) -> LocaleFormats:
-    """The formats of a language."""
-    return LocaleFormats(language)
 
 
 HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
@@ -255,21 +230,6 @@ TERMS: Mapping[str, Mapping[str, str]] = {
 """By kind the domain's own names, which stay as they are in addresses and data."""
 
 
-class Gettext(Protocol):
-    def gettext(self, message: str) -> str: ...
-
-
-class Terms:
-    """The domain's names in one language. An unknown name, which a newer worker may write, is shown unchanged."""
-
-    def __init__(self, translations: Gettext) -> None:
-        self._translations = translations
-
-    def __call__(self, kind: str, name: str) -> str:
-        known = TERMS[kind].get(name)
-        return name if known is None else self._translations.gettext(known)
-
-
 def lang_of(text: str, expected: str) -> str:
     """The `lang` of a text, so that it gets its own glyphs: by its script, and where that says nothing as expected."""
     if HANGUL.search(text):
@@ -295,8 +255,7 @@ def query(path: str, /, **parameters: Any) -> str:
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
-@dataclass(frozen=True)
-class Speech:
+class Speech(NamedTuple):
     """The visitor's language: its messages and its numbers."""
 
     language: str
@@ -311,8 +270,18 @@ class Speech:
         """A rubric's text in the language."""
         return str(pick(phrase, self.language)[0])
 
+    def term(self, kind: str, name: str) -> str:
+        """The domain's name in the language. An unknown name, which a newer worker may write, stays unchanged."""
+        known = TERMS[kind].get(name)
+        return name if known is None else self.translations.gettext(known)
+
+
+@cache
+def speech_in(language: str) -> Speech:
+    """What there is for a language."""
+    return Speech(language, translations_of(language), LocaleFormats(language))
+
 
 def speech_of(request: Request) -> Speech:
     """The visitor's."""
-    language = language_of(request)
-    return Speech(language, translations_of(language), formats_of(language))
+    return speech_in(language_of(request))

@@ -15,9 +15,8 @@ from app.domain.batch import Batch
 from app.domain.errors import NotFound
 from app.web.api import batches
 from app.web.api.batches import ENDS, GoesOn, look, steady
-from app.web.dashboard.language import language_of, translations_of
-from app.web.dashboard.page import PageRoute, render_text
-from app.web.dashboard.session import Project
+from app.web.dashboard.language import speech_of
+from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -44,26 +43,22 @@ async def follow_runs(
     runs = {run_id: found for run_id, find in finds.items() if (found := await find()) is not None}
     if not runs:
         raise NotFound("there is none of these runs in this project")
-    show = partial(show_progress, request)
-    say = partial(say_end, request)
-    stream = stream_events(runs, finds, show, say, batches.make_rest(request))
+
+    def show(batch: Batch) -> str:
+        return render_text(request, "progress.html", batch=batch)
+
+    stream = stream_events(runs, finds, show, partial(say_end, request), batches.make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
 async def stream_events(
-    runs: Mapping[str, Batch],
-    finds: Mapping[str, Find],
-    show: Show,
-    say: Show,
-    goes_on: GoesOn,
+    runs: Mapping[str, Batch], finds: Mapping[str, Find], show: Show, say: Show, goes_on: GoesOn
 ) -> AsyncIterator[bytes]:
     """The events from `runs` to the end of all of them, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
-    open_runs: dict[str, Batch] = {}
-    for run_id, batch in runs.items():
-        if batch.status not in ENDS:
-            open_runs[run_id] = batch
+    open_runs = {run_id: batch for run_id, batch in runs.items() if batch.status not in ENDS}
+    for batch in runs.values():
         yield write_event(batch, show, say)
     sent_at, wait = clock(), batches.SHORTEST_POLL_SECONDS
     while open_runs:
@@ -102,13 +97,9 @@ def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) ->
     return format_sse_event(event=name, data_str=json.dumps(data, ensure_ascii=False), id=event_id, retry=retry)
 
 
-def show_progress(request: Request, batch: Batch) -> str:
-    """The run's progress as HTML, in the visitor's language."""
-    return render_text(request, "progress.html", batch=batch)
-
-
 def say_end(request: Request, batch: Batch) -> str:
     """That the run has ended, for a screen reader."""
-    _ = translations_of(language_of(request)).gettext
-    message = _("The run %(run)s is complete.") if batch.status == "completed" else _("The run %(run)s was cancelled.")
-    return message % {"run": batch.name or batch.id}
+    _, run = speech_of(request).say, batch.name or batch.id
+    if batch.status == "completed":
+        return _("The run %(run)s is complete.", run=run)
+    return _("The run %(run)s was cancelled.", run=run)

@@ -1,15 +1,18 @@
-"""Renders pages: template, language, theme and security headers. Errors are pages too."""
+"""What all pages share: how they are rendered, errors as pages, files, forms, and the visitor with a session or key."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
-import logging
-from collections.abc import Callable, Coroutine, Mapping
+import hashlib
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
 from http import HTTPStatus
-from typing import Any
+from importlib.resources import files
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
@@ -18,33 +21,17 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from app import __version__
-from app.domain.errors import SaitenError
+from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
-from app.web.dashboard import assets
-from app.web.dashboard.language import (
-    LANGUAGES,
-    Terms,
-    formats_of,
-    lang_of,
-    language_of,
-    mark,
-    pick,
-    query,
-    translations_of,
-)
-from app.web.problems import RequestRefused, clip, faults_of, headers_of, status_of
+from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
+from app.web.body import receive, require_media_type
+from app.web.dashboard.language import LANGUAGE_COOKIE, LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
+from app.web.dependencies import Serving, may_write
+from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -59,6 +46,7 @@ THEMES = ("light", "dark")
 LEAST_BYTES = 1024
 """Smaller pages are not worth compressing."""
 
+Faults = Sequence[tuple[str, str]]
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -80,8 +68,7 @@ COMPILED = Compiled()
 
 
 def compile_templates() -> None:
-    """Compiles all templates, so that only the first page of a process waits. It takes half a second, so it runs in a
-    thread."""
+    """Compiles all templates, which takes half a second, so that only the first page of a process waits."""
     environment = environment_of(next(iter(LANGUAGES)))
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
@@ -101,15 +88,15 @@ def environment_of(language: str) -> Environment:
         # Templates belong to the code that was started.
         auto_reload=False,
     )
-    made.install_gettext_translations(translations_of(language), newstyle=True)  # type: ignore[attr-defined]
-    formats = formats_of(language)
+    speech = speech_in(language)
+    made.install_gettext_translations(speech.translations, newstyle=True)  # type: ignore[attr-defined]
     made.globals.update(
         language=language,
         languages=LANGUAGES,
         version=__version__,
-        asset=assets.address,
-        fmt=formats,
-        term=Terms(translations_of(language)),
+        asset=asset_address,
+        fmt=speech.formats,
+        term=speech.term,
         lang_of=lang_of,
         pick=lambda phrase: pick(phrase, language),
         query=query,
@@ -118,33 +105,26 @@ def environment_of(language: str) -> Environment:
 
 
 def render(request: Request, template: str, status: int = 200, /, **context: Any) -> Response:
-    """The page in the visitor's language."""
-    return answer(request, render_text(request, template, **context), status)
+    """The page in the visitor's language, with its headers, compressed if the browser accepts it."""
+    body, headers = render_text(request, template, **context).encode(), dict(HEADERS)
+    if len(body) > LEAST_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, status, headers, "text/html; charset=utf-8")
 
 
 def render_text(request: Request, template: str, /, **context: Any) -> str:
     """The rendered template, for fragments too."""
-    environment = environment_of(language_of(request))
-    state = request.state
+    state, theme = request.state, request.cookies.get(THEME_COOKIE, "")
     common = {
         "path": request.scope["path"],
         "here": here(request),
-        "theme": theme_of(request),
+        "theme": theme if theme in THEMES else "",  # empty for the system's theme
         "project": getattr(state, "project", None),
         "scope": getattr(state, "scope", None),
         "signed_in": getattr(state, "signed_in", False),
     }
-    return environment.get_template(template).render({**common, **context})
-
-
-def answer(request: Request, page: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The page with its headers, compressed if the browser accepts it."""
-    body = page.encode()
-    given = {**HEADERS, **(headers or {})}
-    if len(body) > LEAST_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
-        body = gzip.compress(body, 5, mtime=0)
-        given["Content-Encoding"] = "gzip"
-    return Response(body, status, given, "text/html; charset=utf-8")
+    return environment_of(language_of(request)).get_template(template).render({**common, **context})
 
 
 def here(request: Request) -> str:
@@ -152,12 +132,6 @@ def here(request: Request) -> str:
     asked = request.scope["query_string"].decode("latin-1")
     path: str = request.scope["path"]
     return f"{path}?{asked}" if asked else path
-
-
-def theme_of(request: Request) -> str:
-    """`light` or `dark` if the visitor chose one, otherwise empty: the system's theme."""
-    chosen = request.cookies.get(THEME_COOKIE, "")
-    return chosen if chosen in THEMES else ""
 
 
 def redirect(address: str) -> Response:
@@ -177,12 +151,10 @@ class PageRoute(APIRoute):
             except SaitenError as error:
                 return show_error(request, error)
             except RequestValidationError:
-                return show_unreadable(request)
+                return show_status(request, HTTPStatus.UNPROCESSABLE_ENTITY)
 
         return handle
 
-
-logger = logging.getLogger("saiten.web")
 
 ADVICE = {
     HTTPStatus.FORBIDDEN: (mark("This is not allowed"), mark("Sign in with a key whose scope allows it.")),
@@ -228,27 +200,19 @@ def show_error(request: Request, error: SaitenError) -> Response:
     if isinstance(error, LoginNeeded):
         address = own_address(error.address)
         return redirect(query("/login", next=None if address == "/" else address))
-    status = error.status if isinstance(error, RequestRefused) else status_of(type(error))
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "status": status})
+    status = find_status(error)
     faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]
-    return show_status(request, status, clip(error.detail, 400), faults, headers_of(error, status))
-
-
-def show_unreadable(request: Request) -> Response:
-    """The page for invalid parameters."""
-    return show_status(request, HTTPStatus.UNPROCESSABLE_ENTITY, "", [], {})
+    return show_status(request, status, clip(error.detail, 400), faults=faults, headers=headers_of(error, status))
 
 
 def show_status(
-    request: Request, status: int, detail: str, faults: list[tuple[str, str]], headers: dict[str, str]
+    request: Request, status: int, detail: str = "", *, faults: Faults = (), headers: ExtraHeaders = None
 ) -> Response:
     """The page of a status; `detail` is the API's own English sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)
-    page = render(
-        request, "error.html", status, title=title, advice=advice, detail=detail, faults=faults, at=here(request)
-    )
-    page.headers.update({name: value for name, value in headers.items() if name != "WWW-Authenticate"})
+    told = {"title": title, "advice": advice, "detail": detail, "faults": faults, "at": here(request)}
+    page = render(request, "error.html", status, **told)
+    page.headers.update({name: value for name, value in (headers or {}).items() if name != "WWW-Authenticate"})
     return page
 
 
@@ -261,10 +225,189 @@ def wants_page(request: Request) -> bool:
 def answer_http_error(request: Request, error: Exception) -> Response:
     """The answer to what Starlette refuses: a page for a browser, otherwise a problem document."""
     if isinstance(error, HTTPException) and wants_page(request):
-        return show_status(request, error.status_code, "", [], dict(error.headers or {}))
+        return show_status(request, error.status_code, headers=error.headers)
     return problems.answer_http_error(request, error)
 
 
 def answer_defect(request: Request) -> Response:
     """The answer to an unexpected error, likewise."""
-    return show_status(request, 500, "", [], {}) if wants_page(request) else problems.answer_defect(request)
+    return show_status(request, 500) if wants_page(request) else problems.answer_defect(request)
+
+
+assets = APIRouter(prefix="/assets", include_in_schema=False)
+
+TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+FOREVER = "public, max-age=31536000, immutable"
+
+
+@cache
+def read_assets() -> dict[str, bytes]:
+    """All files, by name."""
+    folder = files(__package__) / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in TYPES}
+
+
+@cache
+def asset_address(name: str) -> str:
+    """The file's address, which changes with its content, so browsers may cache it forever."""
+    return f"/assets/{hashlib.sha256(read_assets()[name]).hexdigest()[:12]}/{name}"
+
+
+@assets.get("/{version}/{name}")
+async def read_asset(request: Request, version: str, name: str) -> Response:
+    """The file, cacheable forever only under its current address."""
+    found = read_assets().get(name)
+    if found is None:
+        raise NotFound("there is no such file")
+    caching = FOREVER if asset_address(name) == f"/assets/{version}/{name}" else "no-cache"
+    return Response(found, headers={"Cache-Control": caching}, media_type=TYPES[name.rpartition(".")[2]])
+
+
+FORM = "application/x-www-form-urlencoded"
+FORM_BYTES = 1024 * 1024
+MOST_FIELDS = 2000
+
+
+class Form:
+    """The fields of a form; missing fields are empty."""
+
+    def __init__(self, fields: list[tuple[str, str]]) -> None:
+        self._fields = fields
+
+    def get(self, name: str, default: str = "") -> str:
+        """The field's first value, without spaces around it."""
+        return next((value.strip() for field, value in self._fields if field == name), default)
+
+    def raw(self, name: str) -> str:
+        """The field's first value with one kind of line end, otherwise as it was sent."""
+        found = next((value for field, value in self._fields if field == name), "")
+        return found.replace("\r\n", "\n").replace("\r", "\n")
+
+    def all(self, name: str) -> list[str]:
+        """The values of all fields of the name, in order."""
+        return [value.replace("\r\n", "\n") for field, value in self._fields if field == name]
+
+
+async def read_form(request: Request) -> Form:
+    """The form in the body. Raises RequestRefused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
+    require_same_origin(request)
+    require_media_type(request.headers, FORM)
+    body = await receive(request, FORM_BYTES, request.app.state.body_timeout_seconds)
+    try:
+        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise InvalidRequest("the form cannot be read; send it again from its page") from None
+    return Form(fields)
+
+
+def require_same_origin(request: Request) -> None:
+    """Raises RequestRefused (403) if a page of another site sent the form, which the browser's headers show."""
+    site = request.headers.get("sec-fetch-site", "")
+    origin = request.headers.get("origin", "")
+    foreign = site not in {"", "same-origin", "none"}
+    elsewhere = bool(origin) and origin.partition("://")[2] != request.headers.get("host", "")
+    if foreign or (elsewhere and not site):
+        detail = "send the form from this service's own page"
+        raise RequestRefused(403, "cross-site-form", "Not from another site", detail)
+
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+FORMER_COOKIE = "saiten_key"
+"""The cookie that held the key before there were sessions; it is deleted."""
+
+WEEK_SECONDS = 7 * 86_400
+YEAR_SECONDS = 365 * 86_400
+
+
+async def enter(request: Request) -> str:
+    """Lets the visitor in and returns the project, or raises LoginNeeded or RequestRefused. Sets what the request's
+    state holds of the caller. The first visit compiles the templates in the background."""
+    state = request.app.state
+    if not hasattr(state, "compiling"):
+        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
+    admission: Authenticator = state.admission
+    try:
+        admitted = await admission.admit(request, credential_of(request))
+    except RequestRefused as error:
+        if error.status != 401:
+            raise
+        raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
+    request.state.project = admitted.project
+    request.state.scope = admitted.scope
+    request.state.actor = admitted.actor
+    request.state.key = admitted.key
+    request.state.signed_in = admitted.key is not None
+    return admitted.project
+
+
+async def enter_to_write(request: Request) -> str:
+    """Like `enter`; raises RequestRefused (403) for a read-only key."""
+    project = await enter(request)
+    if not may_write(request):
+        detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
+        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+    return project
+
+
+Project = Annotated[str, Depends(enter)]
+WritableProject = Annotated[str, Depends(enter_to_write)]
+
+
+@router.get("/login")
+async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 (the parameter's public name)
+    """Asks for a key."""
+    return render(request, "login.html", next=own_address(next), failed=False)
+
+
+@router.post("/login")
+async def log_in(request: Request, container: Serving) -> Response:
+    """Opens a session if the key is valid. The cookie holds the session's token, never the key."""
+    form = await read_form(request)
+    key, address = form.get("key"), own_address(form.get("next", "/"))
+    token = await container.governance.keys.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
+    if token is None:
+        return render(request, "login.html", 401, next=address, failed=True)
+    response = redirect(address)
+    keep(request, response, SESSION_COOKIE, token, WEEK_SECONDS)
+    response.delete_cookie(FORMER_COOKIE, httponly=True, samesite="lax")
+    return response
+
+
+@router.post("/logout")
+async def log_out(request: Request, container: Serving) -> Response:
+    """Closes the session, so that copies of its cookie are invalid."""
+    await read_form(request)
+    shown = cookie_of(request)
+    if shown is not None:
+        await container.governance.keys.close_session(shown.text)
+    response = redirect("/login")
+    for name in (SESSION_COOKIE, FORMER_COOKIE):
+        response.delete_cookie(name, httponly=True, samesite="lax")
+    return response
+
+
+@router.post("/preferences")
+async def prefer(request: Request) -> Response:
+    """Stores language and theme in cookies, and redirects back."""
+    form = await read_form(request)
+    response = redirect(own_address(form.get("next", "/")))
+    if (language := form.get("language")) in LANGUAGES:
+        keep(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
+    theme = form.get("theme")
+    if theme in THEMES:
+        keep(request, response, THEME_COOKIE, theme, YEAR_SECONDS)
+    elif theme == "system":
+        response.delete_cookie(THEME_COOKIE, httponly=True, samesite="lax")
+    return response
+
+
+def keep(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+    """Sets a cookie; other sites' links send it, but none of their other requests do."""
+    secure = is_secure(request)
+    response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the visitor uses https; behind a proxy a setting says so."""
+    return request.url.scheme == "https" or bool(request.app.state.secure_cookies)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
@@ -13,14 +12,12 @@ from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
-from app.domain.rating_round import MOST_ITEMS, RatingRound, RoundOptions, RoundProgress
+from app.domain.human_rating import MOST_ITEMS, RoundOptions
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.rounds import read_rater
-from app.web.dashboard.forms import Form, read_form
 from app.web.dashboard.language import mark, query
-from app.web.dashboard.page import PageRoute, redirect, render
+from app.web.dashboard.page import PageRoute, Project, WritableProject, is_secure, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
-from app.web.dashboard.session import Project, WritableProject, is_secure
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -37,27 +34,6 @@ MOST_RATINGS = 10_000
 """Ratings of a rater in one download: the API's limit."""
 
 
-@dataclass(frozen=True)
-class RunChoice:
-    """A run as the form offers it."""
-
-    batch: Batch
-    system: str | None
-    build: str | None
-
-
-@dataclass(frozen=True)
-class RoundRow:
-    """A round as the list shows it; `batch` is None if the run was erased a moment ago."""
-
-    round: RatingRound
-    batch: Batch | None
-    progress: RoundProgress
-
-
-# Rounds
-
-
 @router.get("/rate")
 async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
@@ -68,7 +44,8 @@ async def show_rounds(request: Request, container: Serving, project: Project) ->
 @router.post("/rate")
 async def start_round(request: Request, container: Serving, project: WritableProject) -> Response:
     """Starts a round and redirects to it."""
-    given, faults = read_start(await read_form(request)), dict[str, RatingFault]()
+    form, faults = await read_form(request), dict[str, RatingFault]()
+    given = {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
     options = read_options(given, request.app.state.limits, faults)
     if not given["run"]:
         faults["run"] = RatingFault(mark("Choose a run."), {})
@@ -76,7 +53,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
         try:
             opened = await container.ratings.rounds.open(project, given["run"], options)
         except (NotFound, InvalidRequest) as error:
-            faults["run"] = explain_refusal(error)
+            faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
         else:
             return redirect(f"/rate/{opened.id}")
     return await show_list(request, container, project, given, faults)
@@ -96,14 +73,17 @@ async def show_list(
         request,
         "rate.html",
         422 if faults else 200,
+        # A run is None if it was erased a moment ago.
         rows=[
-            RoundRow(one, await look(container, project, one.batch, known), progress[one.id])
+            (one, await look(container, project, one.batch, known), progress[one.id])
             for one in rounds
             if one.id in progress
         ],
         most=SHOWN,
-        runs=[RunChoice(batch, system_of(batch), build_of(batch)) for batch in offered],
-        given={name: given[name] or default for name, default in defaults().items()} if not faults else given,
+        runs=offered,
+        system_of=system_of,
+        build_of=build_of,
+        given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
         is_asked=bool(given["run"] or faults),
         faults=faults,
         bounds=BOUNDS,
@@ -119,13 +99,12 @@ async def look(container: Container, project: str, batch_id: str, known: dict[st
     return known.get(batch_id)
 
 
-# One round
-
-
 @router.get("/rate/{round_id}")
 async def show_round(request: Request, container: Serving, project: Project, round_id: str) -> Response:
     """The progress of the round and its raters, and the form to join it."""
-    return await show_one(request, container, project, round_id, read_rater_name(request), failed=False)
+    # The name under which this browser has rated in this round.
+    rater = unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
+    return await show_one(request, container, project, round_id, rater, failed=False)
 
 
 @router.post("/rate/{round_id}/join")
@@ -153,8 +132,8 @@ async def join(request: Request, container: Serving, project: WritableProject, r
 async def close_round(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
     """Closes the round."""
     await read_form(request)
-    closed = await container.ratings.rounds.close(project, round_id)
-    return redirect(f"/rate/{closed.id}")
+    await container.ratings.rounds.close(project, round_id)
+    return redirect(f"/rate/{round_id}")
 
 
 async def show_one(
@@ -182,12 +161,6 @@ async def show_one(
     )
 
 
-def read_rater_name(request: Request) -> str:
-    """The name under which this browser has rated in this round, or an empty string."""
-    return unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
-
-
-WHOLE = mark("Enter a whole number from %(low)s to %(high)s.")
 BOUNDS = {
     "items": (1, MOST_ITEMS),
     "raters_per_item": (1, 100),
@@ -195,6 +168,11 @@ BOUNDS = {
     "seed": (0, 2**32 - 1),
 }
 """The domain's bounds, shown beside the fields."""
+
+DEFAULTS = {"run": ""} | {
+    name: str(info.default) if isinstance(info.default, int) else "" for name, info in RoundOptions.model_fields.items()
+}
+"""The form's initial values."""
 
 REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (NotFound, mark("There is no such run in this project.")),
@@ -204,26 +182,11 @@ REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
 """Why a run cannot have a round; the first match counts."""
 
 
-@dataclass(frozen=True)
-class RatingFault:
+class RatingFault(NamedTuple):
     """The fault of a field: a message and its values."""
 
     message: str
     values: Mapping[str, Any]
-
-
-def defaults() -> dict[str, str]:
-    """The form's initial values; empty without a default."""
-    of_options = {
-        name: str(info.default) if isinstance(info.default, int) else ""
-        for name, info in RoundOptions.model_fields.items()
-    }
-    return {"run": "", **of_options}
-
-
-def read_start(form: Form) -> dict[str, str]:
-    """The fields of a new round as they were sent."""
-    return {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
 
 
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
@@ -232,20 +195,18 @@ def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, Rat
     try:
         return validate(RoundOptions, {"name": given["name"], **document}, limits)
     except InvalidDocument as error:
-        for where, _ in error.faults:
-            name = where.removeprefix("/")
-            faults[name] = describe_fault(name, limits)
+        names = [where.removeprefix("/") for where, _ in error.faults]
+        faults.update({name: describe_fault(name, limits) for name in names})
         return None
 
 
 def describe_fault(name: str, limits: Limits) -> RatingFault:
     """What the field takes."""
-    if name not in BOUNDS:
-        return RatingFault(
-            mark("Enter a name on one line, with at most %(most)s characters."), {"most": limits.name_characters}
-        )
-    low, high = BOUNDS[name]
-    return RatingFault(WHOLE, {"low": low, "high": high})
+    if name in BOUNDS:
+        low, high = BOUNDS[name]
+        return RatingFault(mark("Enter a whole number from %(low)s to %(high)s."), {"low": low, "high": high})
+    most = limits.name_characters
+    return RatingFault(mark("Enter a name on one line, with at most %(most)s characters."), {"most": most})
 
 
 def read_whole(text: str) -> int | str:
@@ -254,8 +215,3 @@ def read_whole(text: str) -> int | str:
         return int(text)
     except ValueError:
         return text
-
-
-def explain_refusal(error: SaitenError) -> RatingFault:
-    """Why the run has no round."""
-    return RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})

@@ -5,46 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
+from app.charts.histogram import HistogramLabels, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
+from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.rubric import Rubric
-from app.domain.signature import read_comparable
-from app.domain.summary import Summary
-from app.web.dashboard.forms import read_form
-from app.web.dashboard.language import Speech, speech_of
-from app.web.dashboard.page import PageRoute, redirect, render
-from app.web.dashboard.run_values import (
-    build_of,
-    find_predecessors,
-    find_rubric,
-    is_missing,
-    judges_of,
-    paint,
-    signatures_of,
-    system_of,
-)
-from app.web.dashboard.run_view import (
-    COEFFICIENTS,
-    ENDED,
-    AspectCard,
-    advise,
-    correlate,
-    find_lowest,
-    make_bill,
-    make_cards,
-    make_composites,
-    make_failures,
-    make_signatures,
-    pick_warnings,
-)
-from app.web.dashboard.session import Project, WritableProject
+from app.domain.browsing import MOST_MEASURES
+from app.domain.composites import range_of
+from app.domain.errors import SaitenError
+from app.domain.reports import Correlations
+from app.domain.rubric import Aspect, Rubric
+from app.domain.signature import read_comparable, read_signature
+from app.domain.summary import AspectSummary, Summary
+from app.web.dashboard import run_values
+from app.web.dashboard.language import Speech, mark, query, speech_of
+from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
+from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
 from app.web.dependencies import Serving, note
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
@@ -56,7 +38,7 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
     batch = await container.batches.find(project, run_id)
     rubric = find_rubric(container, batch.rubric_name)
     figures = await gather_figures(request, container, project, batch, rubric) if rubric else None
-    befores = await find_predecessors(container.batches, project, [batch])
+    befores = await run_values.find_predecessors(container.batches, project, [batch])
     return render(
         request,
         "run.html",
@@ -64,12 +46,12 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         rubric=rubric,
         system=system_of(batch),
         build=build_of(batch),
-        judges=judges_of(container, batch),
+        judges=run_values.judges_of(container, batch),
         before=befores.get(batch.id),
-        is_open=batch.status not in ENDED,
-        advice=advise(batch),
+        is_open=batch.status not in run_values.ENDED,
+        advice=WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE) if batch.status == "paused" else None,
         bill=make_bill(batch),
-        signatures=make_signatures(batch, signatures_of(batch)),
+        signatures=[(text, batch.signatures.get(text), explain(text)) for text in signatures_of(batch)],
         figures=figures,
         metadata={name: value for name, value in batch.metadata.items() if name not in {"system", "build"}},
     )
@@ -87,20 +69,24 @@ async def gather_figures(
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
     correlations, drawings, trend = await asyncio.gather(
         correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
-        draw_histograms(container, speech, cards),
+        asyncio.gather(*(draw_histogram(container, speech, card) for card in cards)),
         find_trend(container, project, speech, batch, cards),
     )
-    trended = [panel.drawing for panel in trend.panels] if trend else []
+    trended = [drawing for _, drawing in trend.panels] if trend else []
+    titles = titles_of(SaitenError)
     return {
         "summary": summary,
         "reliability": summary.reliability,
         "cards": cards,
-        "drawings": drawings,
-        "painting": any(map(is_missing, [*drawings.values(), *trended])),
+        "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},
+        "painting": any(map(run_values.is_missing, [*drawings, *trended])),
         "lowest": find_lowest(cards),
-        "composites": make_composites(rubric, summary),
-        "failures": make_failures(summary),
-        "warnings": pick_warnings(summary),
+        "composites": [
+            (one.id, range_of(one, rubric), query(f"/runs/{batch.id}/items", sort=one.id)) for one in rubric.composites
+        ],
+        "failures": [(code, titles.get(code, ""), count) for code, count in summary.failures.items()],
+        # Without what is said of every result and stands on top of the page: that the judge is a baseline.
+        "warnings": {code: n for code, n in summary.warnings.items() if code != "baseline-judge"},
         "coefficient": coefficient,
         "correlations": correlations,
         "trend": trend,
@@ -111,21 +97,24 @@ async def gather_figures(
 async def pause_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Begins nothing new."""
     await read_form(request)
-    return redirect(address_of(await container.batches.pause(project, run_id)))
+    await container.batches.pause(project, run_id)
+    return redirect(f"/runs/{run_id}")
 
 
 @router.post("/{run_id}/resume")
 async def resume_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Goes on with a paused run."""
     await read_form(request)
-    return redirect(address_of(await container.batches.resume(project, run_id)))
+    await container.batches.resume(project, run_id)
+    return redirect(f"/runs/{run_id}")
 
 
 @router.post("/{run_id}/cancel")
 async def cancel_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Ends the run; what is rated stays."""
     await read_form(request)
-    return redirect(address_of(await container.batches.cancel(project, run_id)))
+    await container.batches.cancel(project, run_id)
+    return redirect(f"/runs/{run_id}")
 
 
 @router.get("/{run_id}/delete")
@@ -143,17 +132,11 @@ async def erase_run(request: Request, container: Serving, project: WritableProje
     return redirect("/")
 
 
-def address_of(batch: Batch) -> str:
-    """The run's page."""
-    return f"/runs/{batch.id}"
-
-
 CARD_WIDTH = 292
 """Pixels: what a card leaves on a phone."""
 
 
-@dataclass(frozen=True)
-class TrendRun:
+class TrendRun(NamedTuple):
     """A run among those of its name. `same` is whether its results were made as the shown run's were."""
 
     batch: Batch
@@ -163,59 +146,30 @@ class TrendRun:
     same: bool
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One aspect over the runs."""
+class Trend(NamedTuple):
+    """Runs of one name and rubric, oldest first, and a drawing per aspect. `left_out` counts systems without a line."""
 
-    card: AspectCard
-    drawing: Markup
-
-
-@dataclass(frozen=True)
-class Trend:
-    """Runs of one name and rubric, the oldest first. `left_out` counts systems that find no line."""
-
-    runs: tuple[TrendRun, ...]
-    panels: tuple[Panel, ...]
+    runs: Sequence[TrendRun]
+    panels: Sequence[tuple[AspectCard, Markup]]
     left_out: int
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether some of the runs were judged otherwise than the one shown."""
-        return not all(run.same for run in self.runs)
-
-
-async def draw_histograms(container: Container, speech: Speech, cards: Sequence[AspectCard]) -> dict[str, Markup]:
-    """Each aspect's drawing, by its id."""
-    drawn = await asyncio.gather(*(draw_histogram(container, speech, card) for card in cards))
-    return {card.id: chart for card, chart in zip(cards, drawn, strict=True)}
 
 
 async def draw_histogram(container: Container, speech: Speech, card: AspectCard) -> Markup:
     """How often each level was given."""
     _ = speech.say
-    name = speech.pick(card.name)
-    spec = build_histogram(
-        [HistogramLevel(label_level(speech, level.value, level.label), level.count) for level in card.levels],
-        card.summary.unrated,
-        HistogramLabels(
-            title=_("Ratings of %(aspect)s", aspect=name),
-            description=_(
-                "%(n)s rated, mean %(mean)s",
-                n=speech.formats.count(card.summary.n),
-                mean=speech.formats.number(card.summary.mean),
-            ),
-            unrated=_("unrated"),
-            nothing=_("Nothing is rated yet."),
-        ),
-        width=CARD_WIDTH,
+    n, mean = speech.formats.count(card.summary.n), speech.formats.number(card.summary.mean)
+    labels = HistogramLabels(
+        title=_("Ratings of %(aspect)s", aspect=speech.pick(card.name)),
+        description=_("%(n)s rated, mean %(mean)s", n=n, mean=mean),
+        unrated=_("unrated"),
+        nothing=_("Nothing is rated yet."),
     )
+    levels = [
+        (f"{level.value} {speech.pick(level.label)}" if level.label else str(level.value), level.count)
+        for level in card.levels
+    ]
+    spec = build_histogram(levels, card.summary.unrated, labels, width=CARD_WIDTH)
     return await paint(container, speech, spec)
-
-
-def label_level(speech: Speech, value: int, label: Mapping[str, str] | None) -> str:
-    """`3 Natural`."""
-    return f"{value} {speech.pick(label)}" if label else str(value)
 
 
 async def find_trend(
@@ -230,18 +184,22 @@ async def find_trend(
         return None
     summaries = await container.batches.summaries(project, batches)
     runs = [
-        TrendRun(each, summaries[each.id], label_run(speech, each), system_of(each), are_alike(each, batch))
+        TrendRun(
+            each,
+            summaries[each.id],
+            label=build_of(each) or f"{each.created_at:%Y-%m-%d}",
+            system=system_of(each),
+            same=are_alike(each, batch),
+        )
         for each in reversed(batches)
         if each.id in summaries and any(aspect.n for aspect in summaries[each.id].aspects.values())
     ]
     if len(runs) < 2:
         return None
-    systems = order_systems(runs, batch)
-    drawn = await asyncio.gather(
-        *(draw_trend(container, speech, card, runs=runs, systems=systems, batch=batch) for card in cards)
-    )
-    panels = [Panel(card, chart) for card, chart in zip(cards, drawn, strict=True)]
-    return Trend(tuple(runs), tuple(panels), max(0, len(systems) - MOST_LINES))
+    systems = list(dict.fromkeys([system_of(batch), *(run.system for run in runs)]))
+    specs = [chart_trend(speech, card, runs, systems, batch) for card in cards]
+    drawn = await asyncio.gather(*(paint(container, speech, spec) for spec in specs))
+    return Trend(runs, list(zip(cards, drawn, strict=True)), max(0, len(systems) - MOST_LINES))
 
 
 def are_alike(one: Batch, other: Batch) -> bool:
@@ -250,28 +208,19 @@ def are_alike(one: Batch, other: Batch) -> bool:
     return all(each in theirs for each in mine) and all(each in mine for each in theirs)
 
 
-def label_run(speech: Speech, batch: Batch) -> str:
-    """The run's build, else the day it was made."""
-    return build_of(batch) or f"{batch.created_at:%Y-%m-%d}"
-
-
-def order_systems(runs: Sequence[TrendRun], batch: Batch) -> list[str | None]:
-    """The shown run's system first, then the others as they came."""
-    return list(dict.fromkeys([system_of(batch), *(run.system for run in runs)]))
-
-
-async def draw_trend(
-    container: Container,
-    speech: Speech,
-    card: AspectCard,
-    *,
-    runs: Sequence[TrendRun],
-    systems: Sequence[str | None],
-    batch: Batch,
-) -> Markup:
-    """One aspect's means over the runs, a line a system."""
+def chart_trend(
+    speech: Speech, card: AspectCard, runs: Sequence[TrendRun], systems: Sequence[str | None], batch: Batch
+) -> dict[str, Any]:
+    """One aspect's means over the runs, a line per system."""
     _ = speech.say
-    name = speech.pick(card.name)
+    name, scale = speech.pick(card.name), (float(card.low), float(card.high))
+    labels = TrendLabels(
+        title=_("%(aspect)s over the runs", aspect=name),
+        description=_("Means with 95 %% intervals of %(count)s runs", count=speech.formats.count(len(runs))),
+        axis=_("%(aspect)s, %(low)s to %(high)s", aspect=name, low=card.low, high=card.high),
+        current=_("this run"),
+        nothing=_("Nothing is rated yet."),
+    )
     lines = [
         TrendLine(
             system or _("no system given"), [point_of(run, card.id) if run.system == system else None for run in runs]
@@ -279,24 +228,224 @@ async def draw_trend(
         for system in systems
     ]
     current = next((number for number, run in enumerate(runs) if run.batch.id == batch.id), None)
-    spec = build_trend(
-        [run.label for run in runs],
-        lines,
-        TrendLabels(
-            title=_("%(aspect)s over the runs", aspect=name),
-            description=_("Means with 95 %% intervals of %(count)s runs", count=speech.formats.count(len(runs))),
-            axis=_("%(aspect)s, %(low)s to %(high)s", aspect=name, low=card.low, high=card.high),
-            current=_("this run"),
-            nothing=_("Nothing is rated yet."),
-        ),
-        scale=(float(card.low), float(card.high)),
-        current=current,
-        width=CARD_WIDTH,
-    )
-    return await paint(container, speech, spec)
+    names = [run.label for run in runs]
+    return build_trend(names, lines, labels, scale=scale, current=current, width=CARD_WIDTH)
 
 
 def point_of(run: TrendRun, aspect: str) -> TrendPoint | None:
     """The run's mean of the aspect."""
     found = run.summary.aspects.get(aspect)
     return None if found is None or found.mean is None else TrendPoint(found.mean, found.interval)
+
+
+WHAT_TO_DO: Mapping[str, str] = {
+    "requested": mark("Resume it to continue."),
+    "budget-exhausted": mark(
+        "Results so far are kept. Resume the run to use the rest of the budget, or send the other items as a new batch."
+    ),
+    "cost-limit-reached": mark("Resume the run after midnight UTC, or have the key's limit raised and then resume it."),
+    "judge-quota-exhausted": mark(
+        "Wait for the quota to reset, or raise it with the judge's provider. Then resume the run."
+    ),
+    "judge-unauthorized": mark("Set a valid OPENAI_API_KEY, restart the service, then resume the run."),
+    "judge-refused-request": mark(
+        "The judge refuses the model or the parameters. Read its answer below, correct them, then resume."
+    ),
+    "provider-batch-failed": mark("Read the provider's answer below, fix the problem, then resume the run."),
+    "provider-batch-unavailable": mark(
+        "Start the service or worker with a judge that has a batch mode, then resume the run."
+    ),
+    "translator-quota-exhausted": mark("Wait for DeepL's quota to reset, or raise it. Then resume the run."),
+    "translator-unauthorized": mark("Set a valid DEEPL_API_KEY, restart the service, then resume the run."),
+    "translator-not-configured": mark("Set DEEPL_API_KEY for the service and its workers, then resume the run."),
+    "unknown-rubric": mark("Give the workers the rubric that the service had, then resume the run."),
+    "rubric-not-supported": mark("Start the workers with a judge that can rate this rubric, then resume the run."),
+}
+"""By pause reason."""
+
+OTHERWISE = mark("Fix the problem described below, then resume the run.")
+
+PIECES: Mapping[str, str] = {
+    "saiten": mark("Saiten's version"),
+    "rubric": mark("rubric and its version"),
+    "digest": mark("fingerprint of the rubric's meaning"),
+    "judge": mark("kind of judge and of its endpoint"),
+    "model": mark("model, as the endpoint names it"),
+    "prompt": mark("fingerprint of the prompt's fixed part"),
+    "parameters": mark("parameters in force"),
+    "dropped": mark("parameters that the endpoint refused"),
+    "samples": mark("ratings requested per response"),
+    "expected": mark("whether expected ratings were computed from token probabilities"),
+    "screen": mark("whether the judge was asked if a text is addressed to it"),
+    "composites": mark("whether composites were computed per sample and averaged (runs), or from mean ratings (means)"),
+    "path": mark("language that was judged: the source language, English, or both"),
+    "translator": mark("translator for the English path"),
+    "encoder": mark("encoder for the similarity to the context"),
+    "baseline": mark("similarity that counts as average, and where it comes from"),
+    "weight": mark("weight of the similarity in blended values"),
+    "blended": mark("aspects that are blended"),
+}
+"""What each piece of a signature says."""
+
+ON_ENGLISH = mark("the same on the English path")
+
+
+@dataclass(frozen=True)
+class LevelCount:
+    """A level of a scale with its label (None where the rubric has it no more), how many ratings have it, and the
+    address of those items; None where items are not found by their rating, but by the mean of several samples."""
+
+    value: int
+    label: Mapping[str, str] | None
+    count: int
+    items: str | None
+
+
+class AspectCard(NamedTuple):
+    """One aspect of the run; `aspect` is None if the rubric no longer has it. `worst` leads to the worst items."""
+
+    id: str
+    aspect: Aspect | None
+    summary: AspectSummary
+    low: int
+    high: int
+    levels: Sequence[LevelCount]
+    worst: str
+    unrated: str
+
+    @property
+    def name(self) -> Mapping[str, str]:
+        return {"en": self.id} if self.aspect is None else cast(Mapping[str, str], self.aspect.name)
+
+
+def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[AspectCard]:
+    """The aspects, those of the rubric first; each rating is of so many `samples`."""
+    known = {aspect.id: aspect for aspect in rubric.aspects}
+    items, cards = partial(query, f"/runs/{summary.batch}/items"), []
+    for name, found in summary.aspects.items():
+        aspect = known.get(name)
+        counts = {int(level): count for level, count in found.histogram.items()}
+        labels = {level.value: cast(Mapping[str, str], level.label) for level in aspect.levels} if aspect else {}
+        levels = []
+        # The lowest level stands at the bottom of its histogram.
+        for value in sorted(counts, reverse=True):
+            address = items(sort="position", value=f"{name}:{value}") if samples == 1 else None
+            levels.append(LevelCount(value, labels.get(value), counts[value], address))
+        low, high = aspect.scale if aspect else (min(counts, default=0), max(counts, default=1))
+        links = {"worst": items(sort=name), "unrated": items(unrated=name)}
+        cards.append(AspectCard(name, aspect, found, low, high, levels, **links))
+    return cards
+
+
+def find_lowest(cards: Sequence[AspectCard]) -> AspectCard | None:
+    """The aspect that fares worst on its scale."""
+    rated = [card for card in cards if card.summary.mean is not None and card.high > card.low]
+    return min(rated, key=shortfall, default=None)
+
+
+def shortfall(card: AspectCard) -> float:
+    """Minus how far ratings are from the best level on average, as a share of how far they could be. Of a best level
+    inside the scale each rating counts: the mean of too much and too little would be the best."""
+    best = card.aspect.best if card.aspect else None
+    if best is None:
+        return -(card.high - (card.summary.mean or 0.0)) / (card.high - card.low)
+    farthest = max(best - card.low, card.high - best)
+    off = sum(level.count * abs(level.value - best) for level in card.levels)
+    return -off / farthest / max(1, sum(level.count for level in card.levels))
+
+
+def explain(signature: str) -> list[tuple[str, str, str | None]]:
+    """The signature's pieces: name, value and meaning, which is a message's id."""
+    return [(name, value, meaning_of(name)) for name, value in read_signature(signature).items()]
+
+
+def meaning_of(name: str) -> str | None:
+    """What a piece of a signature says, as a message's id; None for one that is not known."""
+    return ON_ENGLISH if name.startswith("english.") else PIECES.get(name)
+
+
+def make_bill(batch: Batch) -> dict[str, float | None]:
+    """What the run cost so far; None where it is not known or there is nothing to divide by."""
+    usage, finished = batch.usage, batch.counts.total - batch.counts.queued
+    return {
+        "cached_share": usage.cached_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
+        "cost_per_thousand": usage.cost_usd / finished * 1000 if finished and usage.cost_usd is not None else None,
+    }
+
+
+def titles_of(kind: type[SaitenError]) -> dict[str, str]:
+    """The titles of an error and of all below it, by code."""
+    found = {kind.code: kind.title}
+    for below in kind.__subclasses__():
+        found |= titles_of(below)
+    return found
+
+
+MOST_PATTERNS = 20_000
+SHADES = 5
+COEFFICIENTS = ("spearman", "pearson")
+
+ALONE = mark("The rubric has only one aspect, so there is nothing to correlate it with.")
+TOO_MANY = mark(
+    "The ratings have too many different values to be correlated on this page. Download the results instead."
+)
+NOTHING = mark("There are no results yet.")
+
+
+class CorrelationCell(NamedTuple):
+    """Two aspects' correlation. Without one, `reason` says why, in English. `shade` is a class, empty near zero."""
+
+    value: float | None
+    reason: str
+    shade: str
+
+
+class Aspects(NamedTuple):
+    """The matrix, or that it is being computed, or why there is none: a message's id."""
+
+    names: tuple[str, ...] = ()
+    rows: tuple[tuple[CorrelationCell, ...], ...] = ()
+    is_computing: bool = False
+    why_not: str | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why pairs have no correlation, in English, each reason once."""
+        return tuple(dict.fromkeys(cell.reason for row in self.rows for cell in row if cell.reason))
+
+
+async def correlate(
+    container: Container, project: str, batch: Batch, names: Sequence[str], coefficient: str
+) -> Aspects:
+    """The matrix over the results that there are now."""
+    names = tuple(names)[:MOST_MEASURES]
+    finished = batch.counts.total - batch.counts.queued
+    if len(names) < 2:
+        return Aspects(why_not=ALONE)
+    if not finished:
+        return Aspects(why_not=NOTHING)
+
+    async def work() -> Correlations | None:
+        from app.stats.correlation import correlate_patterns  # imports numpy
+
+        patterns = await container.dashboard.browser.count_patterns(project, batch.id, names, most=MOST_PATTERNS)
+        return None if patterns is None else await asyncio.to_thread(correlate_patterns, names, patterns)
+
+    # A run that goes on has other results each time: then as many are the same ones.
+    found = await container.dashboard.computations.get(project, ("patterns", batch.id, finished, names), work)
+    if isinstance(found, PendingComputation):
+        return Aspects(is_computing=True)
+    if found is None:
+        return Aspects(why_not=TOO_MANY)
+    return Aspects(names, tuple(tuple(make_cell(found, coefficient, a, b) for b in names) for a in names))
+
+
+def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> CorrelationCell:
+    """One cell. A pair's reason stands under the aspect that comes first."""
+    matrix = found.pearson if coefficient == "pearson" else found.spearman
+    value, why = matrix[row][column], found.undefined
+    reason = why.get(row, {}).get(column) or why.get(column, {}).get(row, "")
+    # The farther from zero, the stronger.
+    step = 0 if value is None or row == column else min(SHADES, int(abs(value) * SHADES + 0.5))
+    shade = f"cell-{'p' if (value or 0) > 0 else 'n'}{step}" if step else ""
+    return CorrelationCell(value, reason, shade)

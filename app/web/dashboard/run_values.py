@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -16,45 +14,29 @@ from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
-from app.domain.summary import SYSTEM, Summary
+from app.domain.summary import SYSTEM
 from app.providers.registry import is_baseline
-from app.web.dashboard.language import Speech
-from app.web.dashboard.run_view import ENDED
+from app.web.dashboard.language import Speech, mark
 
 BUILD = "build"
 """The metadata entry that names a system's build."""
 
+ENDED = ("completed", "cancelled")
+
 SPARE = 20
 """Extra runs to read if no system is named: no filter excludes those that name one."""
 
-
-@dataclass(frozen=True)
-class RunSequence:
-    """Runs that follow each other, so that each can be compared with the one before it."""
-
-    name: str
-    system: str | None
-    rubric: str
+RunSequence = tuple[str, str | None, str]
+"""Name, system and rubric of runs that follow each other, so that each can be compared with the one before it."""
 
 
-@dataclass(frozen=True)
-class JudgeName:
+class JudgeName(NamedTuple):
     kind: str
     model: str
 
     @property
     def is_baseline(self) -> bool:
         return is_baseline(self.kind)
-
-
-@dataclass(frozen=True)
-class AspectColumn:
-    """An aspect with its scale; `name` by language."""
-
-    id: str
-    name: Mapping[str, str]
-    low: int
-    high: int
 
 
 def system_of(batch: Batch) -> str | None:
@@ -69,7 +51,7 @@ def build_of(batch: Batch) -> str | None:
 
 def line_of(batch: Batch) -> RunSequence | None:
     """Which runs it follows; None for a run without a name."""
-    return None if batch.name is None else RunSequence(batch.name, system_of(batch), batch.rubric_name)
+    return None if batch.name is None else (batch.name, system_of(batch), batch.rubric_name)
 
 
 def signatures_of(batch: Batch) -> tuple[str, ...]:
@@ -83,35 +65,21 @@ def judges_of(container: Container, batch: Batch) -> tuple[JudgeName, ...]:
     signed = [read_signature(signature) for signature in signatures_of(batch)]
     found = [JudgeName(part.get("judge", "").partition("/")[0], part.get("model", "")) for part in signed]
     if not found:
-        judge = container.scoring.instruments.judge
+        judge = container.scoring.context.judge
         found = [JudgeName(judge.kind, batch.judge.model or judge.default_model)]
     return tuple(dict.fromkeys(found))
-
-
-def columns_of(rubric: Rubric) -> tuple[AspectColumn, ...]:
-    """The rubric's aspects in their order."""
-    return tuple(
-        AspectColumn(aspect.id, cast(Mapping[str, str], aspect.name), *aspect.scale) for aspect in rubric.aspects
-    )
-
-
-def mean_of(summary: Summary | None, aspect: str) -> float | None:
-    """The aspect's mean; None where nothing is rated."""
-    found = summary.aspects.get(aspect) if summary else None
-    return found.mean if found else None
 
 
 def find_rubric(container: Container, name: str) -> Rubric | None:
     """The rubric in that version, else its newest version; None if it is no longer installed."""
     try:
-        return container.scoring.instruments.rubrics.nearest(name)
+        return container.scoring.context.rubrics.nearest(name)
     except UnknownRubric:
         return None
 
 
 async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
-    """By id the completed run before each of these (newest first): of the same name, system and version of the
-    rubric."""
+    """By id the completed run before each of these (newest first), of the same name, system and rubric version."""
     lines: dict[RunSequence, list[Batch]] = {}
     for batch in batches:
         line = line_of(batch)
@@ -119,10 +87,11 @@ async def find_predecessors(service: BatchService, project: str, batches: Sequen
             lines.setdefault(line, []).append(batch)
     found: dict[str, Batch] = {}
     for line, members in lines.items():
-        limit = len(members) + (SPARE if line.system is None else 0)
+        limit = len(members) + (SPARE if line[1] is None else 0)
         earlier = await list_before(service, project, members[0], limit)
         for batch in members:
-            before = next((other for other in earlier if place_of(other) < place_of(batch)), None)
+            place = batch.created_at, batch.id
+            before = next((other for other in earlier if (other.created_at, other.id) < place), None)
             if before is None and batch is not members[0]:
                 before = next(iter(await list_before(service, project, batch, limit)), None)
             if before is not None:
@@ -132,20 +101,11 @@ async def find_predecessors(service: BatchService, project: str, batches: Sequen
 
 async def list_before(service: BatchService, project: str, batch: Batch, limit: int) -> list[Batch]:
     """Completed runs of the batch's line that were made before it, newest first."""
-    line, system = line_of(batch), system_of(batch)
-    wanted = BatchFilter(
-        name=batch.name,
-        rubric=batch.rubric_name,
-        status="completed",
-        metadata={} if system is None else {SYSTEM: system},
-    )
-    listed = await service.list(project, wanted, after=place_of(batch), limit=limit)
-    return [other for other in listed if line_of(other) == line]
-
-
-def place_of(batch: Batch) -> tuple[datetime, str]:
-    """Its place among all, by time."""
-    return batch.created_at, batch.id
+    system = system_of(batch)
+    metadata = {} if system is None else {SYSTEM: system}
+    wanted = BatchFilter(name=batch.name, rubric=batch.rubric_name, status="completed", metadata=metadata)
+    listed = await service.list(project, wanted, after=(batch.created_at, batch.id), limit=limit)
+    return [other for other in listed if line_of(other) == line_of(batch)]
 
 
 Both = tuple[Batch, Batch]
@@ -191,16 +151,8 @@ async def examine(
 def state_of(batch: Batch) -> tuple[object, ...]:
     """A value that changes whenever the run's results do."""
     counts = batch.counts
-    return (
-        batch.id,
-        batch.status,
-        batch.finished_at,
-        counts.total,
-        counts.scored,
-        counts.partial,
-        counts.failed,
-        counts.expired,
-    )
+    results = (counts.total, counts.scored, counts.partial, counts.failed, counts.expired)
+    return (batch.id, batch.status, batch.finished_at, *results)
 
 
 CHART_WAIT_SECONDS = 0.15
@@ -211,10 +163,9 @@ PLACE = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
 
 async def paint(container: Container, speech: Speech, spec: Mapping[str, Any]) -> Markup:
     """The chart, or a placeholder; a page with placeholders reloads itself."""
-    _ = speech.say
     drawn = await container.dashboard.charts.draw_soon(spec, CHART_WAIT_SECONDS)
     if drawn is None:
-        return PLACE.format(_("The chart is being drawn"))
+        return PLACE.format(speech.say(mark("The chart is being drawn")))
     return Markup(drawn)  # noqa: S704 (the renderer keeps nothing but shapes and texts)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, get_args
+from functools import partial
+from typing import Literal, NamedTuple, get_args
 
 from fastapi import APIRouter, Request, Response
 
@@ -15,27 +16,13 @@ from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
-from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
-from app.web.dashboard.compare_view import list_names, make_tables
+from app.web.dashboard import run_values
+from app.web.dashboard.compare import list_names, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
-from app.web.dashboard.page import PageRoute, render
-from app.web.dashboard.run_values import (
-    AspectColumn,
-    JudgeName,
-    build_of,
-    columns_of,
-    examine,
-    find_obstacle,
-    find_predecessors,
-    find_rubric,
-    judges_of,
-    mean_of,
-    system_of,
-)
-from app.web.dashboard.session import Project
-from app.web.dependencies import Serving
-from app.web.queries import read_cursor, write_cursor
+from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.run_values import build_of, examine, find_rubric, system_of
+from app.web.dependencies import Serving, read_cursor, write_cursor
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -73,53 +60,40 @@ class RunsQuery:
         return query("/", **vars(self), cursor=cursor)
 
 
-@dataclass(frozen=True)
-class RunRow:
-    """A run as the list shows it. `before` is the run to compare it with."""
-
-    batch: Batch
-    summary: Summary | None
-    system: str | None
-    build: str | None
-    judges: tuple[JudgeName, ...]
-    means: tuple[tuple[AspectColumn, float | None], ...]
-    before: Batch | None
-
-
-@dataclass(frozen=True)
-class RunGroup:
-    """The runs of one rubric, `id` with its version; `rubric` is None if it is no longer installed."""
-
-    id: str
-    rubric: Rubric | None
-    columns: tuple[AspectColumn, ...]
-    rows: tuple[RunRow, ...]
-
-
 @router.get("/")
 async def show_runs(request: Request, container: Serving, project: Project) -> Response:
     """A page of the runs that match the filter."""
     container.dashboard.charts.warm()  # a run's page, with charts, is usually opened next
     asked = read_asked(request)
-    after = read_place(request.query_params.get("cursor"))
+    after = None
+    with suppress(InvalidRequest):  # the first page for an invalid cursor
+        after = read_cursor(request.query_params.get("cursor") or None)
     found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
     batches = found[:PAGE]
-    rows = await make_rows(container, project, batches)
-    picked = {name: await find_picked(container, project, getattr(asked, name)) for name in ("baseline", "candidate")}
+    # By rubric and version, that of the newest run first: within a group all have the same aspects.
+    groups: dict[str, list[Batch]] = {}
+    for batch in batches:
+        groups.setdefault(batch.rubric_name, []).append(batch)
+    completed = [batch for batch in batches if batch.status == "completed"]
+    ids = {"baseline": asked.baseline, "candidate": asked.candidate}
+    picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     return render(
         request,
         "runs.html",
         asked=asked,
-        groups=group(container, rows),
-        count=len(rows),
+        groups=[(name, find_rubric(container, name), members) for name, members in groups.items()],
+        summaries=await container.batches.summaries(project, batches, intervals=False),
+        befores=await run_values.find_predecessors(container.batches, project, completed),
+        count=len(batches),
         glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
-        shown={row.batch.id for row in rows},
-        systems=sorted({row.system for row in rows if row.system}),
-        rubrics=container.scoring.instruments.rubrics.list(),
+        shown={batch.id for batch in batches},
+        systems=sorted({system for batch in batches if (system := system_of(batch))}),
+        rubrics=container.scoring.context.rubrics.list(),
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,
+        judges_of=partial(run_values.judges_of, container),
         first=None if after is None else asked.address(),
         following=asked.address(write_cursor(batches[-1])) if len(found) > PAGE else None,
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
@@ -133,57 +107,6 @@ def read_asked(request: Request) -> RunsQuery:
     if given["status"] not in STATUSES:
         given["status"] = ""
     return RunsQuery(**given)
-
-
-def read_place(cursor: str | None) -> tuple[datetime, str] | None:
-    """Where the page begins; the first page for an invalid cursor."""
-    try:
-        return read_cursor(cursor or None)
-    except InvalidRequest:
-        return None
-
-
-async def find_picked(container: Container, project: str, batch_id: str) -> Batch | None:
-    """The run that was picked on another page of the list."""
-    return await container.batches.look(project, batch_id) if batch_id else None
-
-
-async def make_rows(container: Container, project: str, batches: Sequence[Batch]) -> list[RunRow]:
-    """The runs with their figures and predecessors."""
-    summaries = await container.batches.summaries(project, batches, intervals=False)
-    befores = await find_predecessors(
-        container.batches, project, [each for each in batches if each.status == "completed"]
-    )
-    return [make_row(container, batch, summaries, befores) for batch in batches]
-
-
-def make_row(
-    container: Container, batch: Batch, summaries: Mapping[str, Summary], befores: Mapping[str, Batch]
-) -> RunRow:
-    """One run."""
-    summary, rubric = summaries.get(batch.id), find_rubric(container, batch.rubric_name)
-    return RunRow(
-        batch=batch,
-        summary=summary,
-        system=system_of(batch),
-        build=build_of(batch),
-        judges=judges_of(container, batch),
-        means=tuple((column, mean_of(summary, column.id)) for column in (columns_of(rubric) if rubric else ())),
-        before=befores.get(batch.id),
-    )
-
-
-def group(container: Container, rows: Sequence[RunRow]) -> list[RunGroup]:
-    """The runs by rubric and version, that of the newest run first: within a group all have the same aspects."""
-    by_rubric: dict[str, list[RunRow]] = {}
-    for row in rows:
-        by_rubric.setdefault(row.batch.rubric_name, []).append(row)
-    groups = []
-    for name, members in by_rubric.items():
-        rubric = find_rubric(container, name)
-        columns = columns_of(rubric) if rubric else ()
-        groups.append(RunGroup(name, rubric, columns, tuple(members)))
-    return groups
 
 
 MOST = 6
@@ -200,10 +123,8 @@ WAIT_SECONDS = 0.1
 State = Literal["known", "computing", "mismatch", "unknown"]
 
 
-@dataclass(frozen=True)
-class Glance:
-    """A run compared with the previous one. `worse` and `better` name aspects. With `unknown`, the comparison page
-    explains."""
+class Glance(NamedTuple):
+    """A run and the previous one. `worse` and `better` name aspects; the comparison page explains `unknown`."""
 
     batch: Batch
     before: Batch
@@ -253,7 +174,7 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     """The comparison of one run with its predecessor."""
     rubric = find_rubric(container, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
-    if rubric is None or large or find_obstacle(container, (before, batch)) is not None:
+    if rubric is None or large or run_values.find_obstacle(container, (before, batch)) is not None:
         return Glance(batch, before, "unknown")
     try:
         found = await examine(container, project, (before, batch), rubric, wait_seconds=WAIT_SECONDS)
@@ -263,5 +184,5 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
         return Glance(batch, before, "unknown")  # the comparison's own page says what is wrong
     if isinstance(found, PendingComputation):
         return Glance(batch, before, "computing")
-    rows = make_tables(found.comparison, rubric, speech).aspects
+    rows = make_tables(found.comparison, rubric, speech)["aspects"]
     return Glance(batch, before, "known", list_names(rows, "worse", speech), list_names(rows, "better", speech))

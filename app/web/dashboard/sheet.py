@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from app.container import Container
 from app.domain.errors import NotFound
+from app.domain.human_rating import RatingRound, RatingSheet
 from app.domain.model import pointer
-from app.domain.rating_round import RatingRound, RatingSheet
 from app.domain.rubric import Aspect, Example, Level, Rubric
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
-from app.web.dashboard.forms import Form, read_form
-from app.web.dashboard.item_view import responder_of
+from app.web.dashboard.item import responder_of
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, redirect, render
-from app.web.dashboard.session import WritableProject
+from app.web.dashboard.page import Form, PageRoute, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -35,8 +33,7 @@ LAST_SHOWN = 8
 """Responses that the page of thanks shows; for others it has links."""
 
 
-@dataclass(frozen=True)
-class LevelChoice:
+class LevelChoice(NamedTuple):
     """A level to choose; `key` is the digit that chooses it, or None."""
 
     level: Level
@@ -44,12 +41,11 @@ class LevelChoice:
     chosen: bool
 
 
-@dataclass(frozen=True)
-class AspectChoice:
+class AspectChoice(NamedTuple):
     """An aspect with its levels, lowest first. `missing`: the sheet was sent without a choice."""
 
     aspect: Aspect
-    levels: tuple[LevelChoice, ...]
+    levels: list[LevelChoice]
     missing: bool
 
 
@@ -63,8 +59,7 @@ class Entered:
     """Pointers such as `/ratings/overall` and `/comment`."""
 
 
-@dataclass(frozen=True)
-class SheetPosition:
+class SheetPosition(NamedTuple):
     """A rater in a round; `address` is the rater's next sheet."""
 
     project: str
@@ -88,11 +83,14 @@ async def show_sheet(request: Request, container: Serving, project: WritableProj
         return redirect(f"/rate/{round_id}")
     if "number" in request.query_params:
         sheet = await find_sheet(container, place, request.query_params["number"])
-        return redirect(place.address) if sheet is None else show(request, place, sheet, earlier_of(sheet))
-    sheet = await container.ratings.rounds.next(project, place.round.id, place.rater)
-    if sheet is None:
-        return await show_thanks(request, container, place)
-    return show(request, place, sheet, earlier_of(sheet))
+        if sheet is None:
+            return redirect(place.address)
+    else:
+        sheet = await container.ratings.rounds.next(project, place.round.id, place.rater)
+        if sheet is None:
+            return await show_thanks(request, container, place)
+    said = sheet.earlier
+    return show(request, place, sheet, Entered() if said is None else Entered(said.ratings, said.comment or ""))
 
 
 @router.post("/rate/{round_id}/sheet")
@@ -106,12 +104,10 @@ async def save_sheet(request: Request, container: Serving, project: WritableProj
     sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
         raise NotFound("this response was not given to this rater in this round")
-    ratings, comment = read_ratings(form, sheet.rubric), form.raw("comment")
-    task = sheet.task
+    ratings, comment, task = read_ratings(form, sheet.rubric), form.raw("comment"), sheet.task
+    rounds = container.ratings.rounds
     try:
-        await container.ratings.rounds.rate(
-            project, place.round.id, place.rater, task.position, ratings, comment=comment
-        )
+        await rounds.rate(project, place.round.id, place.rater, task.position, ratings, comment=comment)
     except InvalidDocument as error:
         return show(request, place, sheet, Entered(ratings, comment, frozenset(where for where, _ in error.faults)))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
@@ -139,19 +135,9 @@ async def find_sheet(container: Container, place: SheetPosition, number: str) ->
 
 def read_ratings(form: Form, rubric: Rubric) -> dict[str, float]:
     """The chosen levels by aspect; a value that is not a level counts as not chosen."""
-    found = {}
-    for aspect in rubric.aspects:
-        chosen = form.get(f"rating.{aspect.id}")
-        value = next((value for value in aspect.values if str(value) == chosen), None)
-        if value is not None:
-            found[aspect.id] = float(value)
-    return found
-
-
-def earlier_of(sheet: RatingSheet) -> Entered:
-    """The rater's earlier rating of the response."""
-    said = sheet.earlier
-    return Entered() if said is None else Entered(said.ratings, said.comment or "")
+    levels = {aspect.id: {str(value): float(value) for value in aspect.values} for aspect in rubric.aspects}
+    sent = {name: form.get(f"rating.{name}") for name in levels}
+    return {name: levels[name][chosen] for name, chosen in sent.items() if chosen in levels[name]}
 
 
 def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
@@ -183,14 +169,13 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
 
 
 def make_choice(aspect: Aspect, entered: Entered) -> AspectChoice:
-    """An aspect with what is chosen. A level's key is its own number; on a scale with levels below 0 or above 9, its
-    place counted from 1, the lowest level first."""
+    """An aspect and what is chosen. A level's key is its number, or its place from 1 if not all numbers are digits."""
     own = all(level.value in DIGITS for level in aspect.levels)
     keys = [level.value if own else place for place, level in enumerate(aspect.levels, start=1)]
-    levels = tuple(
+    levels = [
         LevelChoice(level, key if key in DIGITS else None, entered.ratings.get(aspect.id) == level.value)
         for key, level in zip(keys, aspect.levels, strict=True)
-    )
+    ]
     return AspectChoice(aspect, levels, pointer(("ratings", aspect.id)) in entered.faults)
 
 
@@ -213,10 +198,8 @@ async def show_thanks(request: Request, container: Container, place: SheetPositi
     progress = (await container.ratings.rounds.progress(place.project, [place.round.id])).get(place.round.id)
     count = 0 if progress is None else progress.raters.get(place.rater, 0)
     numbers = range(count - 1, -1, -1)  # all before the open one are rated
-    last = [
-        await container.ratings.rounds.sheet(place.project, place.round.id, place.rater, number)
-        for number in numbers[:LAST_SHOWN]
-    ]
+    shown, rounds = numbers[:LAST_SHOWN], container.ratings.rounds
+    last = [await rounds.sheet(place.project, place.round.id, place.rater, number) for number in shown]
     in_hand = await find_sheet(container, place, str(count)) if place.round.closed_at else None
     return render(
         request,

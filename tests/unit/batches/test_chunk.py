@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.batches.attempt import MAX_FAILED_ROUNDS, MOST_REFUSED
+from app.batches.attempt import MAX_FAILED_ROUNDS, MOST_REFUSED, make_example
 from app.batches.chunk import DEAD_LETTER, MOST_TRIES, BudgetReservation
 from app.batches.commits import LeasedChunk
 from app.domain.errors import JudgeQuotaExhausted, JudgeRefusedRequest, JudgeUnavailable, StoreUnavailable
@@ -18,7 +18,9 @@ from app.domain.work import ChunkJob, Work
 from app.providers.flow_control import open_local_flow
 from app.providers.flow_state import FlowLimits
 from app.providers.ports import Judgement, JudgingTask, RequestScope
+from app.storage.rubric_files import RubricFiles, default_folder
 from tests.support.batches import LEASE, claim
+from tests.support.small_rubrics import joint_rubric
 from tests.support.worker_bench import OWNER, Bench, HeldJudge, turns
 
 
@@ -371,12 +373,12 @@ async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
     """One that only waits for its judge may still be the culprit."""
     await bench.post(3)
     await crash(bench, "w0", marked=[0, 1, 2])
-    bench.judge.errors["返事 0"] = JudgeUnavailable("down")
+    bench.judge.outage = JudgeUnavailable("down")
     work, leased = await take_over(bench)
     run = bench.begin(work, leased)
     await bench.time.move(5)
-    assert set(bench.judge.judged) == {"返事 0"}
-    del bench.judge.errors["返事 0"]
+    assert set(bench.judge.judged) & set(names(*range(3))) == {"返事 0"}
+    bench.judge.outage = None
     await bench.time.move(10)
     await run
     assert bench.store.statuses() == dict.fromkeys(range(3), "scored")
@@ -412,11 +414,35 @@ async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Be
     assert bench.store.statuses() == {0: "scored", 1: "scored", 2: "judge-unavailable"}
     assert bench.store.look().status == "completed"
     asked = Counter(bench.judge.judged)
-    # Some rounds count for nothing: before the others are served, and before a result is there to probe with.
+    # Some rounds count for nothing: before the others are served.
     assert MAX_FAILED_ROUNDS <= asked["返事 2"] <= MAX_FAILED_ROUNDS + 2
-    probes = asked["返事 0"] + asked["返事 1"] - 2
+    probes = asked.total() - asked["返事 2"] - 2
     assert 1 <= probes <= MAX_FAILED_ROUNDS
     assert bench.store.look().judge_calls == 2 + probes
+
+
+async def test_candidates_fail_where_none_of_the_batch_was_ever_scored(bench: Bench) -> None:
+    """The judge serves an example of the rubric, so there is no outage."""
+    fail_for_ever(bench, 0, 1)
+    run, _ = await begin(bench, 2)
+    await bench.time.move(60)
+    await run
+    assert bench.store.statuses() == {0: "judge-unavailable", 1: "judge-unavailable"}
+    assert bench.store.look().status == "completed"
+    probes = [response for response in bench.judge.judged if response not in names(0, 1)]
+    assert 1 <= len(probes) <= MAX_FAILED_ROUNDS
+    assert bench.store.look().judge_calls == len(probes)
+
+
+def test_an_example_to_probe_with_is_in_the_rubrics_language() -> None:
+    shipped = RubricFiles([default_folder()]).get("ko-comment")
+    wanted = shipped.aspects[0].levels[0].example
+    assert wanted is not None
+    assert make_example(shipped).response == wanted["ko"].response
+    full = joint_rubric()
+    levels = [level.model_copy(update={"example": None}) for level in full.aspects[0].levels]
+    bare = full.model_copy(update={"aspects": (full.aspects[0].model_copy(update={"levels": levels}),)})
+    assert make_example(bare).response == bare.title["ja"]
 
 
 async def test_a_probe_that_outlasts_its_chunk_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,11 +471,11 @@ async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench:
     await run
     await bench.post(12, "ba_2")
     work, leased = await bench.lease(batch_id="ba_2")
-    fail_for_ever(bench, *range(12))
+    bench.judge.outage = JudgeUnavailable("it fails")
     run = bench.begin(work, leased)
     await bench.time.move(200)
     assert bench.store.statuses("ba_2") == {}
-    bench.judge.errors.clear()
+    bench.judge.outage = None
     await bench.time.move(9)
     await run
     assert bench.store.statuses("ba_2") == dict.fromkeys(range(12), "scored")
@@ -475,7 +501,7 @@ async def test_a_candidate_that_waits_when_its_chunk_is_stopped_is_not_tried_aga
     leased.stop()
     await bench.time.move(9)
     await run
-    assert bench.judge.judged == names(0)
+    assert bench.judge.judged.count("返事 0") == 1
     assert bench.store.look().chunks[0].owner is None
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.batches.commits import MOST_AT_ONCE, CommitBuffer
-from app.batches.queue import enqueue
+from app.batches.commits import MOST_AT_ONCE, CommitBuffer, enqueue
 from app.domain.batch import INTERNAL
 from app.domain.errors import StoreUnavailable
 from app.domain.redaction import ERASED_FAILURE
@@ -122,7 +121,7 @@ async def test_a_commit_waits_for_company_only_where_some_may_come(bench: Bench,
 async def test_a_batch_is_stopped_in_all_its_chunks_and_no_other(bench: Bench) -> None:
     jobs = [ChunkJob("ba_1", 0), ChunkJob("ba_1", 1), ChunkJob("ba_2", 0)]
     chunks = [bench.buffer.add(job) for job in jobs]
-    bench.buffer.stop_batch("ba_1")
+    bench.buffer.stop("ba_1")
     assert [leased.stopped for leased in chunks] == [True, True, False]
 
 

@@ -77,8 +77,8 @@ def test_so_are_lines(body: bytes, size: int) -> None:
 
 def check_whole(options: BatchOptions, found: list[Any]) -> None:
     assert (options.name, options.budget_usd, options.judge.samples) == ("夜の分", 1.5, 2)
-    assert [(each.number, each.item.id) for each in found] == [(0, "甲-1"), (1, None)]
-    first, second = (each.item for each in found)
+    assert [item.id for item in found] == ["甲-1", None]
+    first, second = found
     assert (first.context[0].text, first.response) == ("今日はいい天気ですね🙆", "そうですね")
     assert (second.responses, second.reference, second.metadata) == (("はい", "いいえ"), ("ええ",), {"a": "b"})
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.batches.document import BatchReader
-from app.batches.estimates import BatchEstimate, admit, estimate_batch
+from app.batches.estimates import BatchEstimate, admit
 from app.batches.intake import Spool, take_in
 from app.domain.batch import BatchItem, BatchOptions, Candidate, EstimateReport, list_candidates, request_of
 from app.domain.dialogue import Limits
@@ -74,7 +74,10 @@ def make_candidate(response: str = "はい。", said: tuple[str, ...] = ("雨で
 
 
 def estimate(candidates: list[Candidate], options: BatchOptions = OPTIONS, **parts: Any) -> EstimateReport:
-    return estimate_batch(options, candidates, make_instruments(**parts))
+    found = BatchEstimate(options, make_instruments(**parts))
+    for candidate in candidates:
+        found.add(candidate)
+    return found.report()
 
 
 def test_candidates_are_added_up():

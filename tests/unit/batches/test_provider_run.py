@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.provider_plan import PartLimits
+from app.batches.provider_run import PartLimits
 from app.domain.batch import BatchOptions, Entry, ProviderBatchOptions, request_of
 from app.domain.dialogue import Dialogue
 from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SuspectedInjection, TranslatorQuotaExhausted

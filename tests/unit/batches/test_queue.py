@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.batches.queue import RETRY_SECONDS, QueueLimits
+from app.batches.service import RETRY_SECONDS, QueueLimits
 from app.domain.errors import LimitReached, Overloaded, QueueLimitReached
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.erasure import settle_erasures
+from app.batches.commits import settle_erasures
 from app.batches.intake import Spool
-from app.batches.queue import QueueLimits
-from app.batches.service import BatchService
+from app.batches.service import BatchService, QueueLimits
 from app.domain.batch import Batch, KeyedAnswer
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import (
@@ -131,7 +130,7 @@ class Desk:
             limits=DEFAULT_LIMITS,
             new_id=lambda: next(names),
             window=2,
-            queue_limits=limits,
+            queue_limits=limits or QueueLimits(),
         )
 
     async def accept(self, *items: dict[str, Any], key: str | None = None, **options: Any) -> Batch:

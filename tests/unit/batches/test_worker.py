@@ -272,6 +272,24 @@ async def test_an_end_that_cannot_be_made_pauses_the_batch_and_says_why(make_ben
         await until(is_completed(bench))
 
 
+async def test_an_end_that_always_fails_pauses_the_batch(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await make_bench()
+    await bench.post(4, relevance=RelevanceOptions(baseline="batch"))
+    assert await run_chunk(bench.store, 0) == [ChunkJob("ba_1", FINISH)]
+    await bench.queue.put([ChunkJob("ba_1", FINISH)])
+    plain, bench.store.rewrite = bench.store.rewrite, break_for_good  # type: ignore[method-assign, assignment]
+    async with running(make_worker(bench)):
+        await until(lambda: bench.store.look().status == "paused")
+        assert bench.store.look().pause[0] == "internal-error"
+        assert "unexpected error" in caplog.messages
+        bench.store.rewrite = plain  # type: ignore[method-assign]
+        await bench.store.resume("team", "ba_1")
+        await bench.time.move(SWEEP_SECONDS)
+        await until(is_completed(bench))
+
+
 class FakeProvider:
     """Counts its steps. The first lets the batch go; tidying never ends where `hangs`."""
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ratio_plot import draw_ratios, find_advantage, find_goal, label
-from benchmarks.record import Beside, Figure, at_least, at_most
+from benchmarks.record import Beside, Figure, at_least, at_most, draw_ratios, find_advantage, find_goal, name_row
 
 FASTER = Figure("batches", "1,000 items", "s", 2.0, peer=Beside("loop", 8.0), target=at_most(0.5, of="peer"))
 MORE = Figure("relevance", "Japanese", "pairs/s", 900.0, peer=Beside("bert-score", 300.0), better="higher")
@@ -39,5 +38,5 @@ def test_nothing_to_draw_is_still_a_drawing(tmp_path: Path):
 
 
 def test_a_label_names_the_peer_and_is_cut():
-    assert label(FASTER) == "batches: 1,000 items / loop"
-    assert label(Figure("a", "b" * 200, "s", 1.0)).endswith("b…")
+    assert name_row(FASTER) == "batches: 1,000 items / loop"
+    assert name_row(Figure("a", "b" * 200, "s", 1.0)).endswith("b…")

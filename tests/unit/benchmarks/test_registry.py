@@ -1,8 +1,11 @@
 """`python -m benchmarks`: which run, what is missing, and what becomes of one that breaks."""
 
+import ast
 import importlib.util
 import sys
 import types
+from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +99,11 @@ def test_every_benchmark_is_there_and_measures(name):
         pytest.skip(find_missing(benchmark))
     assert importlib.util.find_spec(benchmark.module) is not None
     assert callable(importlib.import_module(benchmark.module).measure)
+
+
+def test_no_two_modules_import_each_other():
+    graph = {}
+    for path in Path(bench.__file__).parent.glob("*.py"):
+        found = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
+        graph[f"benchmarks.{path.stem}"] = {node.module for node in found if node.module}
+    TopologicalSorter(graph).prepare()  # raises CycleError

@@ -1,4 +1,4 @@
-from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
+from app.charts.histogram import HistogramLabels, build_histogram
 from tests.unit.charts.drawing import bar_width, draw, place
 
 LABELS = HistogramLabels(title="Relevance", description="Levels", unrated="unrated", nothing="no ratings")
@@ -7,7 +7,7 @@ LABELS = HistogramLabels(title="Relevance", description="Levels", unrated="unrat
 def test_a_bar_is_as_long_as_its_count() -> None:
     drawn = draw(
         build_histogram(
-            [HistogramLevel("1", 5), HistogramLevel("2", 10), HistogramLevel("3", 0), HistogramLevel("4", 20)],
+            [("1", 5), ("2", 10), ("3", 0), ("4", 20)],
             10,
             LABELS,
         )
@@ -21,13 +21,13 @@ def test_a_bar_is_as_long_as_its_count() -> None:
 
 
 def test_says_count_and_percentage_of_the_rated() -> None:
-    drawn = draw(build_histogram([HistogramLevel("low", 5), HistogramLevel("high", 15)], 20, LABELS))
+    drawn = draw(build_histogram([("low", 5), ("high", 15)], 20, LABELS))
     assert drawn.texts("labels") == ["low", "high", "unrated"]
     assert drawn.texts("figures") == ["5 (25%)", "15 (75%)", "20"]
 
 
 def test_the_unrated_are_told_by_more_than_a_colour() -> None:
-    drawn = draw(build_histogram([HistogramLevel("1", 5), HistogramLevel("2", 5)], 5, LABELS))
+    drawn = draw(build_histogram([("1", 5), ("2", 5)], 5, LABELS))
     (unrated,) = drawn.marks("unrated")
     assert unrated.get("stroke-dasharray")
     assert unrated.get("fill", "none") == "none"
@@ -36,7 +36,7 @@ def test_the_unrated_are_told_by_more_than_a_colour() -> None:
 
 
 def test_levels_stand_in_their_order() -> None:
-    drawn = draw(build_histogram([HistogramLevel(str(number), 1) for number in range(7)], 0, LABELS))
+    drawn = draw(build_histogram([(str(number), 1) for number in range(7)], 0, LABELS))
     ys = [place(mark)[1] for mark in drawn.marks("labels")]
     assert ys == sorted(ys)
     assert drawn.texts("labels") == [str(number) for number in range(7)]
@@ -44,13 +44,13 @@ def test_levels_stand_in_their_order() -> None:
 
 
 def test_all_unrated() -> None:
-    drawn = draw(build_histogram([HistogramLevel("1", 0), HistogramLevel("2", 0)], 7, LABELS))
+    drawn = draw(build_histogram([("1", 0), ("2", 0)], 7, LABELS))
     assert drawn.texts("figures") == ["0", "0", "7"]
     assert [bar_width(mark) for mark in drawn.marks("bars")] == [0, 0]
 
 
 def test_zero_of_everything() -> None:
-    drawn = draw(build_histogram([HistogramLevel("1", 0)], 0, LABELS))
+    drawn = draw(build_histogram([("1", 0)], 0, LABELS))
     assert drawn.texts("figures") == ["0"]
     assert not drawn.marks("unrated")
 
@@ -64,7 +64,7 @@ def test_only_unrated_without_levels() -> None:
 
 
 def test_long_labels_leave_room_for_bars() -> None:
-    drawn = draw(build_histogram([HistogramLevel("とても長い水準の名前" * 20, 1_000_000)], 0, LABELS))
+    drawn = draw(build_histogram([("とても長い水準の名前" * 20, 1_000_000)], 0, LABELS))
     assert drawn.size[0] == 260
     assert bar_width(drawn.marks("bars")[0]) >= 40
     assert drawn.texts("labels")[0].endswith("…")

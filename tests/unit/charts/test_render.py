@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import pytest
 
 from app.charts import render
-from app.charts.canvas import Margins, frame, letters, pixels, say
-from app.charts.histogram import HistogramLabels, HistogramLevel, build_histogram
+from app.charts.canvas import ChartLabels, frame, letters, pixels, say_nothing
+from app.charts.histogram import HistogramLabels, build_histogram
 from app.charts.render import ChartRenderer, clean_svg, draw_svg, open_process, settle
 from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.charts.drawing import Drawing, draw
@@ -36,7 +36,7 @@ HOSTILE = [
 
 def chart(text: str) -> dict[str, Any]:
     labels = HistogramLabels(title=text, description=text, unrated=text, nothing=text)
-    return build_histogram([HistogramLevel(text, 3), HistogramLevel("b", 6)], 2, labels)
+    return build_histogram([(text, 3), ("b", 6)], 2, labels)
 
 
 class Counted:
@@ -83,14 +83,14 @@ async def test_a_text_that_fits_is_drawn_as_it_is() -> None:
 
 async def test_controls_are_made_visible_wherever_a_specification_has_them() -> None:
     text = letters("t", [{"text": "a\x00b\ud800\u202e"}], {"value": 0}, {"value": 5})
-    spec = frame([text], width=100, height=10, margins=Margins(), title="t\x01", description="")
+    spec = frame([text], ChartLabels("t\x01", "", ""), width=100, height=10)
     drawn = Drawing(await ChartRenderer().draw(spec))
     assert drawn.all_texts() == ["a\ufffdb\ufffd\ufffd"]
     assert drawn.root.get("aria-label") == "t\ufffd"
 
 
 async def test_is_one_labelled_image() -> None:
-    spec = say("nothing", width=100, title="Levels", description="How often each was given.")
+    spec = say_nothing(ChartLabels("Levels", "How often each was given.", "nothing"), 100)
     drawn = Drawing(await ChartRenderer().draw(spec))
     assert drawn.root.attrib == {
         "class": "chart", "viewBox": "0 0 100 48", "width": "100", "role": "img",
@@ -101,7 +101,7 @@ async def test_is_one_labelled_image() -> None:
 
 
 async def test_is_decoration_without_title_and_description() -> None:
-    drawn = Drawing(await ChartRenderer().draw(say("x", width=100, title="", description="")))
+    drawn = Drawing(await ChartRenderer().draw(say_nothing(ChartLabels("", "", "x"), 100)))
     assert drawn.root.get("aria-hidden") == "true"
     assert drawn.root.get("role") is None
 
@@ -224,8 +224,10 @@ async def test_refuses_what_is_no_number() -> None:
     row = {"text": "a", "x": float("nan")}
     spec = frame(
         [letters("t", [row], pixels(0, 9).at("x"), {"value": 0})],
-        width=9, height=9, margins=Margins(), title="", description="",
-    )  # fmt: skip
+        ChartLabels("", "", ""),
+        width=9,
+        height=9,
+    )
     with pytest.raises(ValueError, match="not JSON compliant"):
         await ChartRenderer().draw(spec)
 
@@ -357,6 +359,6 @@ async def test_the_process_ends_with_one_that_was_killed(tmp_path) -> None:
 
 
 def test_draws_in_the_thread_that_asks() -> None:
-    assert draw_svg(say("nothing", width=90, title="t", description="d")).startswith(
+    assert draw_svg(say_nothing(ChartLabels("t", "d", "nothing"), 90)).startswith(
         '<svg xmlns="http://www.w3.org/2000/svg"'
     )

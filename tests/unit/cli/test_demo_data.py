@@ -37,7 +37,7 @@ def test_every_run_is_a_batch_that_the_service_takes(runs: list[DemoRun]) -> Non
     for run in runs:
         reader = BatchReader(DEFAULT_LIMITS, ndjson=True)
         body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines()).encode()
-        items = tuple(each.item for each in [*reader.feed(body), *reader.close()])
+        items = (*reader.feed(body), *reader.close())
         assert items == run.items
         assert reader.options == run.options
 

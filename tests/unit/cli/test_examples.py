@@ -32,7 +32,7 @@ def test_example_is_read_whole(name: str, rubric: str, systems: list[str]) -> No
 
 def test_the_example_batch_is_taken_whole() -> None:
     reader = BatchReader(DEFAULT_LIMITS, ndjson=True)
-    items = [each.item for each in [*reader.feed((EXAMPLES / "ja_batch.ndjson").read_bytes()), *reader.close()]]
+    items = [*reader.feed((EXAMPLES / "ja_batch.ndjson").read_bytes()), *reader.close()]
     assert reader.options.rubric == "ja-dialogue"
     assert len({item.id for item in items}) == len(items) == 8
     assert sum(len(item.responses or ("",)) for item in items) == 12

@@ -1,4 +1,4 @@
-"""What the README shows of the gate and of the analyses is what they print."""
+"""What the README shows of the gate and of the analyses is what they print, in each of its languages."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def test_commands_print_what_the_readme_shows(title: str, codes: list[int], tmp_
     parts = [part for line in shown.splitlines() if (part := squeeze(line.removesuffix("…")))]
     assert len(parts) >= 8
     assert [part for part in parts if part not in squeeze(printed)] == []
+
+
+@pytest.mark.parametrize("translation", ["README.ja.md", "README.ko.md"])
+def test_every_language_has_the_same_commands_and_outputs(translation: str) -> None:
+    def read_blocks(name: str) -> list[list[str]]:
+        page = (ROOT / name).read_text(encoding="utf-8")
+        commands = [line.partition(" #")[0].rstrip() for block in COMMANDS.findall(page) for line in block.splitlines()]
+        # The texts of a request are in the language of its page.
+        return [[line for line in commands if not line.startswith("  ")], SHOWN.findall(page)]
+
+    assert read_blocks(translation) == read_blocks("README.md")

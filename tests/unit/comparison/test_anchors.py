@@ -18,6 +18,7 @@ from app.comparison.judge_checks import (
     RECORDED_RUNS,
     count_runs,
     load_anchors,
+    make_key,
 )
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid, JudgeUnavailable, StoreUnavailable, UnknownRubric
 from app.domain.evaluation import Unrated
@@ -153,7 +154,7 @@ async def test_a_reference_of_a_judge_that_was_asked_otherwise_measures_nothing(
 
 
 async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> None:
-    key = bench.anchors._key(KO, JudgeCheckRequest(rubric="ko-comment"))
+    key = make_key(KO, JudgeCheckRequest(rubric="ko-comment"), "fake/fake-1")
     first = (await check(bench)).ratings
     old = AnchorRatings.model_validate({**first.model_dump(), "anchors": "0" * 64})
     await bench.store.keep_anchor_ratings("team", key, old)
@@ -243,11 +244,12 @@ def test_a_check_asks_as_often_as_150_calls_allow(asked: dict[str, Any], stored:
     assert count_runs(KO, len(ANCHORS), request, check=True) == checked
 
 
-async def test_ratings_that_the_first_release_stored_are_still_found(bench: Bench) -> None:
+def test_ratings_that_the_first_release_stored_are_still_found() -> None:
     options = {"expected": False, "explain": False, "samples": 1}
     stored_under = digest([KO.id, KO.digest, "source", "fake/fake-1", options])
-    assert bench.anchors._key(KO, JudgeCheckRequest(rubric="ko-comment")) == stored_under
-    assert bench.anchors._key(KO, JudgeCheckRequest.model_validate({"judge": {"screen": True}})) != stored_under
+    assert make_key(KO, JudgeCheckRequest(rubric="ko-comment"), "fake/fake-1") == stored_under
+    screening = JudgeCheckRequest.model_validate({"judge": {"screen": True}})
+    assert make_key(KO, screening, "fake/fake-1") != stored_under
 
 
 async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id(sqlite_engine: AsyncEngine) -> None:

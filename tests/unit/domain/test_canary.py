@@ -7,9 +7,9 @@ import json
 import pytest
 
 from app.domain.evaluation import Unrated
-from app.domain.prompt import build_prompt
-from app.domain.prompt_parts import LETTERS, derive_canary, frame_of, leaks
+from app.domain.prompt import LETTERS, derive_canary, frame_of, leaks
 from app.domain.verdict import LEAKED, VerdictReading, read_verdict
+from tests.support.prompts import build_prompt
 from tests.support.shown_batch import load_rubric
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
 

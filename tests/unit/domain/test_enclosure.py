@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.prompt_parts import PLAIN, encode_untrusted, is_suspect, lay_out
+from app.domain.prompt import PLAIN, encode_untrusted, is_suspect, lay_out
 
 TEXTS = st.text(st.characters() | st.sampled_from(['"', "\\", "\n", "\u2028", "\x7f", "\ud800", "é", "文"]), max_size=8)
 VALUES = st.recursive(

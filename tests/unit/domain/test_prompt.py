@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import LanguageNotSupported
-from app.domain.prompt import Prompt, build_prompt, worked_reply
-from app.domain.prompt_parts import derive_boundary, encode_untrusted
+from app.domain.prompt import Prompt, derive_boundary, encode_untrusted, worked_reply
 from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
+from tests.support.prompts import build_prompt
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
 
 JOINT, INDEPENDENT = joint_rubric(), independent_rubric()
@@ -97,7 +97,7 @@ def test_an_unknown_language_is_refused():
 
 @pytest.mark.parametrize("language", ["ja", "en", "ko"])
 def test_every_frame_states_the_rules(language):
-    from app.domain.prompt_parts import frame_of
+    from app.domain.prompt import frame_of
 
     rules = " ".join(frame_of(language).rules)
     for word in {

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.providers.bertscore.encoder import BertScoreEncoder
-from app.providers.bertscore.loading import EncoderChoice, Precision, choose_default, load_encoder
+from app.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice, Precision, choose_default, load_encoder
 from app.providers.bertscore.similarity import LoadedEncoder
 from app.providers.ports import EncoderUnavailable
 from tests.support.encoders import KINDS, MAX_TOKENS, WORDS, edit_config, save_wordpiece
@@ -127,7 +126,9 @@ class SkippingClock:
 
 
 def load(folder: Path, clock: SkippingClock, max_batch_tokens: int | None) -> LoadedEncoder:
-    choice = EncoderChoice(str(folder), LAYER, "cpu", 1, max_batch_tokens, hub_timeout_seconds=1)
+    choice = EncoderChoice(
+        name=str(folder), layer=LAYER, device="cpu", threads=1, max_batch_tokens=max_batch_tokens, hub_timeout_seconds=1
+    )
     return load_encoder(choice, clock)
 
 

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from app.providers.call_cache import CachedCalls
+from app.providers.call_cache import CachedCalls, Turn
 from app.providers.ports import RequestScope
-from app.runtime.ports import Turn
 from tests.support.dict_cache import DictCache
 from tests.support.fake_telemetry import FakeTelemetry
 

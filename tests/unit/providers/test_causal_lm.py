@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.providers.causal_lm import CausalLM, LoadedModel, ModelChoice, find_window, place
+from app.providers.causal_lm import CausalLM, LanguageModelChoice, LoadedModel, find_window, place
 from app.providers.ports import Likelihood, MetricUnavailable, Passage
 from tests.support.encoders import edit_config
 from tests.support.tiny_lm import START, WINDOW, save_gpt2, save_llama, save_masked
@@ -243,7 +243,7 @@ class Counting:
         self.loads = 0
         self.identity = "counted"
 
-    def load(self, choice: ModelChoice) -> Counting:
+    def load(self, choice: LanguageModelChoice) -> Counting:
         self.loads += 1
         if self.reason is not None:
             raise MetricUnavailable(self.reason)

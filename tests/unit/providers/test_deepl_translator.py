@@ -24,7 +24,7 @@ from app.domain.errors import (
 from app.providers.deepl.requests import measure_body
 from app.providers.deepl.translator import DeepLTranslator
 from app.providers.ports import RequestScope
-from app.runtime.ports import Outcome
+from app.runtime.telemetry import Outcome
 from tests.support.dict_cache import DictCache, FakeTime
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL, pretend, translations
 from tests.support.fake_telemetry import FakeTelemetry

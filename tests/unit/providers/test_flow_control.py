@@ -11,7 +11,7 @@ from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
 from app.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from app.providers.flow_state import FIRST_CALLS, Demand, FlowLimits, Grant, Report
 from app.providers.ports import Lane, RequestScope
-from app.runtime.ports import FlowFigures
+from app.runtime.telemetry import FlowFigures
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -335,7 +335,7 @@ class TestRates:
         started = time.now
         for _ in range(20):
             async with flow.passage(tokens=1000, max_wait_seconds=60) as call:
-                assert call.reserved == pytest.approx(500, rel=0.05)
+                assert call.waiter.reserved == pytest.approx(500, rel=0.05)
                 call.succeeded(tokens_used=500)
         assert time.now - started == pytest.approx(10, rel=0.1)
 

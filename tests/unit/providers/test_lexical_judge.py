@@ -17,9 +17,7 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import LanguageNotSupported, RubricNotSupported
 from app.domain.evaluation import JudgeOptions, Usage
 from app.domain.rubric import Rubric
-from app.providers.lexical.judge import LexicalJudge
-from app.providers.lexical.ratings import load_weights, rating_on
-from app.providers.lexical.reasons import FAULTS, MERITS
+from app.providers.lexical.judge import FAULTS, MERITS, LexicalJudge, load_clauses, load_weights, rating_on
 from app.providers.ports import Judgement, JudgingTask
 from tests.support.lexical_rubric import JA_SCALES, KO_SCALES, build_ja_rubric, build_ko_rubric, build_rubric
 
@@ -111,7 +109,8 @@ class TestJudgement:
         assert (await JUDGE.judge(english)).verdicts["sympathy"].reason == "It holds no words."
 
     def test_every_sign_is_worded_in_all_three_languages(self):
-        assert all(set(words) == {"ja", "ko", "en"} for _, words in (FAULTS | MERITS).values())
+        assert set(load_clauses()) == {"ja", "ko", "en"}
+        assert all(set(clauses) == {*FAULTS, *MERITS} for clauses in load_clauses().values())
 
     async def test_concurrent_tasks_do_not_mix(self):
         responses = ["カレーいいですね。", "：", "カレーをよく作ります。", "辛いのは好きですか？"] * 5

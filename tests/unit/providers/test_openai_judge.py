@@ -11,7 +11,7 @@ import pytest
 
 from app.domain.errors import JudgeRefusedRequest
 from app.domain.evaluation import Unrated
-from app.domain.prompt_parts import derive_canary
+from app.domain.prompt import derive_canary
 from app.domain.verdict import LEAKED
 from tests.support.fake_openai import (
     Answer,

@@ -48,9 +48,6 @@ def test_a_lost_secret_never_chooses_lexical(
     settings = read_settings()
     with pytest.raises(SettingsInvalid, match=words):
         find_judge(settings).check(settings)
-    # What never judges works all the same.
-    without = settings.without_judge()
-    find_judge(without).check(without)
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "SAITEN_MODEL"])
@@ -113,3 +110,21 @@ def test_one_module_with_one_decorated_function_adds_a_judge(tmp_path: Path, mon
         assert find_judge(Settings(model="mine-1")).name in {"mine", "openai"}
     finally:
         sys.modules.pop("app.providers.mine", None)
+
+
+@pytest.mark.parametrize(
+    ("variables", "described"),
+    [
+        ({}, "lexical"),
+        ({"SAITEN_JUDGE": "lexical", "OPENAI_BASE_URL": "http://gpu:8000/v1"}, "lexical"),
+        ({"OPENAI_API_KEY": "sk-1"}, "openai"),
+        ({"OPENAI_BASE_URL": "http://user:secret@gpu:8000/v1?key=sk-1"}, "openai at gpu:8000"),
+    ],
+)
+def test_a_judge_is_described_with_its_host_and_without_a_secret(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], described: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+    assert find_judge(settings).describe(settings) == described

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from app.domain.human_rating import Exclusion, HumanRating
-from app.domain.rating_round import RatingRound, RoundOptions
+from app.domain.human_rating import Exclusion, HumanRating, RatingRound, RoundOptions
 from app.domain.reports import RatingsUsed
-from app.ratings.counted import read_ratings
+from app.ratings.reliability import read_ratings
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START

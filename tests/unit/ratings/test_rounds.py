@@ -14,8 +14,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.batch import Candidate
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownRubric
-from app.domain.human_rating import HumanRating, RatingFilter, RatingsKept, StoredRating
-from app.domain.rating_round import OwnRating, RatingRound, RatingSheet, RoundOptions
+from app.domain.human_rating import (
+    HumanRating,
+    OwnRating,
+    RatingFilter,
+    RatingRound,
+    RatingSheet,
+    RatingsKept,
+    RoundOptions,
+    StoredRating,
+)
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import RatingKeeper, RoundService
 from app.storage.sql.engine import write

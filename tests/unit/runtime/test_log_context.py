@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.runtime.log_context import about, working_on
+from app.runtime.telemetry import about, working_on
 
 
 def test_inner_ids_stand_beside_outer_ones_and_end_with_their_block() -> None:

@@ -21,9 +21,16 @@ from app.domain.errors import JudgeUnavailable
 from app.domain.evaluation import Usage
 from app.domain.governance import AuditEvent
 from app.domain.judge_check import JudgeCheck
-from app.runtime.log_context import working_on
-from app.runtime.ports import FlowFigures
-from app.runtime.telemetry import FIELDS, OWN, PrometheusTelemetry, Series, configure_logging, write_traceback
+from app.runtime.telemetry import (
+    FIELDS,
+    OWN,
+    FlowFigures,
+    Series,
+    Telemetry,
+    configure_logging,
+    working_on,
+    write_traceback,
+)
 from app.storage.sql.governance import tell_events
 from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI
@@ -186,13 +193,13 @@ async def test_a_task_that_nobody_asked_after_says_no_text_either(log: io.String
     assert RESPONSE not in log.getvalue()
 
 
-def read_metrics(telemetry: PrometheusTelemetry) -> dict[str, float]:
+def read_metrics(telemetry: Telemetry) -> dict[str, float]:
     lines = generate_latest(telemetry.registry).decode().splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
 
 def test_a_judgement_that_cost_nothing_is_told_all_the_same() -> None:
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     telemetry.judged("openai", Usage(), 0.1)
     told = read_metrics(telemetry)
     assert told['saiten_judge_calls_total{judge="openai"}'] == 0
@@ -207,7 +214,7 @@ def test_a_judgement_that_cost_nothing_is_told_all_the_same() -> None:
 
 
 def test_batches_are_counted() -> None:
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     telemetry.batch_item("scored", "")
     telemetry.batch_item("scored", "")
     telemetry.batch_item("failed", "worker-died")
@@ -224,7 +231,7 @@ def test_batches_are_counted() -> None:
 
 
 def test_a_queue_that_cannot_be_asked_is_told_from_an_empty_one() -> None:
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     assert read_metrics(telemetry)["saiten_queue_up"] == 1
     telemetry.backlog(80, 8.5, 2)
     telemetry.backlog(80, 9.5, None)
@@ -236,7 +243,7 @@ def test_a_queue_that_cannot_be_asked_is_told_from_an_empty_one() -> None:
 
 
 def test_what_is_paused_is_told_as_it_is_now() -> None:
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     telemetry.paused({"judge-quota-exhausted": 2, "requested": 1})
     telemetry.paused({"requested": 3})
     found = {name: value for name, value in read_metrics(telemetry).items() if name.startswith("saiten_batches_paused")}
@@ -244,7 +251,7 @@ def test_what_is_paused_is_told_as_it_is_now() -> None:
 
 
 def test_verdicts_are_there_before_the_first_one() -> None:
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     telemetry.gated("inconclusive")
     telemetry.checked("moved")
     found = read_metrics(telemetry)
@@ -256,7 +263,7 @@ def test_verdicts_are_there_before_the_first_one() -> None:
 
 
 def test_flow_control_is_asked_whenever_the_metrics_are_read() -> None:
-    telemetry = PrometheusTelemetry(CollectorRegistry())
+    telemetry = Telemetry(CollectorRegistry())
     now = FlowFigures(limit=64, in_flight=60, waiting=5, closed_seconds=0.0)
     telemetry.flow(lambda: now)
     assert read_metrics(telemetry).items() >= {

@@ -22,9 +22,9 @@ from app.domain.evaluation import JudgeOptions, Unrated, Warned
 from app.domain.summary import Intervals, Tally, add_scores, scores_of
 from app.providers.call_cache import CachedCalls
 from app.providers.ports import Judgement, JudgingTask, RequestScope
-from app.runtime.ports import RubricSource
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.scoring.relevance import Relevance
+from app.storage.rubric_files import RubricSource
 from app.storage.sql.evaluations import EvaluationStore
 from tests.support.databases import open_sqlite, unused_store
 from tests.support.dict_cache import DictCache

@@ -266,7 +266,7 @@ async def test_a_second_look_raises_no_suspicion() -> None:
         opened = await open_case(request, load_rubric(request.rubric), None, RequestScope())
         look = mask_suspicious(opened)
         if look is not None:
-            assert inspect_dialogue(look.dialogue, aspects=opened.aspect_names) == (), case["id"]
+            assert inspect_dialogue(look.dialogue, aspects=opened.rubric.aspect_names) == (), case["id"]
 
 
 async def test_what_a_dialogue_costs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,4 +281,4 @@ async def test_what_a_dialogue_costs_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert look.dialogue.response == SAID * 100
     assert [span.where for span in look.spans] == [*(f"context/{number}/text" for number in range(40)), "response"]
     assert look.dialogue.context[-1].text == "…"
-    assert inspect_dialogue(look.dialogue, aspects=case.aspect_names) == ()
+    assert inspect_dialogue(look.dialogue, aspects=case.rubric.aspect_names) == ()

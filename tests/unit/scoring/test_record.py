@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.domain.evaluation import AspectResult, PathResult, RelevanceResult, Unrated
 from app.providers.ports import Verdict
-from app.scoring.record import blend_aspect, compare_paths, rate, report, status_of, warn_of_relevance, warn_of_samples
+from app.scoring.record import blend_aspect, compare_paths, rate, status_of, warn_of_relevance, warn_of_samples
 from tests.support.small_rubrics import joint_rubric
 
 MISSING = Unrated(reason="missing", detail="not there")
@@ -44,8 +45,9 @@ def test_one_sample() -> None:
 def test_a_bare_rating_is_reported_as_any_other(rating: int) -> None:
     verdict = Verdict(samples=(rating,))
     found = rate(ASPECT, verdict, "ja")
-    assert found == report(ASPECT, verdict, "ja")
-    assert found.model_fields_set == report(ASPECT, verdict, "ja").model_fields_set
+    reasoned = rate(ASPECT, replace(verdict, reason="so"), "ja")
+    assert found == reasoned.model_copy(update={"reason": None})
+    assert found.model_fields_set == reasoned.model_fields_set
     assert rate(ASPECT, verdict, "ja") is found
     assert rate(ASPECT, verdict, "en").label == ASPECT.level(rating).label["en"]
 

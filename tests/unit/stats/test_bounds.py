@@ -8,7 +8,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from app.comparison.inputs import make_reader
+from app.comparison.analyses import make_reader
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest
@@ -161,7 +161,7 @@ def test_two_spellings_of_one_column_are_one_column_twice(header, settings):
 
 def test_what_takes_too_long_to_resample_has_no_interval_and_says_so():
     x, y = np.random.default_rng(0).random((2, 500))
-    found = correlate_aspect(observe_columns({"a": y}, {"a": x}), "a", 1000, 0, 1000.0)
+    found = correlate_aspect(observe_columns({"a": y}, {"a": x}), "a", 1000, 0, 1000.0, rating="a")
     assert (found.resamples, found.spearman_interval, found.kendall_interval) == (0, None, None)
     assert found.undefined["spearman_interval"] == found.undefined["kendall_interval"] == TOO_MANY
     assert found.spearman is not None

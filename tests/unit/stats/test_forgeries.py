@@ -7,7 +7,7 @@ import json
 import pytest
 
 from app.domain.evaluation import CallTrace, Evaluation
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN
 from app.stats.attacks import find_forged
 from tests.support.records import make_record
 from tests.support.small_rubrics import joint_rubric

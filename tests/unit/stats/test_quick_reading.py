@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from app.domain.errors import InvalidLines
+from app.domain.validation import Unfit
 from app.stats import reading
 from app.stats.reading import ObservationReader, ReadingLimits, read_ndjson, takes_quickly
 
@@ -136,3 +137,59 @@ def test_plain_lines_are_taken_quickly() -> None:
     assert found.items == ("1", "7", '項"')
     assert (found.systems, found.raters) == (("", "s"), ("r",))
     assert np.array_equal(found.ratings["x"], [1, np.nan, 1, np.nan], equal_nan=True)
+
+
+CELLS = ("1", "2.5", "", " 3 ", "-0.0", "1e3", "x", "1e16", "1e999", "nan", "9")
+NAME_CELLS = ("a", "b", "", " a ", "é", "1", "n" * 130)
+COLUMNS = ("item", "system", "rater", "dialogue", "similarity", "labels", "x", "y", "scores.x", "score:z")
+
+
+def make_table(draw: random.Random, rows: int) -> list[bytes]:
+    """A table in which about one cell in a thousand is unusual."""
+    further = [column for column in COLUMNS[1:] if column != "labels" or draw.random() < 0.2]
+    header = ["item", *draw.sample(further, draw.randint(1, len(further)))]
+    draw.shuffle(header)
+    lines = [",".join(header)]
+    odd = draw.choice([0, 0, 0, 0.002])
+    for number in range(rows):
+        cells = []
+        for column in header:
+            named = column in ("item", "system", "rater", "dialogue")
+            choices = NAME_CELLS if named else CELLS
+            usual = [f"i{number}"] if column == "item" else choices[:4]
+            cells.append("O" if column == "labels" else draw.choice(choices if draw.random() < odd else usual))
+        lines.append(",".join(cells[: -1 if draw.random() < odd else None]))
+    if draw.random() < 0.2:
+        lines.insert(draw.randint(1, rows), draw.choice(["", '"a', '"a"b,', "\x00", ",,,"]))
+    return [f"{line}\n".encode() for line in lines]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_tables_say_the_same_read_by_columns_or_row_by_row(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ROWS_AT_ONCE", 7)
+    draw = random.Random(seed)
+    lines, settings = make_table(draw, draw.choice([1, 6, 20, 50])), make_settings(draw)
+    by_columns = read_table(lines, settings)
+    monkeypatch.setattr(ObservationReader, "take_columns", refuse)
+    assert read_table(lines, settings) == by_columns
+
+
+def read_table(lines: Sequence[bytes], settings: dict[str, Any]) -> tuple[Any, ...]:
+    """Everything that is read, or every fault."""
+    try:
+        found = reading.read_csv(lines, ObservationReader(**settings))
+    except InvalidLines as error:
+        return type(error), error.noun, error.total, error.faults, str(error)
+    return tuple(repr(value) for value in vars(found).values())
+
+
+def refuse(*_: object) -> None:
+    raise Unfit("has to be read by itself")
+
+
+def test_a_plain_table_is_taken_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "add_row", None)
+    found = reading.read_csv([b"item,x,y\n", b"1,2,\n", b" 2 ,,3\n"], ObservationReader(scales={"x": (0, 3)}))
+    assert found.items == ("1", "2")
+    assert np.array_equal(found.ratings["x"], [2, np.nan], equal_nan=True)
+    assert np.array_equal(found.ratings["y"], [np.nan, 3], equal_nan=True)

@@ -96,15 +96,6 @@ def test_rounding_is_not_a_win():
         assert pair.ties.wins == pair.a_wins.wins + pair.b_wins.wins == 1
 
 
-def test_other_measures_are_rated_in_place_of_ratings():
-    observed = observe(rows_of({"p": [1, 2], "q": [2, 1]}))
-    column = observed.ratings["overall"]
-    report = rate_wins(observed, measures={"overall": column, "overall.blended": np.array([9.0, 9.0, 1.0, 1.0])})
-    assert list(report.aspects) == ["overall", "overall.blended"]
-    assert report.aspects["overall.blended"].systems["p"].wins == 2
-    assert report.aspects["overall"].systems["p"].wins == 1
-
-
 def test_scores_are_rated_where_there_are_no_ratings():
     rated = observe(rows_of({"p": [1, 2], "q": [2, 1]}))
     scored = replace(rated, ratings={}, scores=rated.ratings)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.storage.rubric_yaml import MAX_DEPTH, MAX_PARTS, NotTaken, PlainLoader, Unreadable, YAMLDocument
+from app.storage.rubric_files import MAX_DEPTH, MAX_PARTS, PlainLoader, Unreadable, YAMLDocument
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_error_within_braces_says_what_to_do():
 def test_the_scanner_does_not_look_ahead_into_what_is_too_deep(opening: str) -> None:
     """It goes over everything open at each character: 500 brackets took half a second, within half a kilobyte."""
     loader = PlainLoader(opening * 500)
-    with pytest.raises(NotTaken, match="nested more than"):
+    with pytest.raises(Unreadable, match="nested more than"):
         loader.get_single_node()
     assert loader.flow_level <= MAX_DEPTH
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.storage.rubric_yaml import RubricFault, known_fields, printable, quoted
+from app.storage.rubric_files import RubricFault, known_fields, printable, quoted
 
 
 def test_a_report_is_one_line_that_steers_no_terminal():

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from app.domain.errors import RubricInvalid, SettingsInvalid
 from app.storage.rubric_files import (
     MAX_BYTES,
+    RubricFault,
     RubricFiles,
     check_rubric,
     default_folder,
     read_document,
     read_rubric,
     rubric_paths,
-    shipped_folder,
 )
-from app.storage.rubric_yaml import RubricFault
 
 GOOD = """\
 # A comment.
@@ -378,9 +377,9 @@ def test_the_shipped_rubrics_are_in_the_default_folder():
 def test_shipped_rubrics_lie_inside_an_installed_package_and_beside_a_checkout(folder: Path):
     package = folder / "app"
     package.mkdir()
-    assert shipped_folder(package) == folder / "rubrics"
+    assert default_folder(package) == folder / "rubrics"
     (package / "data" / "rubrics").mkdir(parents=True)
-    assert shipped_folder(package) == package / "data" / "rubrics"
+    assert default_folder(package) == package / "data" / "rubrics"
 
 
 def test_the_format_carries_independent_calls_worked_examples_and_linear_composites():

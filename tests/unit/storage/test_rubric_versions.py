@@ -10,9 +10,9 @@ import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.evaluation import JudgeOptions
-from app.domain.prompt import build_prompt
 from app.domain.rubric import Example, Rubric
 from app.storage.rubric_files import RubricFiles, default_folder
+from tests.support.prompts import build_prompt
 
 SOURCE = RubricFiles([default_folder()])
 

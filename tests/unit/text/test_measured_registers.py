@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
-from app.text.japanese_register import JapaneseRegister
-from app.text.speech_check import SpeechChecks, read_language, read_misuse, read_register
+from app.text.japanese import JapaneseRegister
+from app.text.scripts import read_scripts
+from app.text.speech_check import SpeechChecks, read_misuse, read_register
 
 DATA = Path(__file__).parents[2] / "data" / "register"
 CONVERSATIONS = Path(__file__).parents[4] / "shared" / "checks" / "conversations.jsonl"
@@ -52,7 +53,7 @@ def mismatch_pairs(language: str) -> Counter[tuple[str, str]]:
     return Counter(
         tuple("language-mismatch" if found not in fitting else "match" for found in (row["language"], read))  # type: ignore[misc]
         for row in rows_of(language)
-        for read in [read_language(row["text"])]
+        for read in [read_scripts(row["text"]).language]
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.korean_endings import FIRST, LAST, spell
+from app.text.korean import FIRST, LAST, spell
 from app.text.passages import LONGEST, MOST_SENTENCES, drop_quotations, open_passage, split_sentences
 from app.text.scripts import read_scripts
 

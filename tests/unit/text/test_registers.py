@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.speech import Misuse, PolitenessLevel, Register
-from app.text.japanese_register import JapaneseRegister
-from app.text.korean_register import read_korean, read_korean_level, read_korean_misuse
+from app.text.japanese import JapaneseRegister
+from app.text.korean import read_korean, read_korean_level, read_korean_misuse
 
 JAPANESE = JapaneseRegister()
 

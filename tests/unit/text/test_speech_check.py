@@ -6,7 +6,8 @@ import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.text import speech_check
-from app.text.speech_check import MOST_RECENT, SpeechChecks
+from app.text.recent import MOST_RECENT
+from app.text.speech_check import SpeechChecks
 
 
 def answer(response: str, earlier: str) -> Dialogue:
@@ -35,7 +36,7 @@ def test_no_text_is_kept_and_not_too_many_are_known() -> None:
     checks = SpeechChecks()
     for number in range(MOST_RECENT + 10):
         checks.check(answer("몰라.", f"{number}번 잘 지내세요?"), "ko")
-    held = checks.__dict__["_known"]
+    held = checks.__dict__["_registers"]
     assert len(held) == MOST_RECENT
     assert all(isinstance(key, bytes) and len(key) == 16 for key in held)
     held = checks.__dict__["_found"]

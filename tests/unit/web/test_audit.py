@@ -170,8 +170,13 @@ def attempt(actor: str) -> Attempt:
 
 def test_an_attempt_is_noted_again_after_a_minute() -> None:
     moments = [0.0, 1.0, QUIET_SECONDS - 0.1, QUIET_SECONDS, QUIET_SECONDS + 1, 2 * QUIET_SECONDS]
-    refusals = Refusals(clock=iter([*moments, 0.0, 0.0]).__next__)
-    assert [refusals.take(attempt("key_1")) for _ in moments] == [True, False, False, True, False, True]
+    times = [0.0]
+    refusals = Refusals(clock=lambda: times[-1])
+    taken = []
+    for moment in moments:
+        times.append(moment)
+        taken.append(refusals.take(attempt("key_1")))
+    assert taken == [True, False, False, True, False, True]
     assert refusals.take(attempt("key_2"))
     refusals.leave(attempt("key_2"))
     refusals.leave(attempt("key_3"))

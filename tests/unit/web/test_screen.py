@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, complete, verdict_of
 from tests.support.serving import serving
 

@@ -28,11 +28,7 @@ logger = logging.getLogger("saiten.batches")
 
 @dataclass
 class Account:
-    """What a transaction may change of a batch, as it is to be at the transaction's end.
-
-    `cost_usd` is None where the cost of any result is not known; `dearest_usd` what the dearest result cost. `tally`,
-    `measures` and `intervals` are as the columns have them: most transactions change none of them.
-    """
+    """The columns of a batch that a transaction may change, as they are to be at its end."""
 
     status: str
     pause_reason: str | None
@@ -69,11 +65,11 @@ class Account:
         return self.status in ACTIVE
 
     def count(self, status: str, by: int = 1) -> None:
-        """Counts `by` more results that are `scored`, `partial`, `failed` or `expired`."""
+        """Counts `by` more results with this status: `scored`, `partial`, `failed` or `expired`."""
         setattr(self, status, getattr(self, status) + by)
 
     def spend(self, usage: Usage, *, estimated: bool = False) -> None:
-        """Adds what one result took; `estimated`: what candidates without one are expected to have taken."""
+        """Adds the usage of a result, or (`estimated`) the expected usage of candidates without one."""
         self.estimated_calls += usage.judge_calls if estimated else 0
         self.judge_calls += usage.judge_calls
         self.prompt_tokens += usage.prompt_tokens
@@ -96,11 +92,11 @@ class Account:
             self.tally = pack_tally(known)
 
     def forget_figures(self) -> None:
-        """Results have changed: a value cannot be taken out of a tally again to the last digit."""
+        """Drops figures after results have changed: a value cannot be removed from a tally exactly."""
         self.tally = self.intervals = None
 
     def start(self, now: datetime, whole_seconds: float) -> None:
-        """queued → running. The rate counts from here, and the running time, of which a batch has `whole_seconds`."""
+        """queued → running. Starts the rate and the running time, of which a batch has `whole_seconds`."""
         if self.status == "queued":
             self.status = "running"
             self.started_at = self.started_at or now
@@ -108,27 +104,26 @@ class Account:
             self.run_out(now, whole_seconds)
 
     def run_out(self, now: datetime, whole_seconds: float) -> None:
-        """Sets the moment at which the running time that is left will be over."""
+        """Sets when the remaining running time ends."""
         self.left_seconds = whole_seconds if self.left_seconds is None else self.left_seconds
         self.expires_at = now + timedelta(seconds=self.left_seconds)
 
     def pause(self, reason: str, detail: str, now: datetime) -> None:
-        """queued or running → paused. The running time stands still."""
+        """queued or running → paused. The running time stops."""
         self.status, self.pause_reason, self.pause_detail = "paused", reason, detail
         if self.expires_at is not None:
             self.left_seconds, self.expires_at = max(0.0, (self.expires_at - now).total_seconds()), None
 
     def complete(self, now: datetime) -> None:
-        """Ends the batch, unless it was cancelled. A paused one whose last results came in has nothing to resume."""
+        """Ends the batch, unless it was cancelled. A paused one has nothing left to resume."""
         if self.status not in {"cancelled", "completed"}:
             self.status, self.finished_at, self.expires_at = "completed", now, None
             self.pause_reason = self.pause_detail = None
 
 
 FIELDS = tuple(Account.__dataclass_fields__)
-STORE = (
-    update(batches).where(batches.c.id == bindparam("this")).values({name: bindparam(name) for name in FIELDS})
-)  # fmt: skip
+THIS = update(batches).where(batches.c.id == bindparam("this"))
+STORE = THIS.values({name: bindparam(name) for name in FIELDS})
 
 
 @dataclass(frozen=True)
@@ -136,35 +131,31 @@ class Locked:
     """A batch's row, which no other transaction changes until this one ends, and its account."""
 
     id: str
-    row: Row[tuple[object, ...]]
+    row: Row[Any]
     account: Account
 
 
-async def lock_against_erasure(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
-    """The same batches, kept from being erased until the transaction ends, and from nothing else: any number of workers
-    may hold one. Their accounts are as they were, and not to be written back."""
-    query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
-    rows = await connection.execute(query.order_by(batches.c.id).with_for_update(read=True, key_share=True))
-    return {row.id: read_account(row) for row in rows}
-
-
-async def lock_batches(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Locked]:
-    """Those of the batches that were accepted and are not erased. In the order of their ids, so that none waits for
-    another in a circle; chunks are locked after batches."""
+async def lock_batches(
+    connection: AsyncConnection, ids: Collection[str], *, against_erasure: bool = False
+) -> dict[str, Locked]:
+    """Those of the batches that were accepted and are not erased. They are locked in the order of their ids, which
+    prevents deadlocks; chunks are locked after batches. With `against_erasure` the batches cannot be erased until the
+    transaction ends, but any number of workers may hold one. Their accounts are then not to be written back before
+    `upgrade_locks`."""
     query = select(batches).where(batches.c.id.in_(sorted(ids)), batches.c.status != RECEIVING)
     # key_share: results that refer to the batch may be inserted meanwhile.
-    rows = await connection.execute(query.order_by(batches.c.id).with_for_update(key_share=True))
-    return {row.id: read_account(row) for row in rows}
+    locked = query.order_by(batches.c.id).with_for_update(read=against_erasure, key_share=True)
+    return {row.id: read_account(row) for row in await connection.execute(locked)}
 
 
 async def upgrade_locks(connection: AsyncConnection, held: Mapping[str, Locked]) -> dict[str, Locked]:
-    """Locks the batches that `lock_against_erasure` returned, and reads their accounts again. To be called within a
-    `change`, before the batches are changed. On SQLite no other transaction can have written since it began."""
+    """Locks batches that were locked `against_erasure`, and reads their accounts again, before they are changed. On
+    SQLite no other transaction can have written since a `change` began."""
     return dict(held) if connection.dialect.name == "sqlite" else await lock_batches(connection, held)
 
 
 def read_account(row: Row[Any]) -> Locked:
-    """A batch as its row has it."""
+    """The batch of a row with its account."""
     return Locked(row.id, row, Account(*(row._mapping[name] for name in FIELDS)))
 
 
@@ -177,9 +168,8 @@ async def store_accounts(connection: AsyncConnection, locked: Collection[Locked]
 def log_completed(locked: Iterable[Locked]) -> None:
     """Logs the batches that a transaction completed. To be called once it is committed."""
     for batch in locked:
-        account = batch.account
-        if account.status == "completed" != batch.row.status:
-            counts = {name: getattr(account, name) for name in ("scored", "partial", "failed", "expired")}
+        if batch.account.status == "completed" != batch.row.status:
+            counts = {name: getattr(batch.account, name) for name in ("scored", "partial", "failed", "expired")}
             logger.info("batch completed", extra={"batch_id": batch.id, **counts})
 
 
@@ -189,15 +179,11 @@ def log_paused(batch_id: str, reason: str) -> None:
 
 
 TRIES_EXPECTED = 3
-"""What a candidate may cost under a budget covers so many tries, unless malformed replies are retried less or
-more often than by default."""
+"""How many tries the cost of a candidate under a budget covers, with the default number of retries."""
 
 chunk = batch_chunks.c
-TELL = (
-    update(batch_chunks)
-    .where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
-    .values(begun=bindparam("count"))
-)
+THIS_CHUNK = update(batch_chunks).where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
+TELL = THIS_CHUNK.values(begun=bindparam("count"))
 
 
 async def settle_begun(
@@ -207,8 +193,8 @@ async def settle_begun(
     closed: Collection[ChunkJob],
     now: datetime,
 ) -> None:
-    """Notes how many candidates of each chunk may be begun. Of chunks that are closed they were begun in vain, and are
-    counted as spent. The caller holds the chunks and stores the accounts."""
+    """Notes how many candidates of each chunk may be begun; for closed chunks, counts them as spent. The caller holds
+    the chunks and stores the accounts."""
     rows = [{"this": job.batch, "job": job.chunk, "count": count} for job, count in begun.items() if job not in closed]
     if rows:
         await connection.execute(TELL, rows)
@@ -218,21 +204,21 @@ async def settle_begun(
 
 async def spend_lost(connection: AsyncConnection, batch: Locked, begun: int, now: datetime) -> None:
     """Counts candidates that were begun and have no result as spent: in the batch's account, which the caller stores,
-    and for the key that is charged."""
-    row = batch.row._mapping
+    and for the charged key."""
+    row = batch.row
     # The provider's replies are kept, and each is counted with the result that it leads to.
-    if not begun or row["mode"] == "provider-batch":
+    if not begun or row.mode == "provider-batch":
         return
-    usage = expect_usage(batch.account, read_options(row["options"]), row["unit_cost_usd"], begun)
+    usage = expect_usage(batch.account, read_options(row.options), row.unit_cost_usd, begun)
     batch.account.spend(usage, estimated=True)
-    if row["api_key"] is not None and usage.cost_usd:
-        await charge_keys(connection, {row["api_key"]: usage.cost_usd}, now)
+    if row.api_key is not None and usage.cost_usd:
+        await charge_keys(connection, {row.api_key: usage.cost_usd}, now)
 
 
 def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float | None, begun: int) -> Usage:
-    """What so many candidates of the batch are expected to take: on average what those that are rated did, and a call
-    each at least, since replies of some may have come from the cache. Before one is rated, a call for each sample and
-    path, at the cost that the budget expects."""
+    """The expected usage of `begun` candidates: the average of the rated ones, and at least a call each, since replies
+    of some may have come from the cache. Before one is rated: a call per sample and path, at the cost that the budget
+    expects."""
     rated = account.scored + account.partial
     if rated == 0:
         paths = 2 if options.path == "both" else 1
@@ -253,19 +239,15 @@ def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float |
 
 
 RELEASED = {"owner": None, "lease_until": None, "queued_at": None, "reserved_usd": 0.0, "begun": 0, "set_aside": False}
-CLOSE = (
-    update(batch_chunks)
-    .where(chunk.batch_id == bindparam("this"), chunk.number == bindparam("job"))
-    .values(state=bindparam("state"), **RELEASED)
-)
+CLOSE = THIS_CHUNK.values(state=bindparam("state"), **RELEASED)
 END = update(batch_chunks).where(chunk.number == FINISH, chunk.state == "blocked")
 
 
 async def close_chunks(
     connection: AsyncConnection, locked: Mapping[str, Locked], closed: Mapping[ChunkJob, bool], now: datetime
 ) -> list[ChunkJob]:
-    """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts, ends
-    batches whose last chunk it was, and returns the ends that are to be made."""
+    """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts. Where
+    none is left, completes the batch or frees the chunk that stands for its end; returns those to be queued."""
     rows = [
         {"this": job.batch, "job": job.chunk, "state": "done" if done else "waiting"} for job, done in closed.items()
     ]
@@ -275,15 +257,9 @@ async def close_chunks(
         if done and job.chunk >= 0:
             locked[job.batch].account.chunks_left -= 1
     # Not a step of the provider's mode: its close may come after the last chunk's, which has freed the end.
-    steps = [job for job, done in closed.items() if done and job.chunk != COLLECT]
-    ended = {job.batch for job in steps if locked[job.batch].account.chunks_left == 0}
-    return await end_batches(connection, [locked[batch_id] for batch_id in sorted(ended)], now)
-
-
-async def end_batches(connection: AsyncConnection, batches: Collection[Locked], now: datetime) -> list[ChunkJob]:
-    """Completes batches without chunks left, or frees the chunk that stands for their end: then it is to be queued."""
+    ended = {job.batch for job, done in closed.items() if done and job.chunk != COLLECT}
     ready = []
-    for each in batches:
+    for each in (locked[batch_id] for batch_id in sorted(ended) if locked[batch_id].account.chunks_left == 0):
         is_active = each.account.is_active
         # One that is paused keeps its end until it is resumed; a sweep finds it then.
         freed = {"state": "queued", "queued_at": now} if is_active else {"state": "waiting", "queued_at": None}

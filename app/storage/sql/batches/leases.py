@@ -1,34 +1,56 @@
-"""Leasing chunks, which is how a batch resumes after a crash: `claim_chunk` takes over a lease that has run out, and
-finds the candidates without a result, as far as the budget allows."""
+"""Leases of chunks, from the job queue to the commit. They are how a batch resumes after a crash: `claim_chunk` takes
+over a lease that has run out, and finds the candidates without a result, as far as the budget allows. `commit_results`
+stores results with everything that follows from them."""
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.work import COLLECT, FINISH, ChunkJob, Work, price_candidate
+from app.domain.batch import EXPIRED
+from app.domain.evaluation import Evaluation
+from app.domain.redaction import ERASED_FAILURE
+from app.domain.summary import Scores, Tally, pack_scores, scores_of, tally_scores, unpack_scores
+from app.domain.work import COLLECT, FINISH, ChunkJob, Committed, FinishedCandidate, Work, price_candidate
 from app.storage.sql.batches.account import (
     RELEASED,
     Locked,
     close_chunks,
-    lock_against_erasure,
+    count_in,
     lock_batches,
     log_paused,
+    settle_begun,
     spend_lost,
     store_accounts,
     upgrade_locks,
 )
-from app.storage.sql.batches.rows import ACTIVE, read_options, read_placed, whole_seconds
-from app.storage.sql.governance import find_overspent
+from app.storage.sql.batches.erasure import note_erased_calls
+from app.storage.sql.batches.rows import (
+    ACTIVE,
+    RECEIVING,
+    Placed,
+    describe_result,
+    extend_measures,
+    insert_figures,
+    read_measures,
+    read_options,
+    read_placed,
+    replace_evaluation,
+    rewrite_figures,
+    score_result,
+)
+from app.storage.sql.governance import charge_keys, find_overspent
 from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
 
-chunk = batch_chunks.c
+chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c
 
 
 @dataclass(frozen=True)
@@ -40,12 +62,8 @@ class CandidateSpan:
     state: str
 
     @property
-    def size(self) -> int:
-        return self.last - self.first + 1
-
-    def contains_any(self, batch_id: str, places: Collection[tuple[str, int]]) -> bool:
-        """Whether any of the places, which are of several batches, is in this chunk of the batch."""
-        return any(owner == batch_id and self.first <= position <= self.last for owner, position in places)
+    def positions(self) -> range:
+        return range(self.first, self.last + 1)
 
 
 def match_jobs(jobs: Iterable[ChunkJob]) -> ColumnElement[bool]:
@@ -64,13 +82,6 @@ async def find_leased(
     mine = query.where(match_jobs(jobs), chunk.owner == owner).order_by(chunk.batch_id, chunk.number)
     rows = await connection.execute(mine.with_for_update())
     return {ChunkJob(row.batch_id, row.number): CandidateSpan(row.first, row.last, row.state) for row in rows}
-
-
-async def find_stopped(connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]) -> frozenset[ChunkJob]:
-    """Those of the jobs whose batch is not active."""
-    query = select(batches.c.id).where(batches.c.id.in_({job.batch for job in held}), batches.c.status.not_in(ACTIVE))
-    stopped = set((await connection.execute(query)).scalars())
-    return frozenset(job for job in held if job.batch in stopped)
 
 
 EXHAUSTED = "budget-exhausted"
@@ -118,8 +129,6 @@ class CandidateBudget:
 
 OVERSPENT = "cost-limit-reached"
 
-chunk, item = batch_chunks.c, batch_items.c
-
 
 @dataclass(frozen=True)
 class Lease:
@@ -134,14 +143,16 @@ async def claim_chunk(
     connection: AsyncConnection, job: ChunkJob, lease: Lease, usd_per_day: float | None, now: datetime
 ) -> Work | None:
     """Leases the job's chunk, see `BatchStore.claim`. `usd_per_day` is the limit of a key without its own."""
-    batch = (await lock_against_erasure(connection, [job.batch])).get(job.batch)
+    batch = (await lock_batches(connection, [job.batch], against_erasure=True)).get(job.batch)
     if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
         # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
         batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
     if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
         return None
-    found = await lock_free_chunk(connection, job, now)
-    if found is None:
+    query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
+    # skip_locked: a chunk that is being committed to is leased.
+    found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
+    if found is None or not is_free(found, now):
         return None
     if found.begun:
         # The previous owner died, or lost the lease: what it had begun may be paid for.
@@ -160,7 +171,11 @@ async def claim_chunk(
     affordable = budget.afford(len(todo))
     if todo and not affordable:
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
-        await pause_exhausted(connection, batch, budget, now)
+        others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
+        if (await connection.execute(others)).scalar_one() == 0:  # no other chunk has some of the budget reserved
+            batch.account.pause(EXHAUSTED, budget.explain(), now)
+            await store_accounts(connection, [batch])
+            log_paused(batch.id, EXHAUSTED)
         return None
     await connection.execute(
         this_chunk(job).values(
@@ -175,12 +190,12 @@ async def claim_chunk(
         )
     )
     if batch.account.status == "queued":
-        batch.account.start(now, whole_seconds(batch.row))
+        batch.account.start(now, 3600.0 * read_options(batch.row.options).running_hours)
         await store_accounts(connection, [batch])
     return Work(
         job=job,
-        project=batch.row._mapping["project"],
-        options=read_options(batch.row._mapping["options"]),
+        project=batch.row.project,
+        options=read_options(batch.row.options),
         todo=[read_placed(row) for row in todo],
         suspect=crashes > 0,
         affordable=affordable,
@@ -193,29 +208,25 @@ async def is_overspent(
     connection: AsyncConnection, batch: Locked, job: ChunkJob, usd_per_day: float | None, now: datetime
 ) -> bool:
     """Whether the batch's key has reached today's limit; if so, pauses the batch."""
-    key_id: str | None = batch.row._mapping["api_key"]
+    key_id: str | None = batch.row.api_key
     # The replies of a provider's batch are already paid for, and a batch's end costs nothing.
-    costs = job.chunk == COLLECT if batch.row._mapping["mode"] == "provider-batch" else job.chunk >= 0
+    costs = job.chunk == COLLECT if batch.row.mode == "provider-batch" else job.chunk >= 0
     if key_id is None or not costs:
         return False
     overspent = await find_overspent(connection, key_id, usd_per_day, now)
     if overspent is None:
         return False
+    cost_usd, limit_usd = overspent
     batch = (await lock_batches(connection, [batch.id]))[batch.id]
     if batch.account.is_active:
-        batch.account.pause(OVERSPENT, explain_overspent(*overspent), now)
+        detail = (
+            f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
+            "resume the batch tomorrow, or once the limit is raised"
+        )
+        batch.account.pause(OVERSPENT, detail, now)
         await store_accounts(connection, [batch])
         log_paused(batch.id, OVERSPENT)
     return True
-
-
-async def pause_exhausted(connection: AsyncConnection, batch: Locked, budget: CandidateBudget, now: datetime) -> None:
-    """Pauses a batch whose budget allows no candidate, unless other chunks still have some of it reserved."""
-    others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
-    if (await connection.execute(others)).scalar_one() == 0:
-        batch.account.pause(EXHAUSTED, budget.explain(), now)
-        await store_accounts(connection, [batch])
-        log_paused(batch.id, EXHAUSTED)
 
 
 def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
@@ -224,27 +235,15 @@ def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
     return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
 
 
-def explain_overspent(cost_usd: float, limit_usd: float) -> str:
-    """One sentence that says why the batch pauses."""
-    return (
-        f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
-        "resume the batch tomorrow, or once the limit is raised"
-    )
-
-
 def this_chunk(job: ChunkJob) -> Any:
     """An update of the job's chunk."""
     return update(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
 
 
-async def lock_free_chunk(connection: AsyncConnection, job: ChunkJob, now: datetime) -> Row[Any] | None:
-    """The job's chunk if it can be leased now: not done, not blocked, and without a valid lease."""
-    query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
-    # skip_locked: a chunk that is being committed to is leased.
-    found = (await connection.execute(query.with_for_update(skip_locked=True))).one_or_none()
-    if found is None or found.state in {"done", "blocked"}:
-        return None
-    return None if found.state == "leased" and found.lease_until >= now else found
+def is_free(found: Row[Any], now: datetime) -> bool:
+    """Whether the chunk can be leased: it is not done, not blocked, and without a valid lease."""
+    held = found.state == "leased" and found.lease_until >= now
+    return not held and found.state not in {"done", "blocked"}
 
 
 async def select_todo(connection: AsyncConnection, batch_id: str, found: Row[Any]) -> Sequence[Row[Any]]:
@@ -263,3 +262,341 @@ async def find_budget(connection: AsyncConnection, batch: Locked, job: ChunkJob)
     leased = (chunk.batch_id == job.batch) & (chunk.state == "leased") & (chunk.number != job.chunk)
     reserved = (await connection.execute(select(func.sum(chunk.reserved_usd)).where(leased))).scalar_one()
     return CandidateBudget(total, batch.account.cost_usd, reserved or 0.0, unit)
+
+
+ABANDONED = timedelta(hours=1)
+"""A batch that has not been accepted for this long belonged to a process that died."""
+
+LEAST = 2
+"""Chunks that every batch may have under way, however many others there are."""
+
+UNDER_WAY = chunk.state.in_(("queued", "leased")) & ~chunk.set_aside
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a sweep has to do: `batches` with a job to be queued, and whether a batch was `abandoned` before it was
+    accepted. `share` is how many chunks each batch may have queued or leased."""
+
+    batches: Sequence[str]
+    abandoned: bool
+    share: int
+
+
+async def find_due(connection: AsyncConnection, window: int, overdue: ColumnElement[bool], now: datetime) -> Due:
+    """Finds what a sweep has to do, without locks: usually there is nothing to do."""
+    status = batches.c.status
+    open_ones = or_(status.in_(ACTIVE), and_(status == RECEIVING, batches.c.created_at < now - ABANDONED))
+    rows = (await connection.execute(select(batches.c.id, status).where(open_ones))).all()
+    active = [row.id for row in rows if row.status != RECEIVING]
+    share = share_of(window, len(active))
+    mine = chunk.batch_id == batches.c.id
+    under_way = select(func.count()).where(mine, UNDER_WAY).scalar_subquery()
+    has_room = and_(exists().where(mine, chunk.state == "waiting"), under_way < share)
+    query = select(batches.c.id).where(status.in_(ACTIVE), or_(has_room, exists().where(mine, overdue)))
+    due = (await connection.execute(query)).scalars().all() if active else []
+    return Due(due, len(active) < len(rows), share)
+
+
+async def queue_due(
+    connection: AsyncConnection, due: Due, overdue: ColumnElement[bool], now: datetime
+) -> list[ChunkJob]:
+    """Discards abandoned batches, and marks the chunks that are due as queued."""
+    if due.abandoned:
+        abandoned = (batches.c.status == RECEIVING) & (batches.c.created_at < now - ABANDONED)
+        await connection.execute(delete(batches).where(abandoned))
+    jobs: list[ChunkJob] = []
+    for each in (await lock_batches(connection, due.batches)).values():
+        if each.account.is_active:
+            # skip_locked: a chunk whose lease is being renewed is not overdue.
+            query = select(chunk.number).where(chunk.batch_id == each.id, overdue).order_by(chunk.number)
+            numbers = (await connection.execute(query.with_for_update(skip_locked=True))).scalars().all()
+            # The owner of a lease that ran out stays, so that the next claim counts a crash.
+            jobs += await mark_chunks(connection, each.id, numbers, {"queued_at": now})
+            jobs += await queue_waiting(connection, each.id, due.share, now, with_end=True)
+    return jobs
+
+
+async def queue_next(connection: AsyncConnection, batch_id: str, window: int, now: datetime) -> list[ChunkJob]:
+    """Marks the batch's next chunks as queued, up to its share of the window."""
+    found = (await lock_batches(connection, [batch_id])).get(batch_id)
+    if found is None or not found.account.is_active:
+        return []
+    return await queue_after(connection, [batch_id], window, now)
+
+
+async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: int, now: datetime) -> list[ChunkJob]:
+    """Marks the next chunks as queued of these batches, which the caller has locked."""
+    if not ids:
+        return []
+    active = select(func.count()).select_from(batches).where(batches.c.status.in_(ACTIVE))
+    share = share_of(window, (await connection.execute(active)).scalar_one())
+    return [job for batch_id in ids for job in await queue_waiting(connection, batch_id, share, now)]
+
+
+def share_of(window: int, active: int) -> int:
+    """How many chunks each of `active` batches may have queued or leased, so that a small one is served soon."""
+    return max(LEAST, math.ceil(window / max(1, active)))
+
+
+def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
+    """Chunks whose lease has run out, or that the queue has lost: queued before that time and never claimed."""
+    queued_long_ago = chunk.queued_at < queued_before
+    run_out = and_(chunk.state == "leased", chunk.lease_until < now, or_(chunk.queued_at.is_(None), queued_long_ago))
+    # The states stand first and alone, so that each database finds the few chunks by its index.
+    under_way = chunk.state.in_(("queued", "leased"))
+    return and_(under_way, or_(and_(chunk.state == "queued", queued_long_ago), run_out))
+
+
+async def queue_waiting(
+    connection: AsyncConnection, batch_id: str, share: int, now: datetime, *, with_end: bool = False
+) -> list[ChunkJob]:
+    """Marks the next chunks as queued, so that at most `share` are queued or leased. The caller has locked the batch.
+    `with_end` includes work on the whole batch. Only a sweep queues that again, so that a failing end is not retried
+    without a pause."""
+    mine = chunk.batch_id == batch_id
+    under_way = select(func.count()).where(mine, UNDER_WAY)
+    room = share - (await connection.execute(under_way)).scalar_one()
+    if room <= 0:
+        return []
+    waiting = select(chunk.number).where(mine, chunk.state == "waiting", chunk.number >= (COLLECT if with_end else 0))
+    numbers = (await connection.execute(waiting.order_by(chunk.number).limit(room))).scalars().all()
+    return await mark_chunks(connection, batch_id, numbers, {"state": "queued", "queued_at": now})
+
+
+async def mark_chunks(
+    connection: AsyncConnection, batch_id: str, numbers: Sequence[int], marks: dict[str, object]
+) -> list[ChunkJob]:
+    """Sets the marks of these chunks, and returns their jobs."""
+    if numbers:
+        mine = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.number.in_(numbers))
+        await connection.execute(mine.values(marks))
+    return [ChunkJob(batch_id, number) for number in numbers]
+
+
+Place = tuple[str, int]
+"""A batch and a position in it."""
+
+ERASED = ERASED_FAILURE.model_dump_json()
+"""What stands in `evaluations.failure` for an erased candidate."""
+
+
+async def commit_results(
+    connection: AsyncConnection,
+    owner: str,
+    finished: Sequence[FinishedCandidate],
+    closed: Sequence[ChunkJob],
+    begun: Mapping[ChunkJob, int],
+    *,
+    window: int,
+    now: datetime,
+) -> tuple[Committed, Collection[Locked]]:
+    """As `BatchStore.commit` says: a dozen statements, however many results. Returns the changed batches too."""
+    jobs = {*(each.job for each in finished), *closed, *begun}
+    # A batch's row is locked last: each statement waits for its turn in a busy worker's loop, and while one worker
+    # holds the row no other can commit. Transactions that lock chunks after batches skip those locked here.
+    known = await lock_batches(connection, {job.batch for job in jobs}, against_erasure=True)
+    found = await find_leased(connection, owner, jobs)
+    held = {job: span for job, span in found.items() if job.batch in known}
+    kept, erased = await find_kept(connection, held)
+    # Results that come too late, for candidates that were erased: no other row names their calls.
+    late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
+    await note_erased_calls(connection, {key for each in late for key in each.calls})
+    free: list[tuple[FinishedCandidate, Scores]] = []
+    for each in finished:
+        place = (each.job.batch, each.entry.position)
+        if each.job in held and place not in kept:
+            kept.add(place)
+            free.append((each, score_result(each)))
+    added = await keep(connection, known, free, now)
+    ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
+    locked = await upgrade_locks(connection, known)
+    costs = await enter(connection, locked, free)
+    await settle_figures(connection, locked, added)
+    await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
+    ready = await close_chunks(connection, locked, ending, now)
+    await store_accounts(connection, locked.values())
+    going_on = sorted({job.batch for job in ending if job.chunk >= 0 and locked[job.batch].account.is_active})
+    ready += await queue_after(connection, going_on, window, now)
+    # Last: while the row of a key is held, no other worker can commit for any batch of that key.
+    await charge_keys(connection, costs, now)
+    stopped = {job for job in held if job not in ending and not locked[job.batch].account.is_active}
+    touched = {job for job, span in held.items() if any((job.batch, place) in erased for place in span.positions)}
+    committed = Committed(frozenset(jobs - held.keys()), frozenset(stopped), tuple(ready), frozenset(touched))
+    return committed, locked.values()
+
+
+async def find_kept(
+    connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]
+) -> tuple[set[Place], set[Place]]:
+    """The places of the held chunks that have a result already, and those of them that were erased."""
+    if not held:
+        return set(), set()
+    # Between numbers rather than between columns of the chunks: of those PostgreSQL expects a ninth of all results, and
+    # reads through a large batch's from its first at every commit.
+    places = or_(
+        *((result.batch_id == job.batch) & result.position.between(span.first, span.last) for job, span in held.items())
+    )
+    rows = (await connection.execute(select(result.batch_id, result.position, result.failure).where(places))).all()
+    erased = {(row.batch_id, row.position) for row in rows if row.failure == ERASED}
+    return {(row.batch_id, row.position) for row in rows}, erased
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a commit adds to the figures of one batch. `measures` say where the values of `placed` were put."""
+
+    placed: Placed
+    tally: Tally
+    measures: tuple[str, ...]
+
+
+async def keep(
+    connection: AsyncConnection,
+    locked: Mapping[str, Locked],
+    new: Sequence[tuple[FinishedCandidate, Scores]],
+    now: datetime,
+) -> dict[str, Added]:
+    """Inserts the results, and returns by batch what they add to it."""
+    placed = defaultdict[str, list[tuple[int, Scores]]](list)
+    for each, scores in new:
+        placed[each.job.batch].append((each.entry.position, scores))
+    added = {
+        name: Added(results, tally_scores([scores for _, scores in results]), place_values(locked[name], results))
+        for name, results in placed.items()
+    }
+    if new:
+        rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
+        await connection.execute(insert(evaluations), rows)
+        clusters = {(each.job.batch, each.entry.position): each.entry.cluster for each, _ in new}
+        await insert_figures(connection, placed, {name: one.measures for name, one in added.items()}, clusters)
+    return added
+
+
+def place_values(batch: Locked, placed: Placed) -> tuple[str, ...]:
+    """The batch's measures with those of the results."""
+    return extend_measures(read_measures(batch.account.measures), [scores for _, scores in placed])
+
+
+async def enter(
+    connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, Scores]]
+) -> dict[str, float]:
+    """Counts new results in their batches' accounts and signatures. Returns what they cost (USD) by the key that is
+    charged."""
+    signatures, costs = Counter[tuple[str, str]](), defaultdict[str, float](float)
+    for each, scores in new:
+        batch = locked[each.job.batch]
+        batch.account.count("expired" if each.failure == EXPIRED else scores.status)
+        batch.account.spend(each.usage)
+        if each.record is not None:
+            signatures[each.job.batch, each.record.evaluation.signature] += 1
+        key_id = batch.row.api_key
+        if key_id is not None and each.usage.cost_usd:
+            costs[key_id] += each.usage.cost_usd
+    await count_in(connection, signatures)
+    return costs
+
+
+async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locked], added: Mapping[str, Added]) -> None:
+    """Adds new results' figures to their batches'. Where another commit has given the values other columns since the
+    results were inserted, theirs are moved there."""
+    for batch_id, each in added.items():
+        account = locked[batch_id].account
+        account.add(each.tally)
+        measures = place_values(locked[batch_id], each.placed)
+        if measures[: len(each.measures)] != each.measures:
+            await rewrite_figures(connection, batch_id, each.placed, measures)
+        account.measures = json.dumps(measures) if measures else None
+
+
+def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
+    """Whether nothing of a chunk is left to do. A chunk for work on the whole batch is done when it was marked so,
+    not when it is closed."""
+    if job.chunk < 0:
+        return span.state == "done"
+    return all((job.batch, position) in kept for position in span.positions)
+
+
+CHUNKS_AT_ONCE = 10
+"""Chunks of one transaction, some 400 results: others are to commit in between."""
+
+
+async def expire_chunks(
+    connection: AsyncConnection, batch_id: str, now: datetime
+) -> tuple[Sequence[ChunkJob], Sequence[ChunkJob], Locked | None]:
+    """Ends some chunks of the batch, where its running time is over. Returns them, the jobs that follow, and the
+    batch."""
+    batch = (await lock_batches(connection, [batch_id])).get(batch_id)
+    if batch is None or batch.account.status != "running":
+        return [], [], None
+    if batch.account.expires_at is None:
+        # It was started by a release without deadlines.
+        batch.account.run_out(now, 3600.0 * read_options(batch.row.options).running_hours)
+    if batch.account.expires_at is not None and now < batch.account.expires_at:
+        await store_accounts(connection, [batch])
+        return [], [], None
+    ended = await end_chunks(connection, batch, now)
+    ready = await close_chunks(connection, {batch_id: batch}, dict.fromkeys(ended, True), now)
+    await store_accounts(connection, [batch])
+    return ended, ready, batch
+
+
+async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) -> Sequence[ChunkJob]:
+    """Fails what is missing in some chunks of the batch, which the caller closes."""
+    mine = chunk.batch_id == batch.id
+    left = select(batch_chunks).where(mine, chunk.number >= 0, chunk.state != "done").order_by(chunk.number)
+    # skip_locked: one that is being committed to comes later.
+    rows = (await connection.execute(left.limit(CHUNKS_AT_ONCE).with_for_update(skip_locked=True))).all()
+    new: list[tuple[FinishedCandidate, Scores]] = []
+    for row in rows:
+        for item in await select_todo(connection, batch.id, row):
+            failed = FinishedCandidate(ChunkJob(batch.id, row.number), read_placed(item)[0], None, EXPIRED)
+            new.append((failed, score_result(failed)))
+        await spend_lost(connection, batch, row.begun, now)
+    locked = {batch.id: batch}
+    added = await keep(connection, locked, new, now)
+    await enter(connection, locked, new)
+    await settle_figures(connection, locked, added)
+    collecting = update(batch_chunks).where(mine, chunk.number == COLLECT)
+    await connection.execute(collecting.values(state="done", queued_at=None))
+    return [ChunkJob(batch.id, row.number) for row in rows]
+
+
+REWRITE = (
+    update(evaluations)
+    .where(result.id == bindparam("this"))
+    .values({name: bindparam(f"new_{name}") for name in ("record", "status", "signature", "scores")})
+)
+
+
+async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: dict[int, Evaluation]) -> None:
+    """Puts the evaluations in, and changes the batch's account with them. Failures are left alone."""
+    query = select(result.id, result.position, result.status, result.signature, result.record, result.scores).where(
+        result.batch_id == batch.id, result.position.in_(changed), result.failure.is_(None)
+    )
+    rows, placed, signatures = [], list[tuple[int, Scores]](), Counter[tuple[str, str]]()
+    for row in await connection.execute(query):
+        evaluation = changed[row.position]
+        scores = scores_of(evaluation, unpack_scores(row.scores).context)
+        placed.append((row.position, scores))
+        rows.append(
+            {
+                "this": row.id,
+                "new_record": replace_evaluation(row.record, evaluation),
+                "new_status": evaluation.status,
+                "new_signature": evaluation.signature,
+                "new_scores": pack_scores(scores),
+            }
+        )
+        batch.account.count(evaluation.status)
+        batch.account.count(row.status, -1)
+        signatures.update({(batch.id, evaluation.signature): 1})
+        signatures.subtract({(batch.id, row.signature): 1})
+    if not rows:
+        return
+    measures = place_values(batch, placed)
+    await connection.execute(REWRITE, rows)
+    await rewrite_figures(connection, batch.id, placed, measures)
+    await count_in(connection, signatures)
+    batch.account.measures = json.dumps(measures) if measures else None
+    batch.account.forget_figures()

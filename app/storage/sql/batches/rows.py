@@ -1,4 +1,4 @@
-"""Values as columns and rows: options, candidates, results, figures and counts of signatures, written and read back."""
+"""Values as columns and rows: options, candidates, results and figures, written and read back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
 from app.domain.browsing import MOST_MEASURES
 from app.domain.dialogue import UNBOUNDED, digest_context
-from app.domain.evaluation import CallTrace, Evaluation, Record
+from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value, listed
 from app.domain.summary import Scores, failed_scores, pack_scores, scores_of
 from app.domain.work import FinishedCandidate
@@ -35,20 +35,15 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def whole_seconds(batch: Row[Any]) -> float:
-    """The running time that the batch of a row has in all, in seconds."""
-    return 3600.0 * read_options(batch.options).running_hours
-
-
 SEPARATOR = "\x1e"
-"""Between the texts of a candidate: no text may hold it, so no search finds what spans two."""
+"""Between the texts of a candidate. No text may hold it, so no search matches across two."""
 
 STORED = {"limits": UNBOUNDED}
-"""The validation context for what is read back: limits are for letting in."""
+"""The validation context for stored values, because limits apply only to requests."""
 
 
 FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
-"""What a batch asked for that names no version: the shipped rubrics have several since batches name theirs."""
+"""The rubric of a batch that names no version, from before rubrics had several."""
 
 
 class StoredEvaluation(Value):
@@ -58,23 +53,18 @@ class StoredEvaluation(Value):
     trace: Annotated[tuple[CallTrace, ...], listed()] = ()
 
 
-def write_record(record: Record) -> str:
-    """The record's JSON without the request."""
-    return record.model_dump_json(exclude={"request"})
-
-
 def read_record(text: str) -> StoredEvaluation:
-    """The record in a text that `write_record` wrote."""
+    """The record in a column of text."""
     return StoredEvaluation.model_validate_json(text, context=STORED)
 
 
 def replace_evaluation(text: str, evaluation: Evaluation) -> str:
-    """A kept record with another evaluation in the place of its own."""
+    """A stored record with another evaluation."""
     return StoredEvaluation.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
 
 
 def read_options(text: str) -> BatchOptions:
-    """The options in a column of text. One that names no version was stored before rubrics had several."""
+    """The options in a column of text."""
     options = BatchOptions.model_validate_json(text, context=STORED)
     then = FIRST_VERSIONS.get(options.rubric)
     return options if then is None else options.model_copy(update={"rubric": then})
@@ -91,15 +81,18 @@ def read_failure(text: str | None) -> Failure | None:
 
 
 def searchable(entry: Entry, candidate: Candidate) -> str:
-    """What a search for the candidate looks through."""
+    """The text in which a search finds the candidate."""
     texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
     return lower_ascii(SEPARATOR.join(texts))
 
 
 def lower_ascii(text: str) -> str:
-    """The text with ASCII letters in lower case. The case of others is not for every database to know."""
+    """The text with ASCII letters in lower case, as every database can do it."""
     return text.encode().lower().decode()
 
+
+PLACE = ("position", "item", "candidate", "dialogue", "cluster")
+"""Columns of a result's place in its batch."""
 
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
 
@@ -112,42 +105,23 @@ def score_result(finished: FinishedCandidate) -> Scores:
 
 
 def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
-    """The row of a candidate's result: its evaluation, or the failure in its place, which has an id of its own.
-
-    `scores` are the result's.
-    """
-    common = {
+    """The row of a candidate's result with these scores: its evaluation, or the failure in its place, which has an id
+    of its own."""
+    record, failure = finished.record, finished.failure or UNSAID
+    evaluation = record and record.evaluation
+    return {
         "project": batch.project,
         "batch_id": finished.job.batch,
-        "position": finished.entry.position,
-        "item": finished.entry.item,
-        "candidate": finished.entry.candidate,
-        "dialogue": finished.entry.dialogue,
-        "cluster": finished.entry.cluster,
+        **{name: getattr(finished.entry, name) for name in PLACE},
         "calls": json.dumps(finished.calls),
         "status": scores.status,
         "scores": pack_scores(scores),
-    }
-    if finished.record is not None:
-        evaluation = finished.record.evaluation
-        return {
-            **common,
-            "id": evaluation.id,
-            "created_at": evaluation.created_at,
-            "rubric": evaluation.rubric.id,
-            "record": write_record(finished.record),
-            "signature": evaluation.signature,
-            "failure": None,
-        }
-    failure = finished.failure or UNSAID
-    return {
-        **common,
-        "id": "ev_" + secrets.token_hex(12),
-        "created_at": now,
-        "rubric": batch.rubric,
-        "signature": "",
-        "record": "",
-        "failure": failure.model_dump_json(),
+        "id": evaluation.id if evaluation else "ev_" + secrets.token_hex(12),
+        "created_at": evaluation.created_at if evaluation else now,
+        "rubric": evaluation.rubric.id if evaluation else batch.rubric,
+        "record": record.model_dump_json(exclude={"request"}) if record else "",
+        "signature": evaluation.signature if evaluation else "",
+        "failure": None if evaluation else failure.model_dump_json(),
     }
 
 
@@ -170,14 +144,9 @@ def read_measures(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(json.loads(text))
 
 
-def write_measures(measures: Sequence[str]) -> str | None:
-    """What the column is to hold; null as long as there is none."""
-    return json.dumps(measures) if measures else None
-
-
 def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[str, ...]:
-    """The known measures, then what these results have besides: aspects, composites, blended values. As many as there
-    are columns for."""
+    """The known measures, then the others of these results: aspects, composites, blended values; at most as many as
+    there are columns."""
     aspects, composites = dict[str, None](), dict[str, None]()
     for scores in results:
         aspects.update(dict.fromkeys(scores.aspects))
@@ -187,7 +156,7 @@ def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[st
 
 
 def measure(scores: Scores) -> dict[str, float | None]:
-    """Every measure of a result. An aspect goes before whatever else would have its name."""
+    """Every measure of a result. An aspect takes precedence over anything else with its name."""
     return {
         **{name + BLENDED: figures[1] for name, figures in scores.aspects.items()},
         **scores.composites,
@@ -196,7 +165,7 @@ def measure(scores: Scores) -> dict[str, float | None]:
 
 
 def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dict[str, Any]:
-    """The columns of a result but its place, of the values the first `width`."""
+    """The columns of a result except its place, with the first `width` values."""
     found = measure(scores)
     values = [found.get(name) for name in measures[:width]]
     return {
@@ -219,8 +188,8 @@ async def insert_figures(
     measures: Mapping[str, Sequence[str]],
     clusters: Mapping[tuple[str, int], str | None],
 ) -> None:
-    """Puts new results in, by batch. `clusters` are by batch and position."""
-    # All rows of a statement have the same columns; those that no batch needs would only cost time.
+    """Inserts the figures of new results, by batch. `clusters` are by batch and position."""
+    # All rows of a statement have the same columns; columns that no batch needs would only cost time.
     width = max((len(found) for found in measures.values()), default=0)
     rows = [
         {
@@ -250,16 +219,12 @@ async def rewrite_figures(connection: AsyncConnection, batch_id: str, results: P
         await connection.execute(REWRITE, rows)
 
 
-PLACE = ("position", "item", "candidate", "dialogue", "cluster")
-"""Columns of a result that say where in its batch it stands."""
-
-
 RATED = ("scored", "partial")
 """Statuses of a result that the judge gave."""
 
 
 def read_entry(row: Any) -> Entry:
-    """The place that a row of a result tells."""
+    """The place of a result's row."""
     return Entry(**{name: getattr(row, name) for name in PLACE})
 
 
@@ -267,11 +232,7 @@ def read_placed(row: Any) -> tuple[Entry, Candidate]:
     """A candidate of a batch with its place."""
     candidate = read_candidate(row.request)
     entry = Entry(
-        position=row.position,
-        item=row.item,
-        candidate=row.candidate,
-        dialogue=candidate.dialogue,
-        cluster=row.cluster,
+        position=row.position, item=row.item, candidate=row.candidate, dialogue=candidate.dialogue, cluster=row.cluster
     )
     return entry, candidate
 

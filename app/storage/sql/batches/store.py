@@ -1,7 +1,5 @@
-"""The store of batches. Every method is one transaction, or a few where others have to commit in between.
-
-The methods stand in the order of a batch's life: taken in, read, summarised, steered, erased, worked on, and ended.
-"""
+"""The store of batches, with its methods in the order of a batch's life: taken in, read, summarised, steered, erased,
+worked on, and ended. Each is one transaction, or a few where others have to commit in between."""
 
 from __future__ import annotations
 
@@ -11,7 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, delete, exists, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Row,
+    Select,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer
@@ -30,7 +42,9 @@ from app.domain.work import (
     FinishedCandidate,
     Work,
 )
-from app.storage.sql.batches import commits, leases, queueing
+from app.storage.sql import engine as db
+from app.storage.sql import tables as t
+from app.storage.sql.batches import leases, views
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
@@ -50,47 +64,12 @@ from app.storage.sql.batches.rows import (
     searchable,
     utc_now,
 )
-from app.storage.sql.batches.views import (
-    LEFT,
-    SEEN,
-    age_of_oldest,
-    can_be_asked,
-    count_signatures,
-    describe,
-    has_settled,
-    list_newest,
-    pair_up,
-)
-from app.storage.sql.engine import change, read, write
-from app.storage.sql.tables import (
-    batch_chunks,
-    batch_items,
-    batch_metadata,
-    batch_texts,
-    batches,
-    can_store,
-    erased_calls,
-    evaluations,
-    idempotency_keys,
-)
+from app.storage.sql.batches.views import LEFT, SEEN
+from app.storage.sql.tables import can_store, equals
 
 logger = logging.getLogger("saiten.batches")
 
-COUNTED = (
-    "finished_before",
-    "total",
-    "scored",
-    "partial",
-    "failed",
-    "judge_calls",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "translated_characters",
-    "chunks_left",
-    "expired",
-    "estimated_calls",
-)
+COUNTED = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
 GONE = "the batch was discarded before all of it had come in; send it again"
@@ -98,18 +77,14 @@ GONE = "the batch was discarded before all of it had come in; send it again"
 UNPACKED = 100
 """Scores decoded at a time, in a millisecond or two, so that a large batch does not block the event loop."""
 
-chunk, item = batch_chunks.c, batch_items.c
+chunk, item = t.batch_chunks.c, t.batch_items.c
 
 
 class BatchStore:
-    """Keeps batches on any engine that `app.storage.sql.engine` opens. Raises the `Store…` errors of
-    `app.domain.errors`. Times are in UTC.
-
-    A batch is invisible to callers and workers from `begin` to `accept`. `window` is how many chunks of all batches
-    together are queued or leased at a time when a commit makes room for more. `usd_per_day` is what a key without its
-    own limit may cost per day (UTC), None for any amount. Processes that share a PostgreSQL share their leases, so
-    their clocks have to agree to a fraction of a lease.
-    """
+    """Batches. Raises the `Store…` errors; times are in UTC. A batch is invisible to callers and workers from `begin`
+    to `accept`. `window` is how many chunks of all batches together are queued or leased when a commit makes room for
+    more. `usd_per_day` is what a key without its own limit may cost per day (UTC), None for any amount. Processes share
+    leases, so their clocks have to agree to a fraction of one."""
 
     def __init__(
         self,
@@ -129,18 +104,33 @@ class BatchStore:
 
     async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None:
         """Opens a batch without candidates."""
+        row = {
+            "id": batch_id,
+            "project": project,
+            "name": options.name,
+            "created_at": now,
+            "status": RECEIVING,
+            "mode": options.mode,
+            "rubric": split_name(options.rubric)[0],
+            "options": options.model_dump_json(),
+            "budget_usd": options.budget_usd,
+            "cost_usd": 0.0,
+            "dearest_usd": 0.0,
+            "tally": pack_tally(Tally()),
+            **dict.fromkeys(COUNTED, 0),
+        }
         entries = [
             {"batch_id": batch_id, "number": number, "key": key, "value": value}
             for number, (key, value) in enumerate(options.metadata.items())
         ]
-        async with write(self._engine) as connection:
-            await connection.execute(insert(batches).values(describe_new(project, batch_id, options, now)))
+        async with db.write(self._engine) as connection:
+            await connection.execute(insert(t.batches).values(row))
             if entries:
-                await connection.execute(insert(batch_metadata), entries)
+                await connection.execute(insert(t.batch_metadata), entries)
 
     async def append(self, batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:
         """Adds candidates in order; positions continue from the last call."""
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "batch_id": batch_id,
                 "position": entry.position,
@@ -152,17 +142,17 @@ class BatchStore:
             }
             for entry, candidate in candidates
         ]
-        texts = [
+        texts: list[dict[str, Any]] = [
             {"batch_id": batch_id, "position": entry.position, "text": searchable(entry, candidate)}
             for entry, candidate in candidates
         ]
-        grown = update(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING)
-        async with write(self._engine) as connection:
-            if (await connection.execute(grown.values(total=batches.c.total + len(rows)))).rowcount != 1:
+        grown = update(t.batches).where(t.batches.c.id == batch_id, t.batches.c.status == RECEIVING)
+        async with db.write(self._engine) as connection:
+            if (await connection.execute(grown.values(total=t.batches.c.total + len(rows)))).rowcount != 1:
                 raise StoreError(GONE)
-            for start in range(0, len(rows), ROWS):
-                await connection.execute(insert(batch_items), rows[start : start + ROWS])
-                await connection.execute(insert(batch_texts), texts[start : start + ROWS])
+            for table, added in ((t.batch_items, rows), (t.batch_texts, texts)):
+                for some in db.cut(added, ROWS):
+                    await connection.execute(insert(table), some)
 
     async def accept(
         self,
@@ -174,15 +164,13 @@ class BatchStore:
         api_key: str | None = None,
     ) -> Batch:
         """Cuts the batch into chunks, makes it visible and `queued`, and stores the keyed answer: all or nothing.
-
         `unit_cost_usd` is the highest expected cost of one candidate, for the budget; None if unknown. `api_key` is the
-        id of the key that is charged with the cost of the results; None if no key is charged.
-        """
-        async with change(self._engine) as connection:
+        id of the key that is charged with the cost of the results; None if no key is charged."""
+        async with db.change(self._engine) as connection:
             found = (
                 await connection.execute(
-                    select(batches.c.total, batches.c.options)
-                    .where(batches.c.id == batch_id, batches.c.project == project, batches.c.status == RECEIVING)
+                    select(t.batches.c.total, t.batches.c.options)
+                    .where(t.batches.c.id == batch_id, t.batches.c.project == project, t.batches.c.status == RECEIVING)
                     .with_for_update()
                 )
             ).one_or_none()
@@ -190,8 +178,8 @@ class BatchStore:
                 raise StoreError(GONE)
             count = await insert_chunks(connection, batch_id, found.total, found.options)
             await connection.execute(
-                update(batches)
-                .where(batches.c.id == batch_id)
+                update(t.batches)
+                .where(t.batches.c.id == batch_id)
                 .values(status="queued", chunks_left=count, unit_cost_usd=unit_cost_usd, api_key=api_key)
             )
             if answer is not None:
@@ -203,56 +191,46 @@ class BatchStore:
 
     async def discard(self, batch_id: str) -> None:
         """Removes a batch that was begun and will not be accepted."""
-        async with write(self._engine) as connection:
-            await connection.execute(delete(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING))
+        begun = (t.batches.c.id == batch_id) & (t.batches.c.status == RECEIVING)
+        await db.execute(self._engine, delete(t.batches).where(begun))
 
     # Reading
 
     async def find(self, project: str, batch_id: str) -> Batch | None:
         """The batch; None if there is none in this project."""
-        if not can_store(project, batch_id):
-            return None
-        return await self._look(batches.c.id == batch_id, batches.c.project == project)
+        return await self._look(named(batch_id, project))
 
     async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
         """The one batch that meets the conditions, if any."""
-        found = await self._read(select(batches).where(SEEN, *conditions))
+        found = await self._read(select(t.batches).where(SEEN, *conditions))
         return found[0] if found else None
 
     async def _read(self, query: Select[Any]) -> list[Batch]:
-        async with read(self._engine) as connection:
+        async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).all()
-            signatures = await count_signatures(connection, [row.id for row in rows]) if rows else {}
-        return [describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
+            signatures = await views.count_signatures(connection, [row.id for row in rows]) if rows else {}
+        return [views.describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None if there is no such batch in this project."""
-        if not can_store(project, batch_id):
-            return None
-        query = select(batches.c.options).where(SEEN, batches.c.id == batch_id, batches.c.project == project)
-        async with read(self._engine) as connection:
-            found = (await connection.execute(query)).scalar_one_or_none()
+        query = select(t.batches.c.options).where(SEEN, named(batch_id, project))
+        found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None if there is no such batch."""
-        if not can_store(batch_id):
-            return None
-        async with read(self._engine) as connection:
-            found: str | None = (
-                await connection.execute(select(batches.c.project).where(SEEN, batches.c.id == batch_id))
-            ).scalar_one_or_none()
+        query = select(t.batches.c.project).where(SEEN, named(batch_id))
+        found: str | None = await db.fetch_value(self._engine, query)
         return found
 
     async def newest_pairs(self, project: str, wanted: BatchFilter, *, limit: int) -> Sequence[tuple[Batch, Batch]]:
         """For each name, system (`metadata.system`) and rubric, the newest completed batch and the one before it; the
         pair of the newest batch first. Considers the project's `MOST_PAIRED` newest completed batches."""
-        if not can_be_asked(project, wanted):
+        if not views.can_be_asked(project, wanted):
             return []
-        async with read(self._engine) as connection:
-            pairs = [(row.id, row.before) for row in await connection.execute(pair_up(project, wanted, limit))]
+        pairs = [(row.id, row.before) for row in await db.fetch(self._engine, views.pair_up(project, wanted, limit))]
         ids = [one for pair in pairs for one in pair]
-        found = {batch.id: batch for batch in await self._read(select(batches).where(SEEN, batches.c.id.in_(ids)))}
+        found = {batch.id: batch for batch in await self._read(select(t.batches).where(SEEN, t.batches.c.id.in_(ids)))}
         # A batch that was erased in between is left out.
         return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
 
@@ -265,8 +243,7 @@ class BatchStore:
         """The same results in the form that summaries and analyses need, which is cheap to read for a whole batch."""
         rows = await self._page(("id", *PLACE, "scores"), project, batch_id, after, limit)
         found: list[Scored] = []
-        for start in range(0, len(rows), UNPACKED):
-            some = rows[start : start + UNPACKED]
+        for some in db.cut(rows, UNPACKED):
             found += [Scored(read_entry(row), row.id, unpack_scores(row.scores)) for row in some]
             await asyncio.sleep(0)
         return found
@@ -274,41 +251,31 @@ class BatchStore:
     async def _page(
         self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
     ) -> Sequence[Row[Any]]:
-        if not can_store(project, batch_id):
-            return []
-        table = evaluations.c
-        mine: ColumnElement[bool] = (table.batch_id == batch_id) & (table.project == project)
-        query = select(*(table[name] for name in columns)).where(mine, table.position > after)
-        async with read(self._engine) as connection:
-            return (await connection.execute(query.order_by(table.position).limit(limit))).all()
+        table = t.evaluations.c
+        mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position > after)
+        query = select(*(table[name] for name in columns)).where(*mine)
+        return await db.fetch(self._engine, query.order_by(table.position).limit(limit))
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
         """Candidates with a position greater than `after`, in order, with or without a result."""
-        if not can_store(batch_id):
-            return []
         query = (
             select(item.position, item.item, item.candidate, item.cluster, item.request)
-            .join(batches, batches.c.id == item.batch_id)
-            .where(item.batch_id == batch_id, item.position > after, SEEN)
+            .join(t.batches, t.batches.c.id == item.batch_id)
+            .where(equals(item.batch_id, batch_id), item.position > after, SEEN)
         )
-        async with read(self._engine) as connection:
-            rows = await connection.execute(query.order_by(item.position).limit(limit))
-            return [read_placed(row) for row in rows]
+        return [read_placed(row) for row in await db.fetch(self._engine, query.order_by(item.position).limit(limit))]
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
-        if not can_store(batch_id):
-            return None
-        result = evaluations.c
+        result = t.evaluations.c
         query = (
             select(item.request)
-            .join(batches, batches.c.id == item.batch_id)
-            .join(evaluations, (result.batch_id == item.batch_id) & (result.position == item.position))
-            .where(item.batch_id == batch_id, batches.c.texts.is_(None), result.status.in_(RATED))
+            .join(t.batches, t.batches.c.id == item.batch_id)
+            .join(t.evaluations, (result.batch_id == item.batch_id) & (result.position == item.position))
+            .where(equals(item.batch_id, batch_id), t.batches.c.texts.is_(None), result.status.in_(RATED))
         )
-        async with read(self._engine) as connection:
-            row = (await connection.execute(query.limit(1))).one_or_none()
-        return None if row is None else read_candidate(row.request)
+        found = await db.fetch_value(self._engine, query.limit(1))
+        return None if found is None else read_candidate(found)
 
     # Figures of whole batches
 
@@ -317,33 +284,27 @@ class BatchStore:
         stored and have to be computed from `scores`."""
         if not ids or not can_store(project, *ids):
             return {}
-        table = batches.c
+        table = t.batches.c
         query = select(table.id, table.tally).where(SEEN, table.id.in_(ids), table.project == project)
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-        return {row.id: None if row.tally is None else unpack_tally(row.tally) for row in rows}
+        rows = await db.fetch(self._engine, query)
+        return {row.id: row.tally and unpack_tally(row.tally) for row in rows}
 
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         """Stores the computed figures of a completed or cancelled batch that has none. Does nothing if results have
         arrived meanwhile, or may still arrive."""
-        if not can_store(project, batch_id):
-            return
-        settled = has_settled(project, batch_id, tally.results)
-        unknown = update(batches).where(*settled, batches.c.tally.is_(None))
-        async with write(self._engine) as connection:
-            await connection.execute(unknown.values(tally=pack_tally(tally)))
+        settled = views.has_settled(named(batch_id, project), tally.results)
+        unknown = update(t.batches).where(*settled, t.batches.c.tally.is_(None))
+        await db.execute(self._engine, unknown.values(tally=pack_tally(tally)))
 
     async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
         """The values of results with a position greater than `after`, in order. A later page may have more names; they
         begin with those of an earlier one."""
-        if not can_store(project, batch_id):
-            return ValuesPage((), [])
-        table = batches.c
-        mine = SEEN & (table.id == batch_id) & (table.project == project)
-        async with read(self._engine) as connection:
+        table = t.batches.c
+        mine = SEEN & named(batch_id, project)
+        async with db.read(self._engine) as connection:
             names = read_measures((await connection.execute(select(table.measures).where(mine))).scalar_one_or_none())
             columns = (figure[name] for name in VALUES[: len(names)])
-            query = select(figure.position, figure.cluster, *columns).join(batches, table.id == figure.batch_id)
+            query = select(figure.position, figure.cluster, *columns).join(t.batches, table.id == figure.batch_id)
             page = query.where(mine, figure.position > after).order_by(figure.position).limit(limit)
             return ValuesPage(names, [tuple(row) for row in await connection.execute(page)])
 
@@ -351,84 +312,73 @@ class BatchStore:
         """The intervals of the batches' means, for those batches that have them stored."""
         if not ids or not can_store(project, *ids):
             return {}
-        table = batches.c
+        table = t.batches.c
         query = select(table.id, table.intervals).where(
             table.id.in_(ids), table.project == project, table.intervals.is_not(None)
         )
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-        return {row.id: Intervals.model_validate_json(row.intervals) for row in rows}
+        return {row.id: Intervals.model_validate_json(row.intervals) for row in await db.fetch(self._engine, query)}
 
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
         """Stores the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are
         removed when a result changes."""
-        if not can_store(project, batch_id):
-            return
-        settled = update(batches).where(*has_settled(project, batch_id, intervals.results))
-        async with write(self._engine) as connection:
-            await connection.execute(settled.values(intervals=intervals.model_dump_json()))
+        settled = update(t.batches).where(*views.has_settled(named(batch_id, project), intervals.results))
+        await db.execute(self._engine, settled.values(intervals=intervals.model_dump_json()))
 
     # Figures of all batches
 
     async def backlog(self) -> tuple[int, float]:
         """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest such
         batch, as `age_of_oldest` defines it."""
-        given, oldest = batches.c.mode == "provider-batch", func.min(batches.c.created_at)
-        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(batches.c.status.in_(ACTIVE))
-        async with read(self._engine) as connection:
+        given, oldest = t.batches.c.mode == "provider-batch", func.min(t.batches.c.created_at)
+        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(
+            t.batches.c.status.in_(ACTIVE)
+        )
+        async with db.read(self._engine) as connection:
             count, *created_at = (await connection.execute(query)).one()
-        return int(count or 0), age_of_oldest(self._clock(), *created_at)
+        return int(count or 0), views.age_of_oldest(self._clock(), *created_at)
 
     async def waiting(self, project: str) -> tuple[int, int]:
         """Candidates without a result in batches that are queued or running: of all projects, and of this one."""
         # A project that no column can store has nothing waiting, and PostgreSQL would refuse to compare it.
-        mine = case((batches.c.project == project, LEFT), else_=0) if can_store(project) else literal(0)
-        query = select(func.sum(LEFT), func.sum(mine)).where(batches.c.status.in_(ACTIVE))
-        async with read(self._engine) as connection:
+        mine = case((t.batches.c.project == project, LEFT), else_=0) if can_store(project) else literal(0)
+        query = select(func.sum(LEFT), func.sum(mine)).where(t.batches.c.status.in_(ACTIVE))
+        async with db.read(self._engine) as connection:
             everywhere, own = (await connection.execute(query)).one()
         return int(everywhere or 0), int(own or 0)
 
     async def paused(self) -> Mapping[str, int]:
         """How many batches are paused, by `pause_reason`; all projects together."""
-        reason = batches.c.pause_reason
-        query = select(reason, func.count()).where(SEEN, batches.c.status == "paused").group_by(reason)
-        async with read(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-        return {named or "": count for named, count in rows}
+        reason = t.batches.c.pause_reason
+        query = select(reason, func.count()).where(SEEN, t.batches.c.status == "paused").group_by(reason)
+        return {named or "": count for named, count in await db.fetch(self._engine, query)}
 
     # Steering. Each method returns the changed batch, or None if there is none in this project. Leases stay with their
     # owners, which learn of the change when they renew or commit.
 
     async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
         """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
-        this = identify(batch_id, project)
-        if this is None:
+        if not can_store(batch_id, project or ""):
             return None
-        changed = False
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             found = (await lock_batches(connection, [batch_id])).get(batch_id)
-            mine = found is not None and project in {None, found.row._mapping["project"]}
-            if found is not None and mine and found.account.is_active:
+            changes = found is not None and found.account.is_active and project in {None, found.row.project}
+            if found is not None and changes:
                 found.account.pause(reason, detail, self._clock())
                 await store_accounts(connection, [found])
-                changed = True
-        if changed:
+        if changes:
             log_paused(batch_id, reason)
-        return await self._look(this)
+        return await self._look(named(batch_id, project))
 
     async def resume(self, project: str, batch_id: str) -> Batch | None:
         """paused → queued; any other status stays."""
-        this = identify(batch_id, project)
-        if this is None:
-            return None
+        this = named(batch_id, project)
         waiting = {"status": "queued", "pause_reason": None, "pause_detail": None}
-        async with write(self._engine) as connection:
-            resumed = await connection.execute(
-                update(batches).where(this, batches.c.status == "paused").values(waiting)
-            )
+        async with db.write(self._engine) as connection:
+            paused = update(t.batches).where(this, t.batches.c.status == "paused")
+            resumed = await connection.execute(paused.values(waiting))
             if resumed.rowcount == 1:
                 # Workers have refused its queued jobs meanwhile.
-                refused = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
+                refused = update(t.batch_chunks).where(chunk.batch_id == batch_id, chunk.state == "queued")
                 await connection.execute(refused.values(state="waiting", queued_at=None))
         if resumed.rowcount:
             logger.info("batch resumed", extra={"batch_id": batch_id})
@@ -436,43 +386,35 @@ class BatchStore:
 
     async def cancel(self, project: str, batch_id: str) -> Batch | None:
         """queued, running or paused → cancelled; any other status stays."""
-        this = identify(batch_id, project)
-        if this is None:
-            return None
+        this = named(batch_id, project)
         ended = {"status": "cancelled", "finished_at": self._clock(), "pause_reason": None, "pause_detail": None}
-        async with write(self._engine) as connection:
-            steerable = batches.c.status.in_((*ACTIVE, "paused"))
-            changed = (await connection.execute(update(batches).where(this, steerable).values(ended))).rowcount
-        if changed:
+        steerable = t.batches.c.status.in_((*ACTIVE, "paused"))
+        if await db.execute(self._engine, update(t.batches).where(this, steerable).values(ended)):
             logger.info("batch cancelled", extra={"batch_id": batch_id})
         return await self._look(this)
 
     # Erasing
 
     async def erase(self, project: str, batch_id: str) -> bool:
-        """Removes the batch with all texts and results; returns whether there was one.
-
-        The cache keys of its calls stay noted until `remove_erased_calls`, whichever process dies in between.
-        """
+        """Removes the batch with all texts and results; returns whether there was one. The cache keys of its calls stay
+        noted until `remove_erased_calls`."""
         return await self._erasure.erase(project, batch_id)
 
     async def note_erased_calls(self, keys: Sequence[str]) -> None:
         """Notes cache keys whose replies are to be removed from the call cache."""
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             await note_erased_calls(connection, keys)
 
     async def list_erased_calls(self, limit: int) -> tuple[str, ...]:
         """Cache keys whose replies are still to be removed."""
-        async with read(self._engine) as connection:
-            query = select(erased_calls.c.key).order_by(erased_calls.c.key).limit(limit)
-            return tuple((await connection.execute(query)).scalars())
+        key = t.erased_calls.c.key
+        return tuple(await db.fetch_column(self._engine, select(key).order_by(key).limit(limit)))
 
     async def remove_erased_calls(self, keys: Sequence[str]) -> None:
         """Removes the notes of keys that are gone from the cache."""
-        async with change(self._engine) as connection:
-            for start in range(0, len(keys), ROWS):
-                removed = erased_calls.c.key.in_(keys[start : start + ROWS])
-                await connection.execute(delete(erased_calls).where(removed))
+        async with db.change(self._engine) as connection:
+            for some in db.cut(keys, ROWS):
+                await connection.execute(delete(t.erased_calls).where(t.erased_calls.c.key.in_(some)))
 
     # Working. `owner` is one worker process; its lease ends unless it is renewed. A batch resumes after a crash when
     # `sweep` queues chunks whose lease has run out, and `claim` leases them to another owner.
@@ -492,7 +434,7 @@ class BatchStore:
             return None
         now = self._clock()
         lease = leases.Lease(owner, now + timedelta(seconds=lease_seconds), begun)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
 
     async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
@@ -500,12 +442,15 @@ class BatchStore:
         if not jobs:
             return Committed()
         until = self._clock() + timedelta(seconds=lease_seconds)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             held = await leases.find_leased(connection, owner, jobs)
             if held:
-                mine = update(batch_chunks).where(leases.match_jobs(held), chunk.owner == owner)
+                mine = update(t.batch_chunks).where(leases.match_jobs(held), chunk.owner == owner)
                 await connection.execute(mine.values(lease_until=until, queued_at=None))
-            stopped = await leases.find_stopped(connection, held)
+            ids = {job.batch for job in held}
+            query = select(t.batches.c.id).where(t.batches.c.id.in_(ids), t.batches.c.status.not_in(ACTIVE))
+            ended = set((await connection.execute(query)).scalars())
+        stopped = frozenset(job for job in held if job.batch in ended)
         return Committed(lost=frozenset(jobs) - held.keys(), stopped=stopped)
 
     async def commit(
@@ -528,8 +473,8 @@ class BatchStore:
         if not {*(each.job for each in finished), *closed, *begun}:
             return Committed()
         now = self._clock()
-        async with change(self._engine) as connection:
-            committed, locked = await commits.commit_results(
+        async with db.change(self._engine) as connection:
+            committed, locked = await leases.commit_results(
                 connection, owner, finished, closed, begun, window=self._window, now=now
             )
         log_completed(locked)
@@ -540,17 +485,15 @@ class BatchStore:
         in its place."""
         aside = select(func.count()).where(chunk.batch_id == job.batch, chunk.set_aside).scalar_subquery()
         mine = leases.this_chunk(job).where(chunk.owner == owner, chunk.state == "leased", aside < MOST_SET_ASIDE)
-        async with write(self._engine) as connection:
-            await connection.execute(mine.values(set_aside=True))
+        await db.execute(self._engine, mine.values(set_aside=True))
 
     async def find_halted(self, jobs: Sequence[ChunkJob]) -> Committed:
         """The jobs that are not to be worked on any more: `lost` if the batch is erased, `stopped` if it is paused or
         cancelled, and also `cancelled` if it is cancelled. Cheap enough to be called twice a second."""
         if not jobs:
             return Committed()
-        query = select(batches.c.id, batches.c.status).where(batches.c.id.in_({job.batch for job in jobs}))
-        async with read(self._engine) as connection:
-            status = {row.id: row.status for row in await connection.execute(query)}
+        query = select(t.batches.c.id, t.batches.c.status).where(t.batches.c.id.in_({job.batch for job in jobs}))
+        status = {row.id: row.status for row in await db.fetch(self._engine, query)}
         return Committed(
             lost=frozenset(job for job in jobs if job.batch not in status),
             stopped=frozenset(job for job in jobs if status.get(job.batch) in {"paused", "cancelled"}),
@@ -561,46 +504,46 @@ class BatchStore:
         """Counts a try of a candidate of a suspect chunk before it begins; returns how many there were before."""
         this = (item.batch_id == job.batch) & (item.position == position)
         mine = exists().where(chunk.batch_id == job.batch, chunk.number == job.chunk, chunk.owner == owner)
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             query = select(item.tries).where(this).with_for_update()
             tries: int | None = (await connection.execute(query)).scalar_one_or_none()
             # A try by an owner that has lost the chunk does not count.
-            await connection.execute(update(batch_items).where(this, mine).values(tries=item.tries + 1))
+            await connection.execute(update(t.batch_items).where(this, mine).values(tries=item.tries + 1))
         return tries or 0
 
     # Giving out jobs. Safe in every process at once: a batch's row is locked while its chunks are chosen.
 
     async def next_jobs(self, batch_id: str, window: int) -> list[ChunkJob]:
         """Chunks to be queued so that at most `window` of the batch are queued or leased, each marked as queued."""
-        async with change(self._engine) as connection:
-            return await queueing.queue_next(connection, batch_id, window, self._clock())
+        async with db.change(self._engine) as connection:
+            return await leases.queue_next(connection, batch_id, window, self._clock())
 
     async def release_held_chunks(self, batch_id: str) -> list[ChunkJob]:
         """Releases the chunks of a batch of the mode `provider-batch`, and returns the first ones to be queued. Until
         then `sweep` returns the job `COLLECT` in their place."""
-        mine = update(batch_chunks).where(chunk.batch_id == batch_id)
-        async with change(self._engine) as connection:
+        mine = update(t.batch_chunks).where(chunk.batch_id == batch_id)
+        async with db.change(self._engine) as connection:
             if batch_id not in await lock_batches(connection, [batch_id]):
                 return []
             collected = mine.where(chunk.number == COLLECT, chunk.state != "done").values(state="done", queued_at=None)
             if (await connection.execute(collected)).rowcount == 0:
                 return []
             await connection.execute(mine.where(chunk.number >= 0, chunk.state == "blocked").values(state="waiting"))
-            return await queueing.queue_next(connection, batch_id, self._window, self._clock())
+            return await leases.queue_next(connection, batch_id, self._window, self._clock())
 
     async def sweep(self, window: int, requeue_seconds: float) -> list[ChunkJob]:
         """Jobs to put on the queue, each returned once: chunks whose lease has run out, chunks that were queued more
         than `requeue_seconds` ago and never claimed (the queue has lost them), new chunks of batches with fewer than
         `window` under way, and ends of batches. Also discards batches begun an hour ago and never accepted."""
         now = self._clock()
-        overdue = queueing.overdue_at(now, now - timedelta(seconds=requeue_seconds))
+        overdue = leases.overdue_at(now, now - timedelta(seconds=requeue_seconds))
         await self._erasure.tidy()
-        async with read(self._engine) as connection:
-            due = await queueing.find_due(connection, window, overdue, now)
+        async with db.read(self._engine) as connection:
+            due = await leases.find_due(connection, window, overdue, now)
         if not due.batches and not due.abandoned:
             return []
-        async with change(self._engine) as connection:
-            jobs = await queueing.queue_due(connection, due, overdue, now)
+        async with db.change(self._engine) as connection:
+            jobs = await leases.queue_due(connection, due, overdue, now)
         if due.abandoned:
             self._erasure.mark_traces()
         return jobs
@@ -611,43 +554,40 @@ class BatchStore:
         """Ends batches whose running time is over: candidates without a result fail with `EXPIRED`. Returns the jobs
         that follow, to be put on the queue. Any number of processes may do so at once."""
         now = self._clock()
-        over = or_(batches.c.expires_at.is_(None), batches.c.expires_at <= now)
-        query = select(batches.c.id).where(batches.c.status == "running", over)
-        async with read(self._engine) as connection:
-            due = (await connection.execute(query)).scalars().all()
+        over = or_(t.batches.c.expires_at.is_(None), t.batches.c.expires_at <= now)
+        query = select(t.batches.c.id).where(t.batches.c.status == "running", over)
         jobs: list[ChunkJob] = []
-        for batch_id in due:
-            is_over = False
-            while not is_over:
-                async with change(self._engine) as connection:
-                    expired = await commits.expire_chunks(connection, batch_id, now)
-                log_completed(expired.locked)
-                if expired.ended:
+        for batch_id in await db.fetch_column(self._engine, query):
+            ended: Sequence[ChunkJob] | None = None
+            while ended is None or ended:
+                async with db.change(self._engine) as connection:
+                    ended, ready, batch = await leases.expire_chunks(connection, batch_id, now)
+                log_completed([batch] if batch else [])
+                if ended:
                     logger.warning("a batch has reached its deadline", extra={"batch_id": batch_id, "code": "expired"})
-                jobs += expired.ready
-                is_over = not expired.ended
+                jobs += ready
         return jobs
 
     async def rewrite(self, batch_id: str, changed: Sequence[tuple[int, Evaluation]]) -> None:
         """Replaces the evaluations at these positions, with their signatures and scores."""
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             locked = await lock_batches(connection, [batch_id])
             # A worker that lost the job `FINISH` and still works on it must not restore texts that were redacted.
-            if batch_id not in locked or locked[batch_id].row._mapping["texts"] is not None:
+            if batch_id not in locked or locked[batch_id].row.texts is not None:
                 return
-            for start in range(0, len(changed), ROWS):
-                await commits.rewrite_results(connection, locked[batch_id], dict(changed[start : start + ROWS]))
+            for some in db.cut(changed, ROWS):
+                await leases.rewrite_results(connection, locked[batch_id], dict(some))
             await store_accounts(connection, locked.values())
 
     async def complete(self, batch_id: str) -> None:
         """Completes a batch whose chunks are all done."""
-        async with change(self._engine) as connection:
+        async with db.change(self._engine) as connection:
             locked = await lock_batches(connection, [batch_id])
             if batch_id not in locked or locked[batch_id].account.chunks_left:
                 return
             locked[batch_id].account.complete(self._clock())
             # The owner stays, because it still has to close the chunk.
-            end = update(batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
+            end = update(t.batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
             await connection.execute(end.values(state="done", queued_at=None))
             await store_accounts(connection, locked.values())
         log_completed(locked.values())
@@ -657,49 +597,15 @@ class BatchStore:
     ) -> list[Batch]:
         """Batches, newest first; `after` is (created_at, id) of the last one of the page before."""
         # Last in the class, because its name shadows the built-in type.
-        if not can_be_asked(project, wanted):
+        if not views.can_be_asked(project, wanted):
             return []
-        return [*await self._read(list_newest(project, wanted, after, limit))]
+        return [*await self._read(views.list_newest(project, wanted, after, limit))]
 
 
-def identify(batch_id: str, project: str | None) -> ColumnElement[bool] | None:
-    """The condition that finds the batch; None if no batch can have that name."""
-    if not can_store(batch_id, project or ""):
-        return None
-    this = batches.c.id == batch_id
-    return this if project is None else this & (batches.c.project == project)
-
-
-def describe_new(project: str, batch_id: str, options: BatchOptions, now: datetime) -> dict[str, Any]:
-    """The row of a batch that was just begun."""
-    return {
-        "id": batch_id,
-        "project": project,
-        "name": options.name,
-        "created_at": now,
-        "status": RECEIVING,
-        "mode": options.mode,
-        "rubric": split_name(options.rubric)[0],
-        "options": options.model_dump_json(),
-        "budget_usd": options.budget_usd,
-        "cost_usd": 0.0,
-        "dearest_usd": 0.0,
-        "tally": pack_tally(Tally()),
-        **dict.fromkeys(COUNTED, 0),
-    }
-
-
-def describe_chunk(batch_id: str, number: int, state: str, first: int = 0, last: int = -1) -> dict[str, Any]:
-    """The row of a chunk with the candidates `first` to `last`."""
-    return {
-        "batch_id": batch_id,
-        "number": number,
-        "first": first,
-        "last": last,
-        "state": state,
-        "crashes": 0,
-        "reserved_usd": 0.0,
-    }
+def named(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
+    """The condition that finds the batch, in one project or in any."""
+    this = equals(t.batches.c.id, batch_id)
+    return this if project is None else this & equals(t.batches.c.project, project)
 
 
 async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:
@@ -707,26 +613,28 @@ async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, 
     former."""
     asked = read_options(options)
     held = asked.mode == "provider-batch"
-    rows = [
-        describe_chunk(batch_id, number, "blocked" if held else "waiting", first, min(first + CHUNK_SIZE, total) - 1)
+    chunks: list[tuple[int, str, int, int]] = [
+        (number, "blocked" if held else "waiting", first, min(first + CHUNK_SIZE, total) - 1)
         for number, first in enumerate(range(0, total, CHUNK_SIZE))
     ]
+    count = len(chunks)
     if held:
-        rows.append(describe_chunk(batch_id, COLLECT, "waiting"))
+        chunks.append((COLLECT, "waiting", 0, -1))
     if asked.relevance is not None and asked.relevance.baseline == "batch":
-        rows.append(describe_chunk(batch_id, FINISH, "blocked"))
-    for start in range(0, len(rows), ROWS):
-        await connection.execute(insert(batch_chunks), rows[start : start + ROWS])
-    return -(-total // CHUNK_SIZE)
+        chunks.append((FINISH, "blocked", 0, -1))
+    common = {"batch_id": batch_id, "crashes": 0, "reserved_usd": 0.0}
+    for some in db.cut(chunks, ROWS):
+        rows = [dict(zip(("number", "state", "first", "last"), each, strict=True)) | common for each in some]
+        await connection.execute(insert(t.batch_chunks), rows)
+    return count
 
 
 async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAnswer) -> None:
     """Stores the answer under its key. Raises IdempotencyKeyInUse if another request has answered under it."""
-    table = idempotency_keys
+    table = t.idempotency_keys
     this = (table.c.project == project) & (table.c.key == answer.key)
-    kept = await connection.execute(
-        update(table).where(this, table.c.status.is_(None)).values(status=answer.status, body=answer.body)
-    )
+    open_one = update(table).where(this, table.c.status.is_(None))
+    kept = await connection.execute(open_one.values(status=answer.status, body=answer.body))
     # The claim may have expired while a long body came in: then no answer is stored.
     if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
         raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")

@@ -1,4 +1,4 @@
-"""Batches as they stand now, one or many, and the conditions that find them."""
+"""Descriptions of batches, and the conditions that find them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    Select,
-    exists,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Row, Select, exists, func, literal, literal_column, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.batch import MOST_PAIRED, Batch, BatchFilter, BatchUsage, Counts
@@ -26,59 +15,49 @@ from app.domain.rubric import split_name
 from app.domain.signature import read_signature
 from app.domain.summary import SYSTEM
 from app.domain.work import PROVIDER_TIME
+from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import RECEIVING, read_options
-from app.storage.sql.tables import (
-    Instant,
-    batch_chunks,
-    batch_metadata,
-    batch_signatures,
-    batches,
-    can_store,
-    result_figures,
-)
+from app.storage.sql.tables import Instant, can_store
 
 FINISHED = ("scored", "partial", "failed", "expired")
-LEFT = batches.c.total - batches.c.scored - batches.c.partial - batches.c.failed - batches.c.expired
+LEFT = t.batches.c.total - t.batches.c.scored - t.batches.c.partial - t.batches.c.failed - t.batches.c.expired
 """Candidates without a result."""
 
-SEEN = batches.c.status != RECEIVING
+SEEN = t.batches.c.status != RECEIVING
 
 NAME_START_CHARACTERS = 64
 NAME_START: ColumnElement[str] = literal_column(f"substr(batches.name, 1, {NAME_START_CHARACTERS})")
 """What the index holds of a name."""
 
 TEXTS: Mapping[str | None, TextKeeping] = {"hashing": "hash", "hash": "hash", "dropping": "drop", "drop": "drop"}
-"""What a batch's texts are, by the column: while they are going some are gone."""
+"""What has become of a batch's texts, by the column: some are gone while they are being removed."""
 
 
 def can_be_asked(project: str, wanted: BatchFilter) -> bool:
-    """Whether the columns can hold what is asked for at all; otherwise no batch meets it."""
+    """Whether the columns can hold the wanted texts; otherwise no batch has them."""
     texts = (text or "" for text in (wanted.name, wanted.text, wanted.rubric))
     return can_store(project, *texts, *wanted.metadata, *wanted.metadata.values())
 
 
 def list_newest(project: str, wanted: BatchFilter, after: tuple[datetime, str] | None, limit: int) -> Select[Any]:
     """The wanted batches, newest first; `after` is (created_at, id) of the last one of the page before."""
-    query = select(batches).where(SEEN, batches.c.project == project, *conditions_of(wanted))
+    query = select(t.batches).where(SEEN, t.batches.c.project == project, *conditions_of(wanted))
     if after is not None:
         place = tuple_(literal(after[0], Instant()), literal(after[1]))
-        query = query.where(tuple_(batches.c.created_at, batches.c.id) < place)
-    return query.order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit)
+        query = query.where(tuple_(t.batches.c.created_at, t.batches.c.id) < place)
+    return query.order_by(t.batches.c.created_at.desc(), t.batches.c.id.desc()).limit(limit)
 
 
 def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) -> float:
-    """Age in seconds of the oldest batch: `live` is the creation of the oldest one that workers score, `given` that of
-    the oldest one that the provider has. The provider has a day, so those count from that day's end on. 0 where there
-    is none."""
-    due = [live] if live else []
-    if given:
-        due.append(given + PROVIDER_TIME)
-    return max(0.0, (now - min(due)).total_seconds()) if due else 0.0
+    """Age in seconds of the oldest batch, 0 if there is none: `live` is the creation of the oldest one that workers
+    score, `given` that of the oldest one that the provider has. The provider has a day, so those count from its end."""
+    due = min(live or now, given + PROVIDER_TIME if given else now)
+    return max(0.0, (now - due).total_seconds())
 
 
 def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
-    """The ids of each line's newest completed batch and of the one `before` it."""
-    table, entry = batches.c, batch_metadata.c
+    """The ids of the newest completed batch of each name, system and rubric, and of the one `before` it."""
+    table, entry = t.batches.c, t.batch_metadata.c
     completed = select(table.id, table.name, table.rubric, table.created_at).where(
         table.project == project, table.status == "completed", table.name.is_not(None), *conditions_of(wanted)
     )
@@ -94,7 +73,7 @@ def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
             func.row_number().over(partition_by=line, order_by=newest_first).label("place"),
             func.lead(one.id).over(partition_by=line, order_by=newest_first).label("before"),
         )
-        .select_from(recent.outerjoin(batch_metadata, named))
+        .select_from(recent.outerjoin(t.batch_metadata, named))
         .subquery("placed")
     )
     newest = select(placed.c.id, placed.c.before).where(placed.c.place == 1, placed.c.before.is_not(None))
@@ -102,60 +81,45 @@ def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
 
 
 def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
-    """What a batch must fulfil to be listed."""
+    """The conditions that a listed batch meets."""
     exact = (
         (NAME_START, wanted.name and wanted.name[:NAME_START_CHARACTERS]),
         # Not the column alone: SQLite would put its value into what is asked of the beginning, and miss the index.
-        (batches.c.name.concat(""), wanted.name),
-        (batches.c.rubric, wanted.rubric and split_name(wanted.rubric)[0]),
-        (batches.c.status, wanted.status),
+        (t.batches.c.name.concat(""), wanted.name),
+        (t.batches.c.rubric, wanted.rubric and split_name(wanted.rubric)[0]),
+        (t.batches.c.status, wanted.status),
     )
-    entry = batch_metadata.c
-    return [
-        *contain(wanted.text),
-        *scored_by(wanted.rubric),
-        *(column == value for column, value in exact if value is not None),
-        *(
-            exists().where(entry.batch_id == batches.c.id, entry.key == key, entry.value == value)
-            for key, value in wanted.metadata.items()
-        ),
-    ]
+    entry = exists().where(t.batch_metadata.c.batch_id == t.batches.c.id)
+    key, value = t.batch_metadata.c.key, t.batch_metadata.c.value
+    conditions = [column == name for column, name in exact if name is not None]
+    conditions += [entry.where(key == name, value == wanted.metadata[name]) for name in wanted.metadata]
+    if wanted.text:
+        named = (column.icontains(wanted.text, autoescape=True) for column in (t.batches.c.id, t.batches.c.name))
+        conditions.append(or_(entry.where(value.icontains(wanted.text, autoescape=True)), *named))
+    if wanted.rubric and split_name(wanted.rubric)[1] is not None:
+        conditions.append(scored_by(wanted.rubric))
+    return conditions
 
 
-def contain(text: str | None) -> Sequence[ColumnElement[bool]]:
-    """That a batch's id, name or metadata contain the text."""
-    if not text:
-        return []
-    entry = batch_metadata.c
-    in_metadata = exists().where(entry.batch_id == batches.c.id, entry.value.icontains(text, autoescape=True))
-    named = (column.icontains(text, autoescape=True) for column in (batches.c.id, batches.c.name))
-    return [or_(in_metadata, *named)]
-
-
-def scored_by(rubric: str | None) -> Sequence[ColumnElement[bool]]:
-    """That the batch is by this version of its rubric, where the name has one: its results say so, or its options."""
-    if rubric is None or split_name(rubric)[1] is None:
-        return []
-    signature, options = batch_signatures.c, batches.c.options
+def scored_by(rubric: str) -> ColumnElement[bool]:
+    """The condition that the batch used this version of its rubric, by its results or its options."""
+    signature, options = t.batch_signatures.c, t.batches.c.options
     signed = signature.signature.contains(f"|rubric:{rubric}|", autoescape=True)
-    # No metadata look like this: their values are texts, and a quote within a text is escaped.
+    # Metadata cannot look like this: their values are texts, in which a quote is escaped.
     asked = options.like(f'%"rubric":"{rubric.replace("_", "/_")}","path":%"metadata":{{%', escape="/")
     # Of a batch of an earlier release only its results say it.
-    return [or_(exists().where(signature.batch_id == batches.c.id, signed), asked)]
+    return or_(exists().where(signature.batch_id == t.batches.c.id, signed), asked)
 
 
 def find_version(asked: str, signatures: Iterable[str]) -> int | None:
     """The version of a batch's rubric: the one in its options, else that of its results, if they have one."""
-    version = split_name(asked)[1]
-    if version is not None:
-        return version
     found = {split_name(read_signature(signature).get("rubric", ""))[1] for signature in signatures}
-    return found.pop() if len(found) == 1 else None
+    return split_name(asked)[1] or (found.pop() if len(found) == 1 else None)
 
 
 async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Results by signature, by batch."""
-    table = batch_signatures
+    table = t.batch_signatures
     query = select(table.c.batch_id, table.c.signature, table.c.count).where(table.c.batch_id.in_(ids))
     counts: dict[str, dict[str, int]] = {}
     for batch_id, signature, count in await connection.execute(query.order_by(table.c.signature)):
@@ -210,13 +174,13 @@ def rate_of(row: Row[Any], finished: int, now: datetime) -> float | None:
 
 
 ENDED = ("completed", "cancelled")
-figure = result_figures.c
+figure = t.result_figures.c
 
 
-def has_settled(project: str, batch_id: str, results: int) -> tuple[ColumnElement[bool], ...]:
+def has_settled(this: ColumnElement[bool], results: int) -> tuple[ColumnElement[bool], ...]:
     """The conditions that a batch has ended with so many results, and that no worker may commit to it any more."""
-    table, chunk = batches.c, batch_chunks.c
+    table, chunk = t.batches.c, t.batch_chunks.c
     # A worker that holds a chunk of a cancelled batch may still commit to it or rewrite its results.
     held = exists().where(chunk.batch_id == table.id, chunk.state == "leased")
     unchanged = table.scored + table.partial + table.failed + table.expired == results
-    return table.id == batch_id, table.project == project, table.status.in_(ENDED), unchanged, ~held
+    return this, table.status.in_(ENDED), unchanged, ~held

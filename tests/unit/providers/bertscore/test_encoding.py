@@ -85,7 +85,7 @@ class TestLoadedEncoder:
     def test_what_is_kept_is_no_view_of_its_batch(self) -> None:
         encoder = build(OneHotModel(size=64))
         encoder.compare([("1 2 3", "4")])
-        kept = [entry.value.vectors for entry in encoder._embedded._entries.values()]
+        kept = [one.vectors for one, _, _ in encoder._embedded._entries.values()]
         assert sorted(one.untyped_storage().nbytes() for one in kept) == [1 * 64 * 4, 3 * 64 * 4]
 
     def test_forgets_a_text_so_many_seconds_after_it_was_first_read_however_often_it_comes(self) -> None:

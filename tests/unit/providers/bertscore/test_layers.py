@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.providers.bertscore.loading import choose_layer, cut
+from app.providers.bertscore.encoder import choose_layer, cut
 from app.providers.ports import EncoderUnavailable
 
 pytestmark = pytest.mark.skipif(

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.providers.bertscore.encoder import BertScoreEncoder
-from app.providers.bertscore.loading import EncoderChoice
+from app.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice
 from app.providers.ports import EncoderUnavailable, Similarity
 
 SAME, OTHER = ("a", "a"), ("a", "b")

@@ -53,7 +53,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 async def post(url: str, content: bytes = b'{"a":1}') -> bytes:
     line = ChatLine(url, "sk-word", largest_reply_bytes=LARGEST)
     try:
-        return (await line.post(content)).content
+        return (await line.post(content))[0]
     finally:
         await line.close()
 
@@ -68,8 +68,8 @@ async def test_the_body_goes_out_as_it_is_with_key_and_type() -> None:
     assert headers["Authorization"] == "Bearer sk-word"
     assert headers["Content-Type"] == "application/json"
     assert headers["User-Agent"].startswith("saiten/")
-    assert answer.content == b'{"id":"x"}'
-    assert (b"x-ratelimit-limit-requests", b"60") in answer.headers
+    assert answer[0] == b'{"id":"x"}'
+    assert (b"x-ratelimit-limit-requests", b"60") in answer[1]
 
 
 async def test_a_cookie_is_not_brought_back() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.domain.errors import LanguageNotSupported
-from app.domain.prompt import build_prompt
 from app.domain.rubric import Rubric
 from app.providers.openai.prices import Prefixes
 from tests.support.judges import make_task
+from tests.support.prompts import build_prompt
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
 
 RUBRIC = joint_rubric()

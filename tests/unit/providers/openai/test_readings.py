@@ -10,11 +10,11 @@ import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.evaluation import JudgeOptions
-from app.domain.prompt import build_prompt
 from app.domain.rubric import Aspect, Rubric
 from app.providers.openai import reply
 from app.providers.openai.parameters import Question
 from app.providers.openai.reply import MOST_RECENT, Readings, Reply, read_reply
+from tests.support.prompts import build_prompt
 from tests.support.small_rubrics import independent_rubric, joint_rubric
 
 SAID = Dialogue(context=(Utterance(speaker="A", text="週末は？"),), response="海に行きました。")

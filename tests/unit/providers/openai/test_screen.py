@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.domain.evaluation import JudgeOptions
-from app.domain.prompt_parts import SCREEN
+from app.domain.prompt import SCREEN
 from app.domain.rubric import Rubric
 from app.domain.signature import describe_judge
 from app.providers.openai.judge import OpenAIJudge

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.web.dashboard.attempt import AttemptDraft, read_draft, start_draft
-from app.web.dashboard.forms import Form
+from app.web.dashboard.page import Form
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.keyed import make_keys

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.dashboard.compare_view import list_names
-from app.web.dashboard.language import Speech, formats_of, translations_of
+from app.web.dashboard.compare import list_names
+from app.web.dashboard.language import speech_in
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.keyed import make_keys
@@ -184,7 +184,7 @@ def test_a_sentence_names_three_aspects_at_most():
         measure = type("Measure", (), {"verdict": verdict})()
         return type("Row", (), {"name": name, "measure": measure})()
 
-    speech = Speech("en", translations_of("en"), formats_of("en"))
+    speech = speech_in("en")
     rows = [row(name, "worse") for name in "abcd"] + [row("e", "better")]
     assert list_names(rows, "worse", speech) == "a, b and 2 more"
     assert list_names(rows[1:], "worse", speech) == "b, c, and d"

@@ -15,7 +15,7 @@ from app.domain.human_rating import HumanRating
 from app.storage.sql.engine import open_engine
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.ratings import RatingStore
-from app.web.dashboard.item_view import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
+from app.web.dashboard.item import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.records import make_record

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.web.dashboard import assets
 from app.web.dashboard.language import lang_of, pick, query
+from app.web.dashboard.page import asset_address, read_assets
 from tests.support.serving import serving
 
 HTML = {"Accept": "text/html"}
@@ -54,8 +54,8 @@ async def test_pages_are_compressed_where_the_browser_takes_it(client):
 
 
 async def test_assets_are_kept_for_ever_under_the_address_of_their_content(client):
-    for name in assets.read_assets():
-        response = await client.get(assets.address(name))
+    for name in read_assets():
+        response = await client.get(asset_address(name))
         assert response.status_code == 200
         assert "immutable" in response.headers["cache-control"]
         old = await client.get(f"/assets/000000000000/{name}")

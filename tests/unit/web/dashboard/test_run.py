@@ -16,9 +16,8 @@ from app.domain.rubric import Rubric
 from app.domain.signature import describe_composites, describe_judge
 from app.domain.summary import AspectSummary, Summary
 from app.storage.rubric_files import RubricFiles, default_folder
-from app.web.dashboard import run_view
 from app.web.dashboard.language import TERMS
-from app.web.dashboard.run_view import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of
+from app.web.dashboard.run import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
@@ -124,7 +123,7 @@ async def test_a_matrix_that_cannot_be_is_explained(client, monkeypatch):
     run = await post_run(client, "1")
     page = await look(client, f"/runs/{run}")
     assert "all ratings of" in page.said
-    monkeypatch.setattr(run_view, "MOST_PATTERNS", 0)
+    monkeypatch.setattr("app.web.dashboard.run.MOST_PATTERNS", 0)
     run = await post_run(client, "2", 4)
     assert "too many different values" in (await look(client, f"/runs/{run}")).said
 
@@ -240,14 +239,14 @@ async def test_every_piece_of_a_signature_is_explained(client):
     run = await post_run(client, "1", 1)
     signature = (await client.get(f"/v1/batches/{run}")).json()["signature"]
     sometimes = ["screen", "composites"]
-    assert [piece.name for piece in explain(signature)] == [name for name in PIECES if name not in sometimes]
+    assert [name for name, _, _ in explain(signature)] == [name for name in PIECES if name not in sometimes]
     rubric = RubricFiles([default_folder()]).get("lfqa")  # has a composite with absolute terms
     options = JudgeOptions(samples=2)
     judged = describe_judge(JudgeProvenance(kind="openai", model="m", screen=True), options)
     pieces = [*judged, *describe_composites(rubric, options)]
     assert pieces == [name for name in PIECES if name in pieces]
     assert set(sometimes) < set(pieces)
-    assert all(piece.meaning for piece in explain(f"{signature}|english.model:x"))
+    assert all(meaning for _, _, meaning in explain(f"{signature}|english.model:x"))
 
 
 def test_failures_have_titles():

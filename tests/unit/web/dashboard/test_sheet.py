@@ -14,7 +14,7 @@ import pytest
 
 from app.domain.rubric import Aspect
 from app.storage.rubric_files import RubricFiles, default_folder
-from app.web.dashboard.forms import Form
+from app.web.dashboard.page import Form
 from app.web.dashboard.sheet import Entered, examples_of, make_choice, read_ratings
 from tests.support.posted import wait_for
 from tests.support.serving import serving

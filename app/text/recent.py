@@ -1,0 +1,32 @@
+"""Results that are remembered by a digest of their texts, because contexts and test sets recur."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import TypeVar
+
+MOST_RECENT = 4096
+Result = TypeVar("Result")
+
+
+class RecentResults(OrderedDict[bytes, Result]):
+    """The last `MOST_RECENT` results by digest. It holds no text. Thread-safe: each step is atomic, and two threads may
+    at worst do the same work twice."""
+
+    def recall(self, key: bytes, find: Callable[[], Result]) -> Result:
+        """The result that is remembered, else that of `find`, which then is."""
+        found = self.get(key)
+        if found is None:
+            found = self[key] = find()
+            while len(self) > MOST_RECENT:
+                self.popitem(last=False)
+        return found
+
+
+def digest_of(texts: Iterable[str]) -> bytes:
+    """A digest of 16 bytes. The texts' lengths are part of it, so that equal concatenations differ."""
+    texts = list(texts)
+    lengths = ",".join(str(len(text)) for text in texts)
+    return blake2b(f"{lengths}\0{''.join(texts)}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

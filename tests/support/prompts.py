@@ -1,0 +1,24 @@
+"""Whole prompts, for tests of what the judge is shown."""
+
+from __future__ import annotations
+
+from app.domain.dialogue import Dialogue
+from app.domain.prompt import Prompt, build_prefix, enclose
+from app.domain.rubric import Aspect, Rubric
+
+
+def build_prompt(
+    rubric: Rubric,
+    language: str,
+    dialogue: Dialogue,
+    aspects: tuple[Aspect, ...],
+    *,
+    explain: bool,
+    structured: bool,
+    references: tuple[str, ...] = (),
+    screen: bool = False,
+) -> Prompt:
+    """The prompt that asks for `aspects` in one reply. Raises LanguageNotSupported."""
+    form = {"explain": explain, "structured": structured, "screen": screen}
+    prefix = build_prefix(rubric, language, aspects, **form, references=bool(references))
+    return prefix.before(enclose(dialogue, references, language))
