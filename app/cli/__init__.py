@@ -30,6 +30,7 @@ COMMANDS = {
     "serve": ("app.cli.serve:command", "Answer over HTTP."),
     "worker": ("app.cli.worker:command", "Score the batches that a service accepts."),
     "score": ("app.cli.score:command", "Score a file of dialogues."),
+    "convert": ("saiten.commands.convert:command", "Turn a table or another tool's log into items."),
     "analyze": ("app.cli.analyze:command", "Analyze ratings and scores."),
     "ratings": ("app.cli.ratings:command", "Import and export human ratings."),
     "gate": ("app.cli.gate:command", "Pass or fail a build by its scores."),
