@@ -8,9 +8,9 @@ print(*items.report.lines(), sep="\n")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -26,6 +26,9 @@ __all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "p
 
 SOURCES = (*TOOLS, "huggingface", "table")
 """What `source` may name. `huggingface` and `table` are read by the names of their columns."""
+
+MOST_SHAPES = 1000
+"""Different sets of keys whose meaning is kept."""
 
 
 @dataclass(frozen=True)
@@ -86,70 +89,80 @@ class Reading:
             first = next(records, None)
             if first is None:
                 raise UnreadableInput(f"{name}: has headings but no rows" if self.report.reads else f"{name}: is empty")
-            self.report.source = self.source or ("table" if self.mapping else detect(first.value))
-            yield from self.read(chain([first], records), name)
+            yield from self.read(chain([first], records), first, name)
 
-    def read(self, records: Iterator[Record], name: str) -> Iterator[FoundItem]:
-        """The items of the records."""
-        if self.report.source in TOOLS:
-            yield from self.read_tool(records)
-            return
-        parts = (part for record in records for part in self.open(record, open_table))
-        first = next(parts, None)
-        if first is None:
-            raise UnreadableInput(f"{name}: holds no rows")
+    def read(self, records: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:
+        """The items of the records; a document that no tool knows is opened as a table, whose rows may be a tool's."""
+        source = self.source or ("table" if self.mapping else detect(first.value))
+        if source in TOOLS and TOOLS[source].matches(first.value):
+            parts = self.open(records, TOOLS[source].parts)
+        else:
+            parts = self.open_single(records)
+            first_part = next(parts, None)
+            if first_part is None:
+                raise UnreadableInput(f"{name}: holds no rows")
+            first, parts = first_part, chain([first_part], parts)
+            source = source if self.source or self.mapping else detect(first.value)
+        self.report.source = source
+        yield from self.read_tool(parts, source) if source in TOOLS else self.read_rows(parts, first, name)
+
+    def read_rows(self, parts: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:
+        """The items of rows, by the names of their columns."""
         columns = find_columns(list(first.value), self.mapping, name)
         if not columns.useful:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
-        parts = chain([first], parts)
         if columns.long:
             for dialogue in group_utterances(parts, columns.long, self.report):
                 yield from self.take(dialogue, items_of(dialogue), closes=False)
             return
-        known: dict[tuple[str, ...], Columns] = {}
+        known = {tuple(first.value): columns}
         for part in parts:
             self.report.rows += 1
             keys = tuple(part.value)
-            if keys not in known and len(known) < 1000:
-                known[keys] = find_columns(
-                    keys, self.mapping if not known else keep_there(self.mapping, keys), part.where
-                )
-            yield from self.take(part, build(part, known.get(keys) or find_columns(keys, {}, part.where)))
+            found = known.get(keys) or find_columns(keys, keep_there(self.mapping, keys), part.where)
+            if len(known) < MOST_SHAPES:
+                known[keys] = found
+            yield from self.take(part, build(part, found))
 
-    def read_tool(self, records: Iterator[Record]) -> Iterator[FoundItem]:
+    def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
-        tool = TOOLS[self.report.source]
-        for record in records:
-            for part in self.open(record, tool.parts):
-                self.report.rows += 1
-                if self.refuses and self.report.source == "saiten":
-                    self.report.items += 1
-                    yield FoundItem(part.where, part.value)
-                else:
-                    yield from self.take(part, tool.items(part))
+        for part in parts:
+            self.report.rows += 1
+            if self.refuses and source == "saiten":
+                self.report.items += 1
+                yield FoundItem(part.where, part.value)
+            else:
+                yield from self.take(part, TOOLS[source].items(part))
 
-    def open(self, record: Record, parts: Any) -> Iterator[Record]:
-        """The parts of a document; what it holds beside them is reported."""
-        whole = False
-        for part in parts(record):
-            whole = whole or part is record
-            yield part
-        if not whole:
-            record.close(self.report)
+    def open_single(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records, or the rows of the only one, which may be a document that holds a table."""
+        start = list(islice(records, 2))
+        return self.open(iter(start), open_table) if len(start) == 1 else chain(start, records)
+
+    def open(self, records: Iterator[Record], parts: Callable[[Record], Iterator[Record]]) -> Iterator[Record]:
+        """The parts of each record; what a document holds beside them is reported."""
+        for record in records:
+            whole = False
+            for part in parts(record):
+                whole = whole or part is record
+                yield part
+            if not whole:
+                record.close(self.report)
 
     def take(self, record: Record, items: Items, *, closes: bool = True) -> Iterator[FoundItem]:
         """The items of a record, which is closed; raises UnreadableInput for a skipped one where that is refused."""
-        found = 0
+        found, skips = 0, 0
         for item in items:
             if isinstance(item, Skipped):
                 if self.refuses:
                     raise UnreadableInput(f"{record.where}: {item}; add it, or let saiten convert leave the row out")
                 self.report.skip(record.where, str(item))
+                skips += 1
                 continue
             found += 1
             self.report.items += 1
             yield FoundItem(record.where, item)
-        if closes and (found or not self.report.skipped or self.report.skipped[-1][0] != record.where):
+        if closes and (found or not skips):
             record.close(self.report)
 
 

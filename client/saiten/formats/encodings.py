@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 from typing import IO
 
@@ -26,6 +27,22 @@ NAMES = {
     "euc_jp": "EUC-JP",
     "cp949": "CP949 (EUC-KR)",
 }
+
+CONSIDERED = (
+    "shift_jis",
+    "cp932",
+    "euc-jp",
+    "euc-kr",
+    "cp949",
+    "utf-8",
+    "windows-1252",
+    "iso-8859-1",
+    "big5",
+    "gb18030",
+)
+"""Among what chardet chooses; what it may not answer is refused."""
+
+LETTERS = re.compile("[\u2010-\u2027\u3000-\u30ff\u3131-\u318e\u4e00-\u9fff\uac00-\ud7a3\uff00-\uff60…‥♪☆★→]")
 
 CHUNK_BYTES = 1 << 20
 SAMPLE_BYTES = 1 << 16
@@ -101,13 +118,22 @@ def guess(sample: bytes, name: str) -> str:
     took 24 of them for another encoding, most of those a single line.
     """
     text = sample.decode("utf-8", "replace")
-    letters = sum(character > "\x7f" for character in text)
-    if text.count("\ufffd") * 10 < letters:  # UTF-8 with a few broken bytes; the reader names their line
+    foreign = sum(character > "\x7f" for character in text)
+    if text.count("\ufffd") * 10 < foreign:  # UTF-8 with a few broken bytes; the reader names their line
         return "utf-8"
     import chardet
 
-    found = chardet.detect(sample, include_encodings=[*CANDIDATES, "utf-8"], max_bytes=SAMPLE_BYTES)
+    found = chardet.detect(sample, include_encodings=CONSIDERED, no_match_encoding="utf-8", max_bytes=SAMPLE_BYTES)
     codec = CANDIDATES.get((found["encoding"] or "").upper())
-    if codec is None or sample.decode(codec, "replace").count("\ufffd") * 10 > letters:
+    if codec is None and found["encoding"] == "utf-8":  # too little text for chardet: the letters tell
+        codec = max(CANDIDATES.values(), key=lambda candidate: share_letters(sample, candidate))
+    if codec is None or share_letters(sample, codec) < 0.5:
         raise UnreadableInput(f"{name}: its text is not UTF-8, and its encoding was not recognised; {HINT}")
     return codec
+
+
+def share_letters(sample: bytes, codec: str) -> float:
+    """The share of Japanese and Korean letters and signs in what is not ASCII, less that of unreadable bytes."""
+    foreign = [character for character in sample.decode(codec, "replace") if character > "\x7f"]
+    letters = len(LETTERS.findall("".join(foreign)))
+    return (letters - foreign.count("\ufffd")) / max(1, len(foreign))

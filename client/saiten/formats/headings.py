@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from saiten.formats.errors import UnreadableInput
 
@@ -17,7 +18,7 @@ HISTORY = (
 
 UTTERANCE = (
     "question prompt user input query 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 質問文 入力 プロンプト 問い "
-    "질문 발화 사용자 사용자발화 사용자질문 입력 프롬프트 utterance user_input user_message user_utterance question_text"
+    "질문 발화 사용자 사용자발화 사용자질문 입력 프롬프트 utterance user_input user_message user_utterance"
 )
 """Columns of the utterance that is answered, the best name first."""
 
@@ -42,7 +43,7 @@ OTHERS = {
 
 LONG = {
     "turn": (
-        "turn turn_id turn_index turn_number utterance_id ターン 発話番号 発話id 順番 順序 턴 발화번호 발화순서 순서 순번"
+        "turn turn_id turn_index turn_number utterance_id ターン 発話番号 発話id 順番 順序 턴 발화번호 발화순서 순서"
     ),
     "speaker": "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할",
     "text": "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문",
@@ -69,6 +70,7 @@ TARGETS = ("context", "response", "reference", "id", "dialogue", "turn", "speake
 NUMBERED = re.compile(r"(.*?\D)(\d{1,4})$")
 
 
+@lru_cache(maxsize=4096)
 def normalize(heading: str) -> str:
     """A heading without case, width, spaces, hyphens and underscores."""
     return re.sub(r"[\s_\-\ufeff\u200b]+", "", unicodedata.normalize("NFKC", heading)).casefold()

@@ -343,19 +343,18 @@ def read_answer(value: Any, record: Record, path: str) -> str | None:
         text = write_text(value)
         return text if text and text.strip() else None
     if isinstance(value, list):
-        messages = [part for part in value if isinstance(part, dict | str)]
+        wanted = 0 if path.endswith(".choices") else -1
         if len(value) > 1:
-            record.leave(f"{path}[]", "all but the last of several messages")
-        return read_answer(messages[-1], record, path) if messages else None
-    if isinstance(choices := value.get("choices"), list) and choices:
-        return read_answer(choices[0], record, path)
-    key = find_key(value, ANSWER_KEYS)
-    for other in value:
-        if other != key and other not in ROLE_KEYS and not is_blank(value[other]):
+            record.leave(f"{path}[]", "all but one of several")
+        return read_answer(value[wanted], record, f"{path}[]") if value else None
+    key = "choices" if value.get("choices") else find_key(value, ANSWER_KEYS)
+    for other, part in value.items():
+        if other not in (key, *ROLE_KEYS) and not is_blank(part):
             record.leave(f"{path}.{other}", "")
-    if key is None:
-        return None
-    return read_content(value[key], record, f"{path}.{key}") or read_answer(value[key], record, path)
+    if key in ("content", "parts"):
+        text = read_content(value[key], record, f"{path}.{key}")
+        return text if text.strip() else None
+    return read_answer(value[key], record, f"{path}.{key}") if key else None
 
 
 def take_numbered(record: Record, columns: Columns) -> tuple[list[Spoken], str | None]:

@@ -11,13 +11,13 @@ import re
 import sys
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO, Any
 
+from saiten.formats.archives import zipfile
 from saiten.formats.encodings import HINT, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
@@ -146,7 +146,8 @@ def read_lines(file: IO[bytes], name: str, codec: str) -> Lines:
         place = find_broken(file, codec) or number + 1
         raise UnreadableInput(f"{name}: line {place}: is not {codec} as the lines before it; {HINT}") from None
     finally:
-        text.detach()
+        if not file.closed:
+            text.detach()  # its end would close the file
 
 
 def find_broken(file: IO[bytes], codec: str) -> int | None:

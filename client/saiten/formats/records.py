@@ -55,9 +55,11 @@ class Record:
 
     def enter(self, path: str) -> list[Any]:
         """The list at a path, whose elements become records of their own."""
-        self.entered.append(path)
         value = self.get(path)
-        return value if isinstance(value, list) else []
+        if not isinstance(value, list):
+            return []
+        self.entered.append(path)
+        return value
 
     def move(self, path: str, target: str) -> None:
         """Notes that the field, with all below it, went into the item."""

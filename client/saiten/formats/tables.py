@@ -74,8 +74,8 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
             return
         except csv.Error as error:
             raise UnreadableInput(
-                f"{name}: line {line}: {error}; a quotation mark in a quoted cell is written twice, and every cell that "
-                "begins with one ends with one"
+                f"{name}: line {line}: {error}; a quotation mark in a quoted cell is written twice, and every "
+                "cell that begins with one ends with one"
             ) from None
         yield f"{name}: line {line}", cells
 

@@ -8,8 +8,20 @@ from typing import Any
 
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, count_known, find_columns
-from saiten.formats.mapping import ASSISTANT, NO_RESPONSE, USER, Skipped, Spoken, build_item, make_item, take_spoken
-from saiten.formats.records import Record, is_blank, write_text
+from saiten.formats.mapping import (
+    ASSISTANT,
+    NO_RESPONSE,
+    ROLE_KEYS,
+    TEXT_KEYS,
+    USER,
+    Skipped,
+    Spoken,
+    build_item,
+    find_key,
+    make_item,
+    take_spoken,
+)
+from saiten.formats.records import Record, is_blank, parse_cell, write_text
 
 Items = Iterator[dict[str, Any] | Skipped]
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
@@ -32,10 +44,15 @@ def read_columns(
 
     def items(record: Record) -> Items:
         columns = Columns(context=pick(record, context), response=pick(record, response))
-        columns.fields = {target.replace("__", "."): name for target, name in fields.items()}
+        columns.fields = name_fields(fields)
         yield from one(record, columns)
 
     return items
+
+
+def name_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields with `metadata__NAME` as `metadata.NAME`, which is no keyword."""
+    return {target.replace("__", "."): name for target, name in fields.items()}
 
 
 def pick(record: Record, names: str | Sequence[str]) -> list[str]:
@@ -69,7 +86,7 @@ def read_turns(questions: str, answers: str, references: str = "", **fields: str
             if not answer or not answer.strip() or not spoken[-1].text.strip():
                 yield Skipped(f"turn {turn + 1} {NO_RESPONSE}")
                 return
-            item = make_item(record, spoken, answer, fields)
+            item = make_item(record, spoken, answer, name_fields(fields))
             if isinstance(expected, list) and turn < len(expected) and (reference := write_text(expected[turn])):
                 item["reference"] = reference
                 record.move(references, "reference")
@@ -316,14 +333,14 @@ def open_spans(record: Record) -> Iterator[Record]:
         for scope in resource.get("scopeSpans") or resource.get("scope_spans") or []:
             for span in scope.get("spans", []):
                 found = True
-                yield make_span(record, span)
+                yield make_span(record, span, prefix="resourceSpans[].scopeSpans[].spans[].")
             scope.pop("spans", None)
     if not found:
         yield make_span(record, record.value)
         record.entered += list(record.value)
 
 
-def make_span(record: Record, span: dict[str, Any]) -> Record:
+def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     """A span with its attributes, and those of its events, as fields."""
     value = {key: part for key, part in span.items() if key not in ("attributes", "events")}
     value |= {f"attributes.{key}": part for key, part in read_attributes(span.get("attributes")).items()}
@@ -334,7 +351,7 @@ def make_span(record: Record, span: dict[str, Any]) -> Record:
         else:
             value.setdefault("events", []).append({**event, "attributes": read_attributes(event.get("attributes"))})
     identity = value.get("spanId") or (value.get("context") or {}).get("span_id", "")
-    return Record(f"{record.where}: span {identity}", value, prefix="span.")
+    return Record(f"{record.where}: span {identity}", value, prefix=prefix)
 
 
 def read_attributes(attributes: Any) -> dict[str, Any]:
@@ -396,7 +413,9 @@ def gather_events(record: Record) -> None:
         role = name.removeprefix("gen_ai.").removesuffix(".message")
         text = next((attributes[key] for key in ("content", "message", f"gen_ai.{kind}") if key in attributes), None)
         if name.startswith("gen_ai.") and text is not None:
-            said[kind].append({"role": ASSISTANT if kind == "completion" else role, "content": text})
+            message = parse_cell(text)
+            message = message if isinstance(message, dict) else {"content": message}
+            said[kind].append({**message, "role": ASSISTANT if kind == "completion" else role})
             event["attributes"] = {key: part for key, part in attributes.items() if part is not text}
             del event["name"]
         left.append(event)
@@ -498,7 +517,8 @@ def open_table(record: Record) -> Iterator[Record]:
     value = record.value
     if is_rows(value):
         for part in open_lists("rows")(record):
-            yield Record(part.where, part.value.get("row") or {}, prefix="rows[].row.")
+            row = part.value.pop("row", None)
+            yield Record(part.where, {**part.value, **(row if isinstance(row, dict) else {})}, prefix="rows[].")
         return
     columns, data = value.get("columns"), value.get("data")
     if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
@@ -510,15 +530,20 @@ def open_table(record: Record) -> Iterator[Record]:
         record.entered += list(value)
         yield from (Record(f"{record.where}: row {number}", row) for number, row in rows)
         return
-    lists = [
-        key for key, part in value.items() if isinstance(part, list) and part and all(isinstance(v, dict) for v in part)
-    ]
+    lists = [key for key, part in value.items() if is_records(key, part)]
     if len(lists) == 1 and not count_known([key for key in value if key != lists[0]], {}):
         yield from open_lists(lists[0])(record)
     elif len(lists) > 1 and not known_item(value):
         raise UnreadableInput(f"{record.where}: holds several lists ({', '.join(lists)}); give one of them as a file")
     else:
         yield record
+
+
+def is_records(key: str, value: Any) -> bool:
+    """Whether a field holds records, and not the messages of a single one."""
+    if not isinstance(value, list) or not value or not all(isinstance(part, dict) for part in value):
+        return False
+    return not (count_known([key], {}) and find_key(value[0], ROLE_KEYS) and find_key(value[0], TEXT_KEYS))
 
 
 def known_item(value: dict[str, Any]) -> bool:
