@@ -88,7 +88,7 @@ class Reading:
             records = read_records(file, name, input_encoding=input_encoding, mapping=self.mapping, report=self.report)
             first = next(records, None)
             if first is None:
-                raise UnreadableInput(f"{name}: has headings but no rows" if self.report.reads else f"{name}: is empty")
+                raise UnreadableInput(f"{name}: has no rows")
             yield from self.read(chain([first], records), first, name)
 
     def read(self, records: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:

@@ -180,7 +180,7 @@ def read_ndjson(lines: Lines, name: str) -> Iterator[Record]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{name}:{number}"
-            value = parse_json(line, where)
+            value = parse_json(line.strip(), where)
             if not isinstance(value, dict):
                 raise UnreadableInput(f"{where}: an item is a JSON object with context and response")
             yield Record(where, value)
@@ -219,30 +219,37 @@ def read_archive(file: IO[bytes], name: str, mapping: Columns, report: Report) -
     names = {entry.filename for entry in entries}
     if any(entry.flag_bits & 1 for entry in entries):
         raise UnreadableInput(f"{name}: has a password; save it without one")
-    try:
-        if "xl/workbook.xml" in names:
-            yield from read_workbook(file, name, mapping, report)
-        elif names & {"header.json", "_journal/start.json"}:
-            report.reads = "log of inspect_ai"
-            yield from read_log(archive, name, names)
-        else:
-            raise UnreadableInput(f"{name}: is a ZIP archive, but no workbook; unpack it first")
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise UnreadableInput(f"{name}: is damaged or uses an unknown compression: {error}") from None
+    if "xl/workbook.xml" in names:
+        yield from read_workbook(file, name, mapping, report)
+    elif names & {"header.json", "_journal/start.json"}:
+        report.reads = "log of inspect_ai"
+        yield from read_log(archive, name, names)
+    else:
+        raise UnreadableInput(f"{name}: is a ZIP archive, but no workbook; unpack it first")
 
 
 def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[Record]:
     """The header and the samples of a log `.eval` of inspect_ai."""
-    for entry in sorted(
-        names, key=lambda entry: [int(part) if part.isdigit() else 0 for part in re.split("[_.]", entry)]
-    ):
-        if entry == "header.json":
-            yield Record(
-                f"{name}: {entry}", {"eval": {}, **parse_json(archive.read(entry).decode(), f"{name}: {entry}")}
-            )
-    for entry in sorted(entry for entry in names if entry.startswith("samples/") and entry.endswith(".json")):
+    samples = sorted(entry for entry in names if entry.startswith("samples/") and entry.endswith(".json"))
+    for entry in [*sorted(names & {"header.json"}), *samples]:
         where = f"{name}: {entry}"
-        yield Record(where, parse_json(archive.read(entry).decode(), where), prefix="samples[].")
+        value = parse_json(read_entry(archive, entry, where), where)
+        if not isinstance(value, dict):
+            raise UnreadableInput(f"{where}: is not an object")
+        if entry in samples:
+            yield Record(where, value, prefix="samples[].")
+        else:
+            yield Record(where, {"eval": {}, **value})
+
+
+def read_entry(archive: zipfile.ZipFile, entry: str, where: str) -> str:
+    """The text of an entry of an archive; raises UnreadableInput."""
+    try:
+        return archive.read(entry).decode()
+    except NotImplementedError:
+        raise UnreadableInput(f"{where}: is compressed with Zstandard: pip install 'saiten[formats]'") from None
+    except Exception as error:  # noqa: BLE001 - every compression has errors of its own
+        raise UnreadableInput(f"{where}: is damaged ({type(error).__name__})") from None
 
 
 def read_workbook(file: IO[bytes], name: str, mapping: Columns, report: Report) -> Iterator[Record]:

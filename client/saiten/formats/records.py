@@ -112,7 +112,8 @@ def write_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | Decimal):
-        return str(int(value) if value == value // 1 and abs(value) < 2**53 else value)
+        whole = abs(value) < 2**53 and int(value) == value
+        return str(int(value) if whole else value)
     if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
         value = value.date()
     return value.isoformat() if isinstance(value, date | time) else None

@@ -64,8 +64,10 @@ def sniff(sample: list[str], mapping: Columns) -> tuple[str, bool]:
 
 def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool) -> Iterator[Row]:
     """The rows of the text with their first lines; raises UnreadableInput for one that cannot be split."""
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    if quoted:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
     while True:
         line = reader.line_num + 1
         try:

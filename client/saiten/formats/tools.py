@@ -179,7 +179,7 @@ def read_evals(record: Record) -> Items:
     value = record.value
     if "sample" in value:
         source = "item" if "item" in value else "datasource_item"
-        given = value.get(source) if isinstance(value.get(source), dict) else {}
+        given = value[source] if isinstance(value.get(source), dict) else {}
         known = find_columns(list(given), {}, record.where)
         columns = Columns(
             context=pick(record, ["sample.input", *(f"{source}.{name}" for name in known.context)]),
@@ -209,6 +209,7 @@ def read_promptfoo(record: Record) -> Items:
     response = pick(record, ["response.output", "providerOutput", "testCase.providerOutput", "output"])
     columns = Columns(context=context, response=response)
     columns.fields = {"id": pick(record, ["id", "testCase.description", "description"])[0], "metadata": "metadata"}
+    columns.fields["dialogue"] = "metadata.dialogue"
     if "reference" in known.fields:
         columns.fields["reference"] = f"vars.{known.fields['reference']}"
     if isinstance(record.get("provider"), dict):
@@ -227,14 +228,14 @@ def read_inspect(record: Record) -> Items:
         if answer is not None and is_blank(output):
             yield make_or_skip(record, messages[:-1], answer)
             return
-        yield from one(record, columns_of_inspect("messages"))
+        yield from one(record, columns_of_inspect(record, "messages"))
         return
-    yield from one(record, columns_of_inspect("input"))
+    yield from one(record, columns_of_inspect(record, "input"))
 
 
-def columns_of_inspect(context: str) -> Columns:
+def columns_of_inspect(record: Record, context: str) -> Columns:
     """The fields of a sample."""
-    columns = Columns(context=[context], response=["output"])
+    columns = Columns(context=[context], response=pick(record, ["output", "metadata.response"]))
     columns.fields = {"id": "id", "reference": "target", "metadata": "metadata", "dialogue": "metadata.dialogue"}
     return columns
 
@@ -242,7 +243,7 @@ def columns_of_inspect(context: str) -> Columns:
 def make_or_skip(record: Record, context: list[Spoken], response: str | None) -> dict[str, Any] | Skipped:
     """The item, or why there is none."""
     try:
-        return make_item(record, context, response, columns_of_inspect("messages").fields)
+        return make_item(record, context, response, columns_of_inspect(record, "messages").fields)
     except Skipped as skipped:
         return skipped
 
@@ -285,7 +286,7 @@ def read_mlflow(record: Record) -> Items:
 def read_trace(record: Record) -> Items:
     """The first span of a trace of MLflow, or the request that the trace names."""
     spans = record.get("data.spans")
-    root = next(
+    root: dict[str, Any] = next(
         (span for span in spans or [] if is_object_with("attributes")(span) and not span.get("parent_span_id")), {}
     )
     attributes = root.get("attributes", {})
@@ -445,7 +446,9 @@ TOOLS: Mapping[str, Tool] = {
         open_lists("results.results", "results", "tests"),
     ),
     "inspect_ai": Tool(
-        either(has("eval", "samples|plan"), has("epoch", "input", "output|messages")),
+        either(
+            has("eval", "samples|plan"), has("epoch", "input", "output|messages"), has("input", "target", "metadata")
+        ),
         read_inspect,
         open_lists("samples"),
     ),

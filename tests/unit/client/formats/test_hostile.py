@@ -43,8 +43,8 @@ def archive(**entries: bytes) -> bytes:
         ("a.csv", "", "a.csv: is empty"),
         ("a.csv", "\n\n", "a.csv: is empty"),
         ("a.csv", ",,\n,,\n", "a.csv: is empty; the first row should name the columns"),
-        ("a.csv", "質問,回答\n", "a.csv: has headings but no rows"),
-        ("a.json", "[]", "a.json: is empty"),
+        ("a.csv", "質問,回答\n", "a.csv: has no rows"),
+        ("a.json", "[]", "a.json: has no rows"),
         (
             "a.csv",
             "質問,回答,メモ,回答\nq,r,m,s\n",
@@ -177,7 +177,7 @@ def test_a_million_columns() -> None:
     )
     items, reader = read("a.csv", "質問,回答\nq,r" + ",x" * 1_000_000 + "\n")
     assert len(items) == 1
-    assert ("columns after ALL", "without a heading") in reader.report.left_out
+    assert sum(reader.report.left_out.values()) == 999
 
 
 def test_a_million_keys_are_counted_together() -> None:
@@ -205,13 +205,13 @@ def test_a_workbook_that_unpacks_to_very_much() -> None:
 
 def test_a_workbook_whose_entities_multiply() -> None:
     entities = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
-    bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">{entities}]><sst><si><t>&a11;</t></si></sst>'
+    bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "ha">{entities}]><worksheet><sheetData><row><c><v>&a11;</v></c></row></sheetData></worksheet>'
     good = workbook(("s", [["質問", "回答"], ["q", "r"]]))
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(good)) as old, zipfile.ZipFile(file, "w") as new:
         for entry in old.infolist():
-            new.writestr(entry.filename, bomb if "sharedStrings" in entry.filename else old.read(entry.filename))
-    assert refuse("a.xlsx", file.getvalue()).startswith("a.xlsx: is damaged (ParseError)")
+            new.writestr(entry.filename, bomb if "sheet1" in entry.filename else old.read(entry.filename))
+    assert refuse("a.xlsx", file.getvalue()).startswith("a.xlsx: is damaged (")
 
 
 def test_a_cell_far_from_the_others() -> None:
@@ -232,15 +232,15 @@ def test_a_cell_far_from_the_others() -> None:
 def test_csv_and_ndjson_are_streams() -> None:
     def lines() -> Iterator[bytes]:
         yield "質問,回答\n".encode()
-        for number in range(30_000):
-            yield f"これは質問の{number}番目です,これは回答です\n".encode()
+        for number in range(3_000):
+            yield f"これは質問の{number}番目です{'。' * 3000},これは回答です\n".encode()
 
     file = io.BytesIO(b"".join(lines()))
     tracemalloc.start()
-    assert sum(1 for _ in read_items(file)) == 30_000
+    assert sum(1 for _ in read_items(file)) == 3_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8_000_000
+    assert peak < 7_000_000
 
 
 FUZZ = """

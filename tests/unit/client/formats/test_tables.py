@@ -85,12 +85,12 @@ def test_a_named_encoding_decides() -> None:
 
 
 def test_text_far_into_the_file_decides_the_encoding() -> None:
-    text = "question,answer\n" + "hello,hi\n" * 200_000 + "こんにちは、元気ですか,はい、元気です\n"
+    text = "question,answer\n" + f"{'hello ' * 2000},hi\n" * 100 + "こんにちは、元気ですか,はい、元気です\n"
     items, _ = read("file.csv", text.replace("、", "").encode("cp932"))
     assert said(items[-1]) == ["こんにちは元気ですか", "はい元気です"]
 
 
-LONG = [
+LONG: list[list[Any]] = [
     ["dialogue_id", "turn", "speaker", "text"],
     ["d1", 1, "user", "やあ"],
     ["d1", 2, "bot", "こんにちは"],
@@ -299,7 +299,7 @@ def test_logs_that_repeat_the_response() -> None:
 
 
 def test_numbers_dates_and_errors_in_cells() -> None:
-    rows = [
+    rows: list[list[Any]] = [
         ["質問", "回答", "正解"],
         ["合計は？", 42, 42.0],
         ["いつ？", datetime.datetime(2026, 11, 22), datetime.datetime(2026, 11, 22, 9, 30)],
@@ -316,7 +316,7 @@ def test_numbers_dates_and_errors_in_cells() -> None:
 
 
 def test_a_question_merged_beside_two_answers() -> None:
-    rows = [["質問", "回答"], ["あ", "い"], [None, "う"], ["か", "き"]]
+    rows: list[list[Any]] = [["質問", "回答"], ["あ", "い"], [None, "う"], ["か", "き"]]
     items, _ = read("a.xlsx", workbook(("s", rows), change=lambda book: book["s"].merge_cells("A2:A3")))
     assert [said(item) for item in items] == [["あ", "い"], ["あ", "う"], ["か", "き"]]
 
