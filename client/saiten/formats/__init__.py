@@ -85,6 +85,7 @@ class Reading:
     def run(self, source_file: str | Path | IO[bytes], input_encoding: str | None) -> Iterator[FoundItem]:
         """The items of the file."""
         with open_input(source_file) as (file, name):
+            self.report.name = name
             records = read_records(file, name, input_encoding=input_encoding, mapping=self.mapping, report=self.report)
             first = next(records, None)
             if first is None:
@@ -117,7 +118,6 @@ class Reading:
             return
         known = {tuple(first.value): columns}
         for part in parts:
-            self.report.rows += 1
             keys = tuple(part.value)
             found = known.get(keys) or find_columns(keys, keep_there(self.mapping, keys), part.where)
             if len(known) < MOST_SHAPES:
@@ -127,8 +127,8 @@ class Reading:
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
         for part in parts:
-            self.report.rows += 1
             if self.refuses and source == "saiten":
+                self.report.rows += 1
                 self.report.items += 1
                 yield FoundItem(part.where, part.value)
             else:
@@ -162,6 +162,8 @@ class Reading:
             found += 1
             self.report.items += 1
             yield FoundItem(record.where, item)
+        if closes:
+            self.report.rows += found > 0 or skips > 0
         if closes and (found or not skips):
             record.close(self.report)
 

@@ -14,7 +14,8 @@ MOST_NAMES = 300
 MOST_SKIPPED = 1000
 """Skipped rows that are kept by name."""
 
-MOST_SHOWN = 20
+MOST_SHOWN = 100
+MOST_LINE = 20_000
 OTHERS = "(other fields)"
 
 
@@ -22,12 +23,14 @@ OTHERS = "(other fields)"
 class Report:
     """Counts per field, in the input's own names; `[]` stands for every element of a list."""
 
+    name: str = ""
+    """The file's, as places begin with it."""
     reads: str = ""
     """How the file was read: its format, its encoding and whether that was detected, its sheet."""
     source: str = ""
     """The tool whose format it is; `table` where only the headings told."""
     rows: int = 0
-    """Rows, records or samples that were read."""
+    """Rows, samples or spans that gave an item or should have."""
     items: int = 0
     skips: int = 0
     """How many rows gave no item."""
@@ -68,24 +71,42 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """The report for a reader, line by line."""
-        yield from map(show, self._lines())
+        yield from (show(line, MOST_LINE) for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
         yield f"{number(self.items, 'item')} from {number(self.rows, 'row')}"
         if self.kept:
-            yield f"kept: {listed(self.kept)}"
+            yield f"kept: {', '.join(self.kept)}"
         if self.renamed:
-            yield "renamed: " + listed([f"{name} → {' and '.join(to)}" for name, to in self.renamed.items()])
+            yield "renamed: " + ", ".join(f"{name} → {' and '.join(to)}" for name, to in self.renamed.items())
         if self.left_out:
-            yield "left out: " + listed(
-                [f"{name} ({why + ', ' if why else ''}{number(n, 'row')})" for (name, why), n in self.left_out.items()]
-            )
+            yield "left out:"
+            yield from (f"  {line}" for line in tell_left_out(self.left_out))
         if self.skips:
             yield f"skipped: {number(self.skips, 'row')}"
-            yield from (f"  {where}: {why}" for where, why in self.skipped[:MOST_SHOWN])
-            if self.skips > MOST_SHOWN:
-                yield f"  … and {self.skips - MOST_SHOWN:,} more"
+            yield from (f"  {line}" for line in self._tell_skipped())
+
+    def _tell_skipped(self) -> Iterator[str]:
+        """The skipped rows by the reason."""
+        reasons: dict[str, list[str]] = {}
+        for where, why in self.skipped:
+            reasons.setdefault(why, []).append(where.removeprefix(self.name).lstrip(": "))
+        for why, places in reasons.items():
+            more = f" … and {len(places) - MOST_SHOWN:,} more" if len(places) > MOST_SHOWN else ""
+            yield f"{why}: {', '.join(places[:MOST_SHOWN])}{more}"
+        if self.skips > len(self.skipped):
+            yield f"… and {self.skips - len(self.skipped):,} more rows"
+
+
+def tell_left_out(left_out: Counter[tuple[str, str]]) -> Iterator[str]:
+    """The fields that were left out, a line for those of one object with one reason."""
+    groups: dict[tuple[str, str, int], list[str]] = {}
+    for (name, why), rows in left_out.items():
+        parent, dot, leaf = name.rpartition(".")
+        groups.setdefault((parent + dot, why, rows), []).append(leaf)
+    for (parent, why, rows), names in groups.items():
+        yield f"{parent}{', '.join(names)} ({why + ', ' if why else ''}{number(rows, 'row')})"
 
 
 def tell_source(source: str) -> str:
@@ -96,12 +117,6 @@ def tell_source(source: str) -> str:
 def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
     """Counts the key, or its second part alone where there are too many different ones."""
     counts[key if key in counts or len(counts) < MOST_NAMES else (OTHERS, key[1])] += 1
-
-
-def listed(names: list[str]) -> str:
-    """The names in a line, cut where there are very many."""
-    more = f", … and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
-    return ", ".join(names[:MOST_SHOWN]) + more
 
 
 def number(count: int, what: str) -> str:

@@ -208,7 +208,7 @@ def read_promptfoo(record: Record) -> Items:
     context = ["prompt.raw"] if isinstance(raw, list | dict) or not names else names
     response = pick(record, ["response.output", "providerOutput", "testCase.providerOutput", "output"])
     columns = Columns(context=context, response=response)
-    columns.fields = {"id": pick(record, ["id", "testCase.description", "description"])[0], "metadata": "metadata"}
+    columns.fields = {"id": pick(record, ["testCase.description", "description", "id"])[0], "metadata": "metadata"}
     columns.fields["dialogue"] = "metadata.dialogue"
     if "reference" in known.fields:
         columns.fields["reference"] = f"vars.{known.fields['reference']}"
@@ -221,6 +221,8 @@ def read_promptfoo(record: Record) -> Items:
 
 def read_inspect(record: Record) -> Items:
     """A sample of inspect_ai: of its messages the last assistant's is the response, else its output's."""
+    if "eval" in record.value:  # the header of a log
+        return
     output = record.get("output.choices")
     if isinstance(record.get("messages"), list) and record.value["messages"]:
         messages = take_spoken(record, "messages")

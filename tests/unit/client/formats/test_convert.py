@@ -26,9 +26,10 @@ def test_items_on_standard_output_and_the_report_on_standard_error(tmp_path: Pat
         f"saiten: {path}: text, CP932 (Shift_JIS), detected, separated by commas; fields by their names",
         "  1 item from 2 rows",
         "  renamed: 回答 → response, 番号 → id, 質問 → context",
-        "  left out: メモ (1 row)",
+        "  left out:",
+        "    メモ (1 row)",
         "  skipped: 1 row",
-        f"    {path}: line 3: has no response",
+        "    has no response: line 3",
     ]
 
 
