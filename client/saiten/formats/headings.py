@@ -11,31 +11,38 @@ from functools import lru_cache
 from saiten.formats.errors import UnreadableInput
 
 HISTORY = (
-    "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 "
-    "문맥 대화 대화이력 대화기록 context_messages dialogue_context dialogue_history chat_history conversation_history"
+    "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 履歴 "
+    "会話ログ 문맥 대화 대화이력 대화기록 대화내용 이력 맥락 "
+    "context_messages dialogue_context dialogue_history chat_history conversation_history turns utterances"
 )
 """Columns of several utterances, the best name first."""
 
 UTTERANCE = (
-    "question prompt user input query 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 質問文 入力 プロンプト 問い "
-    "질문 발화 사용자 사용자발화 사용자질문 입력 프롬프트 utterance user_input user_message user_utterance"
+    "question prompt user input query q 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 ユーザー質問 質問文 入力 "
+    "プロンプト 질문 발화 사용자 사용자발화 사용자질문 질의 입력 프롬프트 "
+    "utterance user_input user_message user_utterance instruction"
 )
 """Columns of the utterance that is answered, the best name first."""
 
 RESPONSE = (
     "response reply answer output actual_output completion assistant bot responses 応答 返答 回答 応答文 回答文 "
-    "システム応答 システム発話 ボット ボット応答 ボット返答 ai応答 ai回答 モデル応答 モデル回答 出力 "
-    "응답 답변 대답 챗봇 챗봇응답 챗봇답변 시스템응답 시스템발화 모델응답 모델답변 출력 "
-    "model_output model_response bot_response system_response assistant_response generated_text prediction lm_output"
+    "システム応答 システム回答 システム発話 ボット ボット応答 ボット回答 ボット返答 ai応答 ai回答 モデル応答 "
+    "モデル回答 アシスタント チャットボット 出力 응답 답변 대답 챗봇 챗봇응답 챗봇답변 시스템응답 "
+    "시스템발화 모델응답 모델답변 출력 "
+    "model_output model_response bot_response system_response assistant_response generated_text prediction lm_output "
+    "chatbot ai a"
 )
 
 OTHERS = {
-    "id": "id item_id item example_id sample_id custom_id 番号 no no. 번호 項目id アイテムid",
+    "id": "id item_id item example_id sample_id custom_id prompt_id 番号 no no. 번호 項目id アイテムid",
     "reference": (
         "reference references expected expected_output expected_response ideal target ground_truth gold gold_answer "
         "reference_answer 参照 正解 模範解答 模範回答 期待する回答 期待する応答 정답 참조 모범답안 모범답변 참고답안"
     ),
-    "dialogue": "dialogue_id dialog_id conversation_id session_id thread_id 対話id 会話id セッションid 대화id 세션id",
+    "dialogue": (
+        "dialogue_id dialog_id conversation_id session_id thread_id chat_id 対話id 会話id 対話番号 会話番号 "
+        "セッションid 대화id 대화번호 세션id"
+    ),
     "metadata": "metadata",
     "metadata.system": "system system_name システム名 시스템명",
     "metadata.model": "model model_name モデル モデル名 모델 모델명",
@@ -74,6 +81,18 @@ NUMBERED = re.compile(r"(.*?\D)(\d{1,4})$")
 def normalize(heading: str) -> str:
     """A heading without case, width, spaces, hyphens and underscores."""
     return re.sub(r"[\s_\-\ufeff\u200b]+", "", unicodedata.normalize("NFKC", heading)).casefold()
+
+
+ASIDE = re.compile(r"[(\[【〔<].*?[)\]】〕>]|[※*:の의]")
+"""What headings add to a name: `質問（ユーザー）`, `AIの回答`."""
+
+
+@lru_cache(maxsize=4096)
+def recognize(heading: str) -> str:
+    """The known name that a heading is, or is but for what it adds; else the normalized heading."""
+    name = normalize(heading)
+    plain = ASIDE.sub("", name)
+    return plain if not is_known(name) and is_known(plain) else name
 
 
 def spell(names: str) -> list[str]:
@@ -128,7 +147,7 @@ def parse_map(texts: Iterable[str]) -> dict[str, list[str]]:
 def count_known(headings: Iterable[str], mapping: Mapping[str, Sequence[str]]) -> int:
     """How many of the cells are headings that are known or mapped; a row of headings has the most."""
     mapped = {normalize(name) for names in mapping.values() for name in names}
-    return len({name for heading in headings if is_known(name := normalize(heading), mapped)})
+    return len({name for heading in headings if is_known(name := recognize(heading), mapped)})
 
 
 def is_known(name: str, mapped: Iterable[str] = ()) -> bool:
@@ -142,18 +161,19 @@ def is_known(name: str, mapped: Iterable[str] = ()) -> bool:
 def find_columns(headings: Sequence[str], mapping: Mapping[str, Sequence[str]], where: str) -> Columns:
     """What each heading means; raises UnreadableInput for a mapped column that is not there."""
     names: dict[str, str] = {}
-    for heading in headings:
-        names.setdefault(normalize(heading), heading)
+    for spelled in (normalize, recognize):  # the name itself before what only contains it
+        for heading in headings:
+            names.setdefault(spelled(heading), heading)
     given = {target: [find_mapped(heading, names, where) for heading in mapping[target]] for target in mapping}
     left = {name: heading for name, heading in names.items() if all(heading not in found for found in given.values())}
     columns = Columns(context=given.get("context", []), response=given.get("response", []))
     if not columns.response and (long := find_long(left, given)):
         columns.long = long
         return columns
+    plain = first(left, "response") or system_beside_user(left)
     if not columns.context or not columns.response:
-        find_numbered(left, columns)
-    if not columns.response:
-        columns.response = first(left, "response") or system_beside_user(left, columns)
+        find_numbered(left, columns, plain)
+    columns.response = columns.response or plain
     if not columns.context and not columns.numbered:
         columns.context = [*first(left, "history"), *first(left, "utterance")]
     elif not columns.context:
@@ -164,7 +184,7 @@ def find_columns(headings: Sequence[str], mapping: Mapping[str, Sequence[str]], 
 
 def find_mapped(heading: str, names: Mapping[str, str], where: str) -> str:
     """The column that a mapping names, or a path into a nested object; raises UnreadableInput."""
-    if (name := normalize(heading)) in names:
+    if (name := recognize(heading)) in names:
         return names[name]
     if (start := heading.partition(".")[0]) != heading and normalize(start) in names:
         return heading
@@ -177,11 +197,11 @@ def first(left: Mapping[str, str], kind: str) -> list[str]:
     return [left[name] for name in KINDS[kind] if name in left][:1]
 
 
-def system_beside_user(left: Mapping[str, str], columns: Columns) -> list[str]:
+def system_beside_user(left: Mapping[str, str]) -> list[str]:
     """The column `system` where it stands beside the user's."""
     users = [name for name in ("user", "ユーザー", "ユーザ", "사용자") if name in left]
     systems = [left[name] for name in ("system", "システム", "시스템") if name in left]
-    return systems[:1] if users and not columns.numbered else []
+    return systems[:1] if users else []
 
 
 def find_long(left: Mapping[str, str], given: Mapping[str, list[str]]) -> dict[str, str] | None:
@@ -196,7 +216,7 @@ def find_long(left: Mapping[str, str], given: Mapping[str, list[str]]) -> dict[s
     return found if complete and not answers else None
 
 
-def find_numbered(left: Mapping[str, str], columns: Columns) -> None:
+def find_numbered(left: Mapping[str, str], columns: Columns, plain: list[str]) -> None:
     """Sets columns such as `発話1 … 発話n` or `ユーザー1 ボット1`; numbered answers alone are several candidates."""
     found = []
     for name, heading in left.items():
@@ -205,8 +225,10 @@ def find_numbered(left: Mapping[str, str], columns: Columns) -> None:
             base = (NUMBERED.fullmatch(unicodedata.normalize("NFKC", heading).strip()) or match)[1].rstrip(" _-")
             found.append((int(match[2]), heading, base, match[1] in NUMBERED_RESPONSE))
     found.sort(key=lambda column: column[0])
+    if len(found) == 1 and first(left, "utterance"):
+        return
     if all(answers for *_, answers in found):
-        if not columns.response:
+        if not columns.response and not plain:
             columns.response = [heading for _, heading, _, _ in found]
     elif not columns.context:
         columns.numbered = [(heading, base, answers) for _, heading, base, answers in found]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from saiten.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize
+from saiten.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize, recognize
 from saiten.formats.records import Record, is_blank, parse_cell, write_text
 from saiten.formats.report import Report
 
@@ -23,7 +23,7 @@ SYSTEMS = {"system", "システム", "시스템"}
 TOOLS = {"tool", "function", "ipython", "environment"}
 NAMED = USERS | ASSISTANTS | SYSTEMS | TOOLS | INSTRUCTIONS
 
-ROLE_KEYS = ("role", "from", "speaker", "author", "sender", "name", "話者", "発話者", "화자", "역할")
+ROLE_KEYS = ("role", "from", "speaker", "speaker_id", "author", "sender", "name", "話者", "発話者", "화자", "역할")
 TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "発話", "発言", "발화", "내용")
 ANSWER_KEYS = (
     *("content", "text", "output", "response", "answer", "completion", "message", "messages", "value"),
@@ -70,7 +70,7 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
 
 def heading_kind(heading: str) -> str:
     """`utterance` for a column of one utterance, `history` for one that may hold several."""
-    return "utterance" if normalize(heading.rsplit(".", maxsplit=1)[-1]) in (*KINDS["utterance"], "raw") else "history"
+    return "utterance" if recognize(heading.rpartition(".")[2]) in (*KINDS["utterance"], "raw") else "history"
 
 
 def make_item(
@@ -167,6 +167,9 @@ def take_spoken(record: Record, heading: str, kind: str = "history") -> list[Spo
     """The utterances of a field, in any of the shapes that teams write them."""
     value = record.parse(heading)
     if is_blank(value):
+        return []
+    if kind == "history" and str(value).strip().isdecimal() and normalize(heading) in KINDS["history"]:
+        record.leave(heading, "a number")
         return []
     record.move(heading, "context")
     return read_spoken(value, record, heading, kind)

@@ -11,7 +11,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
@@ -23,7 +23,7 @@ from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
 from saiten.formats.records import Record, parse_json
 from saiten.formats.report import Report
-from saiten.formats.tables import HEADING_ROWS, MOST_LINE, Row, place_of, read_delimited, read_table
+from saiten.formats.tables import HEADING_ROWS, MOST_LINE, Given, Row, place_of, read_delimited, read_table
 
 MOST_DOCUMENT = 256 * 1024 * 1024
 """Characters of one JSON document."""
@@ -38,7 +38,6 @@ MOST_MERGED = 100_000
 MARKS_AND_SPACE = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
 BATCH_ROWS = 256
 
-Columns = Mapping[str, Sequence[str]]
 Lines = Iterator[str]
 
 
@@ -69,7 +68,7 @@ def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]
 
 
 def read_records(
-    file: IO[bytes], name: str, *, input_encoding: str | None, mapping: Columns, report: Report
+    file: IO[bytes], name: str, *, input_encoding: str | None, mapping: Given, report: Report
 ) -> Iterator[Record]:
     """The records of a file of any kind; raises UnreadableInput."""
     file.seek(0)
@@ -97,7 +96,7 @@ def tell_compound(file: IO[bytes]) -> str:
 
 
 def read_text(
-    file: IO[bytes], name: str, input_encoding: str | None, mapping: Columns, report: Report
+    file: IO[bytes], name: str, input_encoding: str | None, mapping: Given, report: Report
 ) -> Iterator[Record]:
     """The records of NDJSON, JSON, CSV or TSV."""
     encoding = find_encoding(file, name, input_encoding)
@@ -205,7 +204,7 @@ def read_document(lines: Lines, name: str) -> Iterator[Record]:
         yield Record(f"{name}: item {number}", value)
 
 
-def read_archive(file: IO[bytes], name: str, mapping: Columns, report: Report) -> Iterator[Record]:
+def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
     """The records of a workbook, or of a log of inspect_ai, which are both ZIP archives."""
     try:
         archive = zipfile.ZipFile(file)
@@ -252,7 +251,7 @@ def read_entry(archive: zipfile.ZipFile, entry: str, where: str) -> str:
         raise UnreadableInput(f"{where}: is damaged ({type(error).__name__})") from None
 
 
-def read_workbook(file: IO[bytes], name: str, mapping: Columns, report: Report) -> Iterator[Record]:
+def read_workbook(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
     """The records of the first sheet that has known headings in its first five rows; raises UnreadableInput."""
     try:
         import openpyxl
@@ -275,7 +274,7 @@ def read_workbook(file: IO[bytes], name: str, mapping: Columns, report: Report) 
             raise UnreadableInput(f"{name}: is damaged ({type(error).__name__}); save it again as .xlsx") from None
 
 
-def choose_sheet(book: Any, name: str, mapping: Columns) -> Any:
+def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
     """The first sheet with known headings, else the only one with anything."""
     filled = []
     for sheet in book.worksheets:
@@ -349,7 +348,7 @@ def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def read_parquet(file: IO[bytes], name: str, mapping: Columns, report: Report) -> Iterator[Record]:
+def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
     """The records of a Parquet file, a few at a time."""
     try:
         from arro3.io import read_parquet as read_batches

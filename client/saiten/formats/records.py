@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from typing import Any
 
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.report import Report
+
+MOST_LITERAL = 1_000_000
+"""Characters of a cell that is read as a literal of Python."""
 
 DEPTH = 12
 """Levels below which a value is reported as a whole."""
@@ -112,7 +116,7 @@ def write_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | Decimal):
-        whole = abs(value) < 2**53 and int(value) == value
+        whole = abs(float(value)) < 2**53 and int(value) == value
         return str(int(value) if whole else value)
     if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
         value = value.date()
@@ -126,6 +130,12 @@ def parse_cell(value: Any) -> Any:
     try:
         return parse_json(value, "")
     except UnreadableInput:
+        pass
+    if "'" not in value or len(value) > MOST_LITERAL:
+        return value
+    try:
+        return ast.literal_eval(value.strip())  # as pandas writes lists and objects to CSV
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return value
 
 

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import Any
 
 from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import count_known, is_known, normalize
+from saiten.formats.headings import count_known, is_known, normalize, recognize
 from saiten.formats.records import Record, is_blank, write_text
 from saiten.formats.report import Report
 
@@ -27,10 +27,11 @@ EXCEL_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!
 Row = tuple[str, list[Any]]
 """Where it is, and its cells."""
 
-Columns = Mapping[str, Sequence[str]]
+Given = Mapping[str, Sequence[str]]
+"""The targets and columns of a mapping."""
 
 
-def read_delimited(lines: Iterator[str], name: str, mapping: Columns, report: Report) -> Iterator[Record]:
+def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Report) -> Iterator[Record]:
     """The records of CSV, TSV or text separated by semicolons, by whichever suits the first lines."""
     sample = list(islice(lines, SAMPLE_LINES))
     delimiter, quoted = sniff(sample, mapping)
@@ -39,7 +40,7 @@ def read_delimited(lines: Iterator[str], name: str, mapping: Columns, report: Re
     return read_table(rows, name, mapping, report)
 
 
-def sniff(sample: list[str], mapping: Columns) -> tuple[str, bool]:
+def sniff(sample: list[str], mapping: Given) -> tuple[str, bool]:
     """The delimiter under which the most headings are known, then the most rows have the same number of cells; and
     whether quotation marks quote. Tables with tabs may hold them as they were typed.
     """
@@ -82,7 +83,7 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
         yield f"{name}: line {line}", cells
 
 
-def read_table(rows: Iterator[Row], name: str, mapping: Columns, report: Report) -> Iterator[Record]:
+def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -> Iterator[Record]:
     """Records by headings, which stand in one of the first rows, or in two; raises UnreadableInput."""
     first = list(islice((row for row in rows if not is_empty(row)), HEADING_ROWS + 1))
     if not first:
@@ -132,7 +133,7 @@ def is_empty(row: Row) -> bool:
     return all(is_blank(cell) for cell in row[1])
 
 
-def find_headings(rows: list[list[Any]], mapping: Columns) -> int:
+def find_headings(rows: list[list[Any]], mapping: Given) -> int:
     """Which of the first rows are the headings: the one with the most known names, else the first."""
     known = [count_known([cell for cell in cells[:MOST_COLUMNS] if isinstance(cell, str)], mapping) for cells in rows]
     return known.index(max(known[:HEADING_ROWS]))
@@ -140,10 +141,10 @@ def find_headings(rows: list[list[Any]], mapping: Columns) -> int:
 
 def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     """Whether the row below headings continues them: it holds nothing, or a heading again, where they are known."""
-    known = [place for place, name in enumerate(names) if name and is_known(normalize(name))]
+    known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
-    again = [isinstance(cell, str) and is_known(normalize(cell)) for cell in below]
-    return bool(known) and all(is_blank(cell) or known_again for cell, known_again in zip(below, again, strict=True))
+    again = [isinstance(cell, str) and len(cell) > 1 and is_known(recognize(cell)) for cell in below]
+    return bool(known) and (all(again) or all(is_blank(cell) for cell in below))
 
 
 def join_headings(names: Sequence[str], cells: Sequence[Any]) -> list[str]:
@@ -153,7 +154,7 @@ def join_headings(names: Sequence[str], cells: Sequence[Any]) -> list[str]:
         upper = names[place] if place < len(names) else ""
         lower = (write_text(cells[place]) or "").strip() if place < len(cells) else ""
         spanning = upper or spanning
-        known = is_known(normalize(upper))
+        known = is_known(recognize(upper))
         joined.append(upper if known or not lower else f"{spanning} {lower}".strip())
     return joined
 

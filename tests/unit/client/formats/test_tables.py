@@ -123,6 +123,26 @@ ONE_PAIR: dict[str, tuple[str, bytes | str]] = {
     "headings in two languages": ("a.csv", "質問,回答\nquestion,answer\n元気？,元気です\n"),
     "capitals and spaces": ("a.csv", " User Input ,Bot-Response\n元気？,元気です\n"),
     "full width": ("a.csv", "ＱＵＥＳＴＩＯＮ,ＡＮＳＷＥＲ\n元気？,元気です\n"),
+    "what headings add": ("a.csv", "質問（ユーザー）,AIの回答※\n元気？,元気です\n"),
+    "Q and A": ("a.csv", "Q,A,q1\n元気？,元気です,3\n"),
+    "a line for Excel": ("a.csv", "sep=;\n質問;回答\n元気？;元気です\n"),
+    "a list as pandas writes it": (
+        "a.csv",
+        delimited(
+            [["messages"], [str([{"role": "user", "content": "元気？"}, {"role": "ai", "content": "元気です"}])]]
+        ),
+    ),
+    "turns of dialogues": (
+        "a.json",
+        json.dumps(
+            {
+                "dialogues": [
+                    {"turns": [{"speaker": "U", "utterance": "元気？"}, {"speaker": "S", "utterance": "元気です"}]}
+                ]
+            }
+        ),
+    ),
+    "a number of turns": ("a.csv", "turns,question,answer\n1,元気？,元気です\n"),
     "user and system": ("a.csv", "user,system\n元気？,元気です\n"),
     "NDJSON": ("a.jsonl", '{"prompt": "元気？", "completion": "元気です"}\n\n'),
     "JSON array": ("a.json", json.dumps([{"input": "元気？", "output": "元気です"}], indent=1)),
