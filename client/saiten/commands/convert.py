@@ -41,11 +41,12 @@ def command(
     try:
         items = read_items(file, input_encoding=input_encoding, mapping=parse_map(maps), source=source)
         for written in write_items((item.value for item in items), target, items.report):
-            click.echo(json.dumps(written, ensure_ascii=False, allow_nan=False))
+            click.echo(json.dumps(written, ensure_ascii=False))
     except UnreadableInput as error:
         click.echo(f"saiten: {error.detail}", err=True)
         context.exit(EXIT_UNREADABLE)
     name = "standard input" if file == "-" else file
     click.echo(f"saiten: {name}: " + "\n  ".join(items.report.lines()), err=True)
     if not items.report.items:
+        click.echo("saiten: no item was found; name the columns: --map response=COLUMN,context=COLUMN", err=True)
         context.exit(EXIT_UNREADABLE)

@@ -18,7 +18,7 @@ from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, find_columns, parse_map
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
 from saiten.formats.reading import open_input, read_records
-from saiten.formats.records import Record
+from saiten.formats.records import Record, refuse_infinite
 from saiten.formats.report import Report
 from saiten.formats.tools import TOOLS, Items, detect, open_table
 
@@ -128,6 +128,7 @@ class Reading:
         """The items of the records of a tool."""
         for part in parts:
             if self.refuses and source == "saiten":
+                refuse_infinite(part)
                 self.report.rows += 1
                 self.report.items += 1
                 yield FoundItem(part.where, part.value)

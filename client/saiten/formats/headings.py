@@ -50,7 +50,8 @@ OTHERS = {
 
 LONG = {
     "turn": (
-        "turn turn_id turn_index turn_number utterance_id ターン 発話番号 発話id 順番 順序 턴 발화번호 발화순서 순서"
+        "turn turn_id turn_index turn_number utterance_id ターン 発話番号 発話id 順番 順序 턴 발화번호 "
+        "발화순서 순서 순번"
     ),
     "speaker": "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할",
     "text": "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문",

@@ -176,3 +176,11 @@ def refuse_surrogates(text: str, value: Any, where: str) -> None:
         raise UnreadableInput(f"{where}: a string holds a lone surrogate, half of a character") from None
     except RecursionError:
         raise UnreadableInput(f"{where}: is nested too deeply") from None
+
+
+def refuse_infinite(record: Record) -> None:
+    """Raises UnreadableInput where the record holds a number that JSON has not."""
+    try:
+        json.dumps(record.value, allow_nan=False)
+    except ValueError:
+        raise UnreadableInput(f"{record.where}: a number is not finite") from None

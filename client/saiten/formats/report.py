@@ -91,7 +91,8 @@ class Report:
         """The skipped rows by the reason."""
         reasons: dict[str, list[str]] = {}
         for where, why in self.skipped:
-            reasons.setdefault(why, []).append(where.removeprefix(self.name).lstrip(": "))
+            place = where.removeprefix(self.name).lstrip(": ")
+            reasons.setdefault(why, []).append(f"line {place}" if place.isdecimal() else place)
         for why, places in reasons.items():
             more = f" … and {len(places) - MOST_SHOWN:,} more" if len(places) > MOST_SHOWN else ""
             yield f"{why}: {', '.join(places[:MOST_SHOWN])}{more}"

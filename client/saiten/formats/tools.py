@@ -21,7 +21,7 @@ from saiten.formats.mapping import (
     make_item,
     take_spoken,
 )
-from saiten.formats.records import Record, is_blank, parse_cell, write_text
+from saiten.formats.records import Record, is_blank, parse_cell, refuse_infinite, write_text
 
 Items = Iterator[dict[str, Any] | Skipped]
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
@@ -138,6 +138,7 @@ def read_saiten(record: Record) -> Items:
         return
     for name in item:
         record.move(name, name)
+    refuse_infinite(record)
     yield item
 
 
@@ -559,6 +560,8 @@ def known_item(value: dict[str, Any]) -> bool:
 def turn_columns(value: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The rows of an object that holds columns, as pandas and Hugging Face write them; none where it does not."""
     parts = list(value.values())
+    if parts and all(isinstance(part, dict) and count_known(part, {}) > 1 for part in parts):
+        return list(value.items())  # rows by their names
     if len(parts) < 2 or count_known(list(value), {}) < 2:
         return []
     if all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts) and parts[0]:

@@ -50,3 +50,4 @@ def test_a_file_without_any_item_fails_after_its_report() -> None:
     ran = convert("-", given="質問,回答\nq,\n".encode())
     assert ran.exit_code == 2
     assert "0 items from 1 row" in ran.stderr
+    assert ran.stderr.endswith("no item was found; name the columns: --map response=COLUMN,context=COLUMN\n")

@@ -151,6 +151,7 @@ ONE_PAIR: dict[str, tuple[str, bytes | str]] = {
         json.dumps({"version": 1, "data": [{"question": "元気？", "answer": "元気です"}]}),
     ),
     "JSON by columns": ("a.json", json.dumps({"question": {"0": "元気？"}, "answer": {"0": "元気です"}})),
+    "JSON by rows": ("a.json", json.dumps({"x": {"question": "元気？", "answer": "元気です"}})),
     "JSON of lists": ("a.json", json.dumps({"question": ["元気？"], "answer": ["元気です"]})),
     "JSON of rows": ("a.json", json.dumps({"columns": ["question", "answer"], "data": [["元気？", "元気です"]]})),
     "rows of Hugging Face": (
