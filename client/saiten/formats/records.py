@@ -184,3 +184,5 @@ def refuse_infinite(record: Record) -> None:
         json.dumps(record.value, allow_nan=False)
     except ValueError:
         raise UnreadableInput(f"{record.where}: a number is not finite") from None
+    except RecursionError:
+        raise UnreadableInput(f"{record.where}: is nested too deeply") from None

@@ -155,7 +155,8 @@ def test_saitens_own_items_are_passed_on_for_the_service_to_check() -> None:
 @pytest.mark.parametrize("on_missing", ["skip", "refuse"])
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
 def test_numbers_that_json_has_not(on_missing: str, number: str) -> None:
-    item = '{"context": [{"speaker": "A", "text": "q"}], "response": "r", "relevance": {"weight": %s}}' % number
+    weight = '"relevance": {"weight": ' + number + "}"
+    item = '{"context": [{"speaker": "A", "text": "q"}], "response": "r", ' + weight + "}"
     assert refuse("a.jsonl", item, on_missing=on_missing) == "a.jsonl:1: a number is not finite"
     items, _ = read("a.jsonl", '{"question": "q", "answer": "r", "reference": NaN}')
     assert "reference" not in items[0]
