@@ -75,12 +75,17 @@ SPEAKERS = {
 TARGETS = ("context", "response", "reference", "id", "dialogue", "turn", "speaker", "text")
 """What `--map` may name, beside `metadata.NAME`."""
 
+MOST_HEADING = 200
+"""Characters of a heading. Cells of the first rows are looked at too, and may be of any length."""
+
 NUMBERED = re.compile(r"(.*?\D)(\d{1,4})$")
 
 
 @lru_cache(maxsize=4096)
 def normalize(heading: str) -> str:
-    """A heading without case, width, spaces, hyphens and underscores."""
+    """A heading without case, width, spaces, hyphens and underscores; what is too long for one is unchanged."""
+    if len(heading) > MOST_HEADING:
+        return heading
     return re.sub(r"[\s_\-\ufeff\u200b]+", "", unicodedata.normalize("NFKC", heading)).casefold()
 
 
@@ -92,6 +97,8 @@ ASIDE = re.compile(r"[(\[【〔<].*?[)\]】〕>]|[※*:の의]")
 def recognize(heading: str) -> str:
     """The known name that a heading is, or is but for what it adds; else the normalized heading."""
     name = normalize(heading)
+    if len(name) > MOST_HEADING:
+        return name
     plain = ASIDE.sub("", name)
     return plain if not is_known(name) and is_known(plain) else name
 
@@ -155,6 +162,8 @@ def is_known(name: str, mapped: Iterable[str] = ()) -> bool:
     """Whether a normalized heading is known, numbered or not."""
     if name in TELLING or name in mapped:
         return True
+    if len(name) > MOST_HEADING:
+        return False
     numbered = NUMBERED.fullmatch(name)
     return numbered is not None and numbered[1] in NUMBERED_CONTEXT | NUMBERED_RESPONSE
 
