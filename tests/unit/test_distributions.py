@@ -26,7 +26,7 @@ CLIENT: dict[str, Any] = tomllib.loads((ROOT / "client" / "pyproject.toml").read
 def test_the_server_needs_the_client_of_its_own_version() -> None:
     assert (CLIENT["name"], SERVER["name"]) == ("saiten", "saiten-server")
     (needed,) = [one for one in SERVER["dependencies"] if one.startswith("saiten")]
-    assert needed == f"saiten=={saiten.__version__}"
+    assert needed == f"saiten[formats]=={saiten.__version__}"
     # What both need has the same bounds.
     assert set(CLIENT["dependencies"]) <= {*SERVER["dependencies"]}
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "Answer over HTTP.",
     "worker": "Score the batches that a service accepts.",
     "score": "Score a file of dialogues.",
+    "convert": "Turn a table or another tool's log into items.",
     "analyze": "Analyze ratings and scores.",
     "ratings": "Import and export human ratings.",
     "gate": "Pass or fail a build by its scores.",
@@ -48,6 +49,7 @@ COMMANDS = {
 """Every command, with what it does."""
 
 OWN = {
+    "convert": "saiten.commands.convert:command",
     "gate": "saiten.commands.gate:command",
     "ratings": "saiten.commands.ratings:command",
     "score": "saiten.commands.score:command",
