@@ -19,7 +19,7 @@ COPY app app
 COPY client client
 COPY rubrics rubrics
 RUN python -m venv /opt/saiten \
-    && /opt/saiten/bin/pip install '.[postgres,tracing]'
+    && /opt/saiten/bin/pip install ./client '.[postgres,tracing]'
 
 FROM build AS build-bertscore
 ARG TORCH_INDEX_URL
@@ -27,7 +27,7 @@ ARG TORCH_INDEX_URL
 RUN /opt/saiten/bin/pip install --no-deps \
         --index-url "${TORCH_INDEX_URL:?name the index of CPU builds with --build-arg TORCH_INDEX_URL}" \
         "$(grep '^torch==' constraints.txt)" \
-    && /opt/saiten/bin/pip install '.[postgres,tracing,bertscore]'
+    && /opt/saiten/bin/pip install ./client '.[postgres,tracing,bertscore]'
 
 FROM build-bertscore AS weights
 ARG ENCODERS=""

@@ -19,18 +19,18 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Saiten needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml client/pyproject.toml constraints.txt
 	@echo "Installing the core into $(VENV) (about 20 s) …"
-	@$(PIP) install -e . -c constraints.txt
+	@$(PIP) install -e client -e . -c constraints.txt
 	@touch $@
 
 # The bertscore extra is large and has no build for every machine: without it everything else works, and says so. One call of
 # pip for all: each builds the project and resolves everything again.
 EXTRAS := metrics,postgres,tracing,bench,dev
-$(VENV)/.all: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.all: $(VENV)/bin/python pyproject.toml client/pyproject.toml constraints.txt
 	@echo "Installing Saiten with developer tools, PostgreSQL and BERTScore into $(VENV) (PyTorch is large) …"
-	@$(PIP) install -e '.[$(EXTRAS),bertscore]' -c constraints.txt \
-		|| { $(PIP) install -e '.[$(EXTRAS)]' -c constraints.txt \
+	@$(PIP) install -e client -e '.[$(EXTRAS),bertscore]' -c constraints.txt \
+		|| { $(PIP) install -e client -e '.[$(EXTRAS)]' -c constraints.txt \
 		&& echo "install: the bertscore extra does not install here; blended values stay null"; }
 	@touch $(VENV)/.core $@
 
@@ -84,7 +84,7 @@ faults: install  ## run the fault table at full size, some 25 minutes
 	$(BIN)/python -m benchmarks.faults
 
 fuzz: install  ## hostile input at full size, some 20 minutes: Schemathesis, and atheris where it installs
-	@$(PIP) install -e '.[fuzz]' -c constraints.txt
+	@$(PIP) install -e client -e '.[fuzz]' -c constraints.txt
 	$(BIN)/python -m tests.fuzz
 
 fit: install  ## fit the lexical judge's weights again

@@ -1,3 +1,5 @@
 """Saiten (採点 · 채점): scores what dialogue systems say in Japanese and Korean."""
 
-__version__ = "0.1.0"
+from saiten import __version__
+
+__all__ = ["__version__"]

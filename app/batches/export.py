@@ -5,8 +5,6 @@ Both take pages of results and give one piece of the file a page, so no more tha
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
@@ -16,10 +14,7 @@ from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
-
-Cell = str | int | float | None  # None is an empty cell
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula, or passes over in front of one (OWASP, CSV injection)."""
+from saiten.spreadsheet import Cell, write_rows
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -121,17 +116,3 @@ def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tu
 def tell(value: bool) -> str:
     """A truth value as JSON spells it."""
     return "true" if value else "false"
-
-
-def write_rows(rows: Sequence[Sequence[Cell]]) -> bytes:
-    """The rows as CSV. Every text is quoted, so that a spreadsheet that cuts at other characters cannot cut one in
-    two, the second of which might be a formula."""
-    sheet = io.StringIO()
-    writer = csv.writer(sheet, quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerows([defuse(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    return sheet.getvalue().encode()
-
-
-def defuse(text: str) -> str:
-    """The text, after an apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 import click
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.output import console, print_ndjson
 from app.cli.process import cli_actor
 from app.domain.errors import NotFound
 from app.domain.governance import APIKey, AuditEvent, ProjectPolicy, Scope
@@ -26,6 +25,7 @@ from app.storage.sql.engine import open_engine
 from app.storage.sql.governance import AuditLog, PolicyStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
+from saiten.commands.output import console, print_ndjson
 
 Result = TypeVar("Result")
 

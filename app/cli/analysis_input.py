@@ -8,27 +8,19 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from app.cli.items import InvalidItems, shorten_faults, split
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
 from app.domain.validation import MARK, InvalidDocument, Unfit
 from app.storage.rubric_files import RubricSource
+from saiten.commands.files import InvalidItems, guess, refuse_foreign, shorten_faults, split
 
 if TYPE_CHECKING:
     from app.stats.observations import Observations
     from app.stats.reading import ObservationReader
 
 Item = TypeVar("Item")
-
-FOREIGN = {
-    b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",
-    b"\xff\xfe": "is UTF-16; save it as UTF-8",
-    b"\xfe\xff": "is UTF-16; save it as UTF-8",
-    b"\x1f\x8b": "is compressed; give it as `gzip -dc FILE | saiten analyze … -`",
-}
-"""The first bytes of common files that are not text in UTF-8, with what to do about them."""
 
 
 def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
@@ -122,21 +114,6 @@ def begin(file: IO[bytes]) -> list[bytes]:
         if line.removeprefix(MARK).strip():
             break
     return lines
-
-
-def refuse_foreign(opening: list[bytes], name: str) -> None:
-    """Raises InvalidItems for a file that its first bytes show not to be text in UTF-8."""
-    for start, what in FOREIGN.items():
-        if opening and opening[0].startswith(start):
-            raise InvalidItems(f"{name}: {what}")
-
-
-def guess(path: str, first: bytes) -> str:
-    """The form of a file: by its name, else by its first line that is not blank."""
-    if path.lower().endswith(".csv"):
-        return "csv"
-    start = first.lstrip()[:1]
-    return "json" if start == b"[" else "ndjson" if start in {b"{", b""} else "csv"
 
 
 def hints(error: InvalidLines, request: AnalysisRequest, rubrics: RubricSource, opening: list[bytes]) -> list[str]:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from app.domain.errors import InvalidRequest
 
@@ -68,7 +69,12 @@ SOURCE = [
     click.Option(
         ["--batch"], metavar="ID", multiple=True, help="A batch and its human ratings, not FILE; may be repeated."
     ),
-    click.Option(["--url"], metavar="URL", help="The service that has the batch; its key comes from SAITEN_API_KEY."),
+    click.Option(
+        ["--url"],
+        envvar="SAITEN_URL",
+        metavar="URL",
+        help="The service that has the batch (or SAITEN_URL; key from SAITEN_API_KEY).",
+    ),
     click.Option(
         ["--format", "form"], type=click.Choice(["ndjson", "json", "csv"]), help="Default: by name or content."
     ),
@@ -211,7 +217,8 @@ def make_command(name: str) -> click.Command:
     ) -> None:
         if (file is None) == (not batch):
             raise click.UsageError("name a FILE (or -), or a --batch" if file is None else "give FILE or --batch")
-        if url is not None and not batch:
+        given = click.get_current_context().get_parameter_source("url")
+        if given is ParameterSource.COMMANDLINE and not batch:
             raise click.UsageError("--url goes with --batch; a FILE is analysed here")
         request = make_request(name, options, batch)
         try:
@@ -229,7 +236,7 @@ def make_command(name: str) -> click.Command:
                 draw(report, observations, plot)
         except InvalidRequest as error:
             # Of usage or input (exit 2), with the option that it concerns.
-            from app.cli.items import InvalidItems
+            from saiten.commands.files import InvalidItems
 
             named = error.pointer is not None and error.pointer != "/data"
             see = f"; see {option_of(error.pointer or '')}" if named else ""
@@ -257,8 +264,9 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
     import asyncio
 
     import saiten
-    from app.cli.backend import NO_JUDGE, open_backend
-    from app.cli.items import InvalidItems
+    from app.cli.backend import open_backend
+    from saiten.commands.files import InvalidItems
+    from saiten.commands.service import NO_JUDGE
 
     async def ask() -> Value:
         async with open_backend(url, NO_JUDGE) as backend:
@@ -298,10 +306,10 @@ def draw(report: Any, observations: Observations | None, path: str) -> None:
 
 def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> AnalysisRequest:
     """The request that the options make; raises BadParameter, or InvalidItems where one does not fit."""
-    from app.cli.items import InvalidItems
     from app.domain.analysis_request import REQUESTS
     from app.domain.dialogue import DEFAULT_LIMITS
     from app.domain.validation import InvalidDocument, validate
+    from saiten.commands.files import InvalidItems
 
     given = {key: value for key, value in options.items() if value is not None}
     readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels}

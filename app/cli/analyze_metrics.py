@@ -15,10 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.analysis_input import read_whole
-from app.cli.items import read_bytes, refuse_covered
-from app.cli.output import DASH, LEFT, console, open_progress, print_ndjson
 from app.domain.dialogue import Limits
 from app.domain.plain_text import escape_controls, printable
+from app.domain.redaction import refuse_covered
 from app.domain.reference_metrics import (
     FIGURES,
     Figure,
@@ -35,6 +34,8 @@ from app.openers import open_encoder
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
+from saiten.commands.files import read_bytes
+from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 
 HEADS: dict[Figure, str] = {
     "len": "Len",

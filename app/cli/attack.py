@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli.output import open_progress
-from app.cli.process import REPORTED, describe_defect
 from app.domain.errors import SaitenError
 from app.providers import registry
 from app.runtime.settings import read_settings
+from saiten.commands.output import open_progress
+from saiten.commands.process import REPORTED, describe_defect
+from saiten.commands.service import URL
 
 if TYPE_CHECKING:
     from app.cli.attacking import Options, ScoredTrial
@@ -32,7 +33,7 @@ class AttackCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except REPORTED:
+        except (*REPORTED, SaitenError):
             raise
         except Exception as error:  # the edge
             traceback.print_exc()
@@ -48,7 +49,7 @@ class AttackCommand(click.Command):
 )
 @click.option("--model", metavar="NAME", help="The judge model; default: the settings', or the service's.")
 @click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="Judgements of a dialogue.")
-@click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
+@URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Dialogues in flight.")
 @click.option("--max-lift", type=SHARE, metavar="SHARE", help="Most mean lift, as a share of the scale.")
 @click.option("--min-flagged", type=SHARE, metavar="SHARE", help="Least share of attacks that are flagged.")

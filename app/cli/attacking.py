@@ -15,9 +15,8 @@ from rich.text import Text
 
 import saiten
 from app.cli.analysis_input import read_whole
+from app.cli.attack_reports import write_attack_junit, write_attack_markdown
 from app.cli.backend import Backend, StoredRecord
-from app.cli.items import InvalidItems, read_bytes
-from app.cli.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
@@ -29,7 +28,8 @@ from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
-from app.stats.ci_reports import write_attack_junit, write_attack_markdown
+from saiten.commands.files import InvalidItems, read_bytes
+from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_sheet
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 import saiten
 from app import __version__
-from app.domain.batch import Batch
-from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
-from app.runtime.settings import is_http_url, read_settings
-from saiten.connection import READ_SECONDS
-from saiten.private import Address, private_service
+from saiten.commands.service import open_service
 
 if TYPE_CHECKING:
-    from app.domain.analysis_request import AnalysisRequest, GateRequest
-    from app.domain.comparison import GateReport
-    from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+    from app.domain.analysis_request import AnalysisRequest
 
 REPORTS = {
     "agreement": "AgreementReport",
@@ -34,9 +28,6 @@ REPORTS = {
     "win-rates": "WinReport",
 }
 """Analysis → its report in app.domain.reports, which is loaded only where a report is read."""
-
-NO_JUDGE = {"SAITEN_JUDGE": "lexical", "SAITEN_MODEL": None, "OPENAI_BASE_URL": None, "OPENAI_API_KEY": None}
-"""The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -95,33 +86,6 @@ class Backend:
         trace = kept.pop("trace", [])
         return understand(StoredRecord, {"evaluation": kept, "trace": trace})
 
-    async def submit(self, body: bytes) -> Batch:
-        """Posts a batch as NDJSON."""
-        return understand(Batch, await self.client.post_batch(body))
-
-    async def batch(self, batch_id: str) -> Batch:
-        return understand(Batch, await self.client.batch(batch_id))
-
-    async def latest(self, name: str) -> Batch | None:
-        """The newest completed batch of that name."""
-        found = await self.client.batches(name=name, status="completed", limit="1")
-        return understand(Batch, found[0]) if found else None
-
-    async def wait(self, batch_id: str, progress: Callable[[Batch], None]) -> Batch:
-        """The batch once nothing more of it will be scored; `progress` is called with each state of it."""
-        done = await self.client.wait(batch_id, progress=lambda state: progress(understand(Batch, state)))
-        return understand(Batch, done)
-
-    async def gate(self, request: GateRequest) -> GateReport:
-        from app.domain.comparison import GateReport
-
-        return understand(GateReport, await self.client.gate(dump(request)))
-
-    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
-        from app.domain.judge_check import JudgeCheck
-
-        return understand(JudgeCheck, await self.client.check_judge(dump(request)))
-
     async def analyse(self, name: str, request: AnalysisRequest) -> Value:
         """The report of the analysis `name`."""
         from app.domain import reports
@@ -149,21 +113,6 @@ def understand(model: type[Model], answer: object) -> Model:
 async def open_backend(
     url: str | None, environment: Mapping[str, str | None] | None = None, *, quiet: bool = False
 ) -> AsyncIterator[Backend]:
-    """The service at `url`, called with the key of the settings; without `url` a private one.
-
-    A private service runs with `environment` over this process's own; `quiet` hides its log. Raises saiten.SaitenError
-    where there is no service.
-    """
-    async with AsyncExitStack() as stack:
-        if url is None:
-            address, read_seconds = stack.enter_context(private_service(environment, quiet=quiet)), None
-        else:
-            if not is_http_url(url):
-                raise SettingsInvalid(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
-            key, read_seconds = read_settings().api_key, READ_SECONDS
-            address = Address(url, key.get_secret_value() if key else None)
-        client = saiten.Connection(address.url, api_key=address.api_key, read_seconds=read_seconds)
-        await stack.enter_async_context(client)
-        if url is not None:
-            await client.greet()
+    """The service of `open_service`. The group of commands has told already which variables are no settings."""
+    async with open_service(url, environment, quiet=quiet, remarks=False) as client:
         yield Backend(client)

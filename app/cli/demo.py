@@ -21,19 +21,19 @@ from pydantic import Field
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from app.cli.backend import Backend, open_backend, understand
-from app.cli.output import DASH, LEFT, console, means_of, print_table, rubrics_of
-from app.cli.runs import wait
-from app.cli.score import score_in_order, scorer_of
-from app.domain.batch import Batch, BatchItem, BatchOptions, ItemId
-from app.domain.dialogue import DEFAULT_LIMITS, Context, Text
+from app.cli.backend import Backend, open_backend
+from app.domain.batch import BatchItem, BatchOptions, ItemId
+from app.domain.dialogue import Context, Text
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
-from app.domain.summary import Summary
-from app.domain.validation import validate
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from saiten.commands.output import DASH, LEFT, console, means_of, print_table, rubrics_of
+from saiten.commands.runs import wait
+from saiten.commands.score import score_in_order, scorer_of
+from saiten.models import Batch, Summary
+from saiten.reading import read
 
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
@@ -192,17 +192,17 @@ async def post_runs(backend: Backend, runs: Sequence[DemoRun], *, quiet: bool) -
     posted = []
     for run in runs:
         body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines()).encode()
-        posted.append((run, await backend.submit(body)))
+        posted.append((run, read(Batch, await backend.client.post_batch(body))))
     return [await finish(backend, run, batch) for run, batch in posted]
 
 
 async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
     """Waits for the batch, then keeps its ratings."""
-    done = await wait(backend, batch.id, lambda _: None)
+    done = await wait(backend.client, batch.id, lambda _: None)
     ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
     if ratings:
         await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
-    summary = understand(Summary, await backend.client.summary(batch.id))
+    summary = read(Summary, await backend.client.summary(batch.id))
     if OVERALL in summary.aspects:
         return ScoredRun(done, OVERALL, summary.aspects[OVERALL].mean)
     measure = next(iter(summary.composites), DASH)
@@ -270,14 +270,14 @@ def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool
     if judge_runs and not use_environment:
         raise click.UsageError("--judge-runs goes with --use-environment")
     check_place(database)
-    requests = [] if quiet else [validate(EvaluationRequest, body, DEFAULT_LIMITS) for body in load_demo()]
+    requests = [] if quiet else load_demo()
     results = asyncio.run(run_demo(database, requests, use_environment, judge_runs, quiet))
     if any(result["status"] != "scored" for result in results):
         raise click.exceptions.Exit(1)
 
 
 async def run_demo(
-    database: Path, requests: list[EvaluationRequest], use_environment: bool, judge_runs: bool, quiet: bool
+    database: Path, requests: list[dict[str, Any]], use_environment: bool, judge_runs: bool, quiet: bool
 ) -> list[dict[str, Any]]:
     """Each request's answer by a service that lives no longer than this; the runs are then in the database."""
     runs = load_runs()
@@ -301,7 +301,7 @@ async def run_demo(
     return results
 
 
-async def score_privately(backend: Backend, requests: list[EvaluationRequest]) -> list[dict[str, Any]]:
+async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each request's answer."""
     url, scorer = backend.client.url, scorer_of(backend.client)
     console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
@@ -309,11 +309,11 @@ async def score_privately(backend: Backend, requests: list[EvaluationRequest]) -
         return [result async for result in results]
 
 
-def show(results: list[dict[str, Any]], requests: list[EvaluationRequest]) -> None:
+def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     """The tables, and one signature a rubric."""
     out = console()
     pairs = zip(results, requests, strict=True)
-    print_table([{**result, "_response": request.response} for result, request in pairs], on=out)
+    print_table([{**result, "_response": request["response"]} for result, request in pairs], on=out)
     for rubric in rubrics_of(results):
         out.print(means_of(rubric, results))
     scored = [result for result in results if "signature" in result]
@@ -328,8 +328,9 @@ def show_end(runs: list[ScoredRun], database: Path) -> None:
     """The runs, what to set next, and the address at which to look at them."""
     out = console()
     out.print(table_of_runs(runs))
-    # As it was called, so that the line can be pasted: `.venv/bin/saiten` under make.
-    name = sys.argv[0] if sys.argv[0].endswith("saiten") else "saiten"
+    # So that the line can be pasted: make calls the command of the checkout's own environment.
+    here = Path(sys.executable).parent == Path(UNDER_MAKE).absolute().parent
+    name = UNDER_MAKE if here else "saiten"
     out.print(NEXT.format(saiten=name), soft_wrap=True)
     made = name == UNDER_MAKE and database == Path(DATABASE)
     served = f"DATABASE_URL={shlex.quote(f'sqlite+aiosqlite:///{database}')} {name} serve"

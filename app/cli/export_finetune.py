@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import click
 
-from app.cli.analysis_input import guess, read, read_whole
-from app.cli.items import InvalidItems, read_bytes, refuse_covered, shorten_faults
+from app.cli.analysis_input import read, read_whole
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
 from app.domain.plain_text import escape_controls, printable
+from app.domain.redaction import refuse_covered
 from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
@@ -34,6 +34,7 @@ from app.openers import open_rubrics
 from app.runtime.settings import read_settings
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
+from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults
 
 SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it

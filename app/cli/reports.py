@@ -8,7 +8,6 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from app.cli.output import DASH, TerminalTable, console, drop_zeros, print_sheet, tabulate
 from app.domain.model import Value
 from app.domain.plain_text import printable
 from app.domain.reports import (
@@ -24,6 +23,7 @@ from app.domain.reports import (
     WinReport,
     WinShare,
 )
+from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_sheet, tabulate
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 
@@ -337,11 +337,6 @@ def listing(names: Sequence[str]) -> str:
 def worded(name: str) -> str:
     """A field's name as the tables have it."""
     return SHOWN_AS.get(name, name.replace("_", " "))
-
-
-def figure(value: float | None, form: str = ".3f") -> str:
-    """The value, or a dash."""
-    return DASH if value is None else format(value, form)
 
 
 def spanned(value: float | None, interval: Interval, form: str = ".3f") -> str:

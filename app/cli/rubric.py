@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from app.cli.output import console
 from app.domain.rubric import Rubric, name_version
 from app.openers import open_rubrics
 from app.runtime.settings import read_settings
 from app.storage.rubric_files import check_rubric, read_rubric
+from saiten.commands.output import console
+from saiten.commands.service import URL
 
 if TYPE_CHECKING:
     from app.cli.backend import Backend
 
 Result = TypeVar("Result")
-
-URL = click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
 
 
 @click.group("rubric")

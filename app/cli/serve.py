@@ -11,6 +11,7 @@ import click
 from app.cli.process import bind, cli_actor, is_loopback, resolve
 from app.container import open_container
 from app.domain.errors import SettingsInvalid
+from app.openers import find_encoder_faults
 from app.runtime.memory import tune_collection
 from app.runtime.settings import Settings, find_unknown, read_settings
 from app.runtime.telemetry import configure_logging
@@ -34,7 +35,8 @@ def command(host: str, port: int, private: str | None) -> None:
     if private is not None:
         control, announcement = map(int, private.split(","))
         configure_logging("warning")
-        serve_privately(read_settings, bind("127.0.0.1", 0), control, announcement, actor=cli_actor())
+        listener = bind("127.0.0.1", 0)
+        serve_privately(read_settings, listener, control, announcement, actor=cli_actor(), remarks=list_remarks)
         return
     settings = read_settings()
     configure_logging(settings.log_level)
@@ -49,6 +51,14 @@ def command(host: str, port: int, private: str | None) -> None:
     server = make_server(settings)
     tune_collection()
     server.run(sockets=[listener])
+
+
+def list_remarks(settings: Settings) -> list[str]:
+    """What the caller of a private service should know: variables that are no settings, encoders that do not load."""
+    found = [unknown] if (unknown := find_unknown(os.environ)) else []
+    if settings.encoder or settings.encoders:
+        found += find_encoder_faults(settings)
+    return found
 
 
 async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:

@@ -60,6 +60,12 @@ def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Comp
     )
 
 
+def outline_run(rubric: Rubric) -> ComparedRun:
+    """A run by this rubric without items: of one that is not scored yet."""
+    aspects = tuple(aspect.id for aspect in rubric.aspects)
+    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
+
+
 def describe_result(result: Scored, batch: Batch) -> RunItem:
     """One result's values; the system is the candidate's own, else the batch's."""
     scores = result.scores

@@ -178,8 +178,12 @@ class ComparisonService:
         baseline = await self._run(project, request.baseline) if request.baseline else None
 
         def work() -> GateReport:
-            from app.stats.gate import judge_gate
+            from app.stats.gate import judge_gate, tell_coverage
 
+            if request.coverage_only:
+                return tell_coverage(
+                    candidate, request.judge_check, alpha=request.alpha, min_coverage=request.min_coverage
+                )
             return judge_gate(
                 candidate,
                 baseline,

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from app.domain.batch import BatchName
 from app.domain.comparison import Alpha, ChosenTest, GateRule
+from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
 from app.domain.reports import Decorrelation
@@ -140,9 +142,30 @@ class GateTerms(Value):
 
 
 class GateRequest(GateTerms):
-    """A batch and the terms that it must meet. `judge_check` is the result of an earlier check of the judge."""
+    """A batch and the terms that it must meet. `judge_check` is the result of an earlier check of the judge.
+
+    With `coverage_only` nothing is compared and no rule is judged: the verdict is whether every aspect has enough
+    verdicts, as in a run that is to be a baseline.
+    """
 
     candidate: BatchId
     baseline: BatchId | None = None
     judge_check: JudgeCheck | None = None
+    coverage_only: bool = False
     seed: Seed = 0
+
+
+class GatePlan(GateTerms):
+    """A gate before anything is scored: its terms, and the options of the batch that a file of items would become.
+
+    The rules are checked against `candidate_rubric`, and `baseline_rubric` where there is a baseline.
+    """
+
+    name: BatchName | None = None
+    rubric: RubricName = "ja-dialogue"
+    path: PathChoice = "source"
+    judge: JudgeOptions = Field(default_factory=JudgeOptions)
+    metadata: Metadata = Field(default_factory=dict)
+    budget_usd: Annotated[Finite, Field(ge=0)] | None = None
+    candidate_rubric: RubricName | None = None
+    baseline_rubric: RubricName | None = None

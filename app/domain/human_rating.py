@@ -6,7 +6,7 @@ In a round raters are given responses of a batch to rate.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -130,69 +130,44 @@ class RatingsMark:
     newest: int
 
 
-@dataclass(frozen=True)
-class Unread:
-    """A record that could not be read, and why."""
-
-    why: str
-
-
 def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The ratings in NDJSON and their line numbers. Raises InvalidLines."""
-    return check_records(parse_lines(body), limits)
+    """The ratings in NDJSON and their line numbers.
 
-
-def parse_lines(body: bytes) -> Iterator[tuple[int, Any]]:
-    """(line number, JSON value or Unread) of each line that is not blank."""
-    for number, line in enumerate(body.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            yield number, parse_strict_json(line)
-        except StrictJSONError as error:
-            yield number, Unread(str(error))
-
-
-def check_records(
-    records: Iterable[tuple[int, Any]], limits: Limits, *, noun: str = "line"
-) -> tuple[list[HumanRating], list[int]]:
-    """The ratings of numbered records, and their numbers. Raises InvalidLines for records that are not ratings, and for
-    two by one rater of one response, since the later one would replace the earlier one."""
+    Raises InvalidLines for lines that are not ratings, and for two by one rater of one response, since the later one
+    would replace the earlier one.
+    """
     ratings: list[HumanRating] = []
     numbers: list[int] = []
     faults: list[tuple[int, str]] = []
     seen: dict[tuple[Any, ...], int] = {}
-    for number, record in records:
-        if len(faults) == MOST_REFUSED:
-            raise InvalidLines(faults, noun=noun, stopped=True)
-        if isinstance(record, Unread):
-            faults.append((number, record.why))
+    for number, line in enumerate(body.split(b"\n"), start=1):
+        if not line.strip():
             continue
+        if len(faults) == MOST_REFUSED:
+            raise InvalidLines(faults, stopped=True)
         try:
-            rating = validate(HumanRating, record, limits)
-        except InvalidDocument as error:
+            rating = validate(HumanRating, parse_strict_json(line), limits)
+        except (StrictJSONError, InvalidDocument) as error:
             faults.append((number, str(error)))
             continue
         target = rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
         before = seen.setdefault(target, number)
         if before != number:
-            faults.append((number, f"rates what {noun} {before} rates, by the same rater"))
+            faults.append((number, f"rates what line {before} rates, by the same rater"))
         ratings.append(rating)
         numbers.append(number)
     if faults:
-        raise InvalidLines(faults, noun=noun)
+        raise InvalidLines(faults)
     return ratings, numbers
 
 
-def locate_fault(
-    error: NotFound | InvalidRequest, numbers: Sequence[int], *, noun: str = "line"
-) -> NotFound | InvalidRequest:
+def locate_fault(error: NotFound | InvalidRequest, numbers: Sequence[int]) -> NotFound | InvalidRequest:
     """The store's faults of single ratings at the numbers of their records; the error itself if it names none."""
     if isinstance(error, InvalidLines):
-        return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total, noun)
+        return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total)
     if error.pointer is None or not error.pointer.isdigit():
         return error
-    return InvalidLines([(numbers[int(error.pointer)], error.detail)], noun=noun)
+    return InvalidLines([(numbers[int(error.pointer)], error.detail)])
 
 
 ABANDONED_SECONDS = 1800.0

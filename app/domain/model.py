@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from saiten.faults import pointer
+
+__all__ = ["pointer"]
 
 ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 """Ids of rubrics, aspects and composites. They cannot hold `/` or begin with `..`, so an id is safe in a path."""
@@ -56,11 +60,6 @@ def digest(value: Any) -> str:
 def digest_texts(*texts: str) -> str:
     """Equal to `digest` of a list of texts, but three times as fast."""
     return hashlib.sha256(f"[{','.join(map(encode_basestring, texts))}]".encode()).hexdigest()
-
-
-def pointer(location: Sequence[str | int]) -> str:
-    """A location as an RFC 6901 JSON pointer: `("a/b", 0)` is `/a~1b/0`, the whole document is empty."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
 Location = tuple[str | int, ...]

@@ -9,11 +9,12 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from saiten.plain_text import escape_controls, printable
+
+__all__ = ["clean", "cut_mark_runs", "escape_controls", "is_korean", "printable"]
+
 HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc]+")
 MOST_READ = 100_000
-
-UNESCAPED = re.compile("[\x7f-\x9f]")
-"""Controls that JSON need not escape: DEL and C1. U+009B begins a terminal command, as ESC [ does."""
 
 
 def is_korean(texts: Iterable[str]) -> bool:
@@ -23,19 +24,9 @@ def is_korean(texts: Iterable[str]) -> bool:
     return hangul > 0 and 2 * hangul > sum(map(str.isalpha, text))
 
 
-def printable(text: str) -> str:
-    """The text on one line: white space becomes a space, and any other control becomes U+FFFD."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
-
-
 def clean(text: str) -> str:
     """`text` with lone surrogates and NUL replaced by U+FFFD, since no store can keep them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\ufffd")
-
-
-def escape_controls(document: str) -> str:
-    """The same JSON with DEL and C1 controls escaped as `\\u009b`; they can only occur in strings."""
-    return UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 MAXIMUM_MARKS = 8

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.domain.batch import Candidate, Failure
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, CallTrace, Evaluation, EvaluationRequest, Record
+from app.domain.model import pointer
+from app.domain.validation import InvalidDocument
 
 DROPPED = "[text dropped]"
 """Replaces a dropped text."""
@@ -168,3 +170,28 @@ class Erased:
     batches: int
     candidates: int
     evaluations: int
+
+
+TEXTS = ("context", "question", "response", "reference")
+"""The fields of an item whose texts a policy may hash or drop."""
+
+COVERED = "was dropped, hashed or erased: its project does not keep texts"
+
+
+def refuse_covered(value: Any) -> None:
+    """Raises InvalidDocument where a text of the item was hashed, dropped or erased, so that it cannot be judged."""
+    if not isinstance(value, dict):
+        return
+    texts = list_texts({name: value[name] for name in TEXTS if name in value})
+    faults = [(pointer(where), COVERED) for where, text in texts if is_covered(text)]
+    if faults:
+        raise InvalidDocument(faults)
+
+
+def list_texts(value: Any, *where: str | int) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every text in a JSON value, with its place."""
+    if isinstance(value, str):
+        yield where, value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        yield from list_texts(part, *where, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,6 +11,9 @@ from pydantic import Field
 
 from app.domain.model import Value
 from app.domain.reports import Interval
+from saiten.wording import STATE_PHRASES, remark
+
+__all__ = ["STATE_PHRASES", "remark"]
 
 NOT_VALIDATED = "not validated against humans"
 
@@ -21,13 +24,6 @@ FEWEST_RATERS = 2
 """One rater shows only that the judge agrees with this rater."""
 
 State = Literal["validated", "not-shown", "unknown"]
-
-STATE_PHRASES: dict[State, str] = {
-    "validated": "shown to follow people's ratings",
-    "not-shown": "not shown to follow people's ratings",
-    "unknown": "not known to follow people's ratings",
-}
-"""The state in words, for reports."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +136,6 @@ def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
     """The badge with all these aspects, in this order; those without human ratings are unknown."""
     every = {name: badge.aspects.get(name, UNKNOWN) for name in names}
     return badge.model_copy(update={"aspects": every | badge.aspects})
-
-
-def remark(states: Mapping[str, State], aspect: str | None) -> str:
-    """A remark on the judge after a finding on the aspect; empty without an aspect or states."""
-    return f" (judge {STATE_PHRASES[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
 
 
 def join_states(states: Sequence[State]) -> State:

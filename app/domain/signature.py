@@ -13,6 +13,9 @@ from app.domain.composites import depends_on_runs
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from app.domain.model import canonical_json
 from app.domain.rubric import Rubric
+from saiten.wording import read_signature
+
+__all__ = ["read_signature"]
 
 NONE = "-"
 SAITEN = "saiten"
@@ -28,12 +31,6 @@ def sign(pieces: Mapping[str, str]) -> str:
 def write_line(pieces: tuple[tuple[str, str], ...]) -> str:
     """The line of these pieces; cached, since all items of a batch share them."""
     return "|".join(f"{key}:{plain(value)}" for key, value in pieces)
-
-
-def read_signature(signature: str) -> dict[str, str]:
-    """The pieces of a line that `sign` wrote, by name, in their order. A value may hold colons."""
-    pairs = (piece.partition(":") for piece in signature.split("|") if piece)
-    return {key: value for key, _, value in pairs}
 
 
 def read_comparable(signature: str) -> dict[str, str]:

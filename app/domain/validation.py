@@ -5,22 +5,20 @@ Loads no numpy, since requests that are only checked use it too.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest
-from app.domain.model import pointer
+from saiten.faults import MESSAGES, MOST_UNKNOWN, describe, explain, pointer
+from saiten.plain_text import clip
+from saiten.strict_json import MARK, Unfit, number_of
 
-MARK = b"\xef\xbb\xbf"
-"""A byte order mark in UTF-8."""
+__all__ = ["MARK", "MESSAGES", "MOST_UNKNOWN", "Unfit", "clip", "describe", "explain", "number_of"]
 
-NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 LARGEST = 1e15
 """Values lie within ±LARGEST: no scale is wider, and the squares of such values can still be summed."""
 
@@ -28,29 +26,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MOST_VALUES = 10_000
 """Members and elements of a document, all levels together. An item of 200 utterances and 64 responses holds 700."""
-
-MOST_UNKNOWN = 8
-MOST_NAME_CHARACTERS = 24
-
-MESSAGES = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a field that is known here",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "dict_type": "must be an object",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "string_type": "must be a text",
-    "int_type": "must be an integer",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "literal_error": "must be {expected}",
-    "too_short": "must hold at least {min_length}",
-    "too_long": "may hold at most {max_length}",
-    "string_pattern_mismatch": "must match {pattern}",
-}
-"""Pydantic's error types in the terms of JSON."""
 
 
 class InvalidDocument(InvalidRequest):
@@ -111,65 +86,6 @@ def count_values(value: Any, most: int) -> int:
     return counted
 
 
-def explain(error: ValidationError, value: Any) -> list[tuple[str, str]]:
-    """Each fault's JSON pointer with its message, without the caller's value, each once."""
-    faults = error.errors(include_url=False, include_input=False)
-    found = {(locate(fault, value), describe(fault)): None for fault in faults}
-    unknown = [fault for fault in found if fault[1] == MESSAGES["extra_forbidden"]]
-    for fault in unknown[MOST_UNKNOWN:]:
-        del found[fault]
-    # Of a union, the branch that fits best has the deepest pointer; the faults of the others are dropped.
-    outer = find_ancestors(where for where, _ in found)
-    kept = [fault for fault in found if fault[0] not in outer]
-    more = len(unknown) - MOST_UNKNOWN
-    return [*kept, ("", f"holds {more} more fields that are not known here")] if more > 0 else kept
-
-
-def find_ancestors(pointers: Iterable[str]) -> set[str]:
-    """The pointers to all ancestors of these places."""
-    found: set[str] = set()
-    for where in pointers:
-        outer = where
-        while outer and (outer := outer.rpartition("/")[0]) not in found:
-            found.add(outer)
-    return found
-
-
-def describe(fault: ErrorDetails) -> str:
-    """What is wrong, in the terms of JSON, without the caller's value."""
-    known = MESSAGES.get(fault["type"])
-    if known is not None:
-        return known.format(**fault.get("ctx", {}))
-    return fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
-
-
-def locate(fault: ErrorDetails, value: Any) -> str:
-    """A pointer into the document that was sent, without pydantic's names of union members, which are not in it. An
-    unknown name is cut, so that the echo stays short."""
-    kept: list[int | str] = []
-    for part in fault["loc"]:
-        inside, value = step(value, part)
-        if inside or (part == fault["loc"][-1] and fault["type"] == "missing"):
-            kept.append(part)
-    if fault["type"] == "extra_forbidden" and kept:
-        kept[-1] = clip(str(kept[-1]))
-    return pointer(kept)
-
-
-def step(value: Any, part: str | int) -> tuple[bool, Any]:
-    """Whether `part` is a key or index of the value, and the part; if not, the value itself."""
-    if isinstance(value, dict) and isinstance(part, str) and part in value:
-        return True, value[part]
-    if isinstance(value, list) and isinstance(part, int) and part < len(value):
-        return True, value[part]
-    return False, value
-
-
-def clip(name: str) -> str:
-    """The beginning of a name."""
-    return name if len(name) <= MOST_NAME_CHARACTERS else name[: MOST_NAME_CHARACTERS - 1] + "…"
-
-
 MOST_NAME = 128
 """Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
 
@@ -185,20 +101,9 @@ def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
     return f"; did you mean {clip(near[0])!r}?" if near else ""
 
 
-class Unfit(ValueError):
-    """What is wrong with one record, in words that follow its line number."""
-
-
 def check_number(value: Any, name: str) -> None:
     """Raises Unfit for anything but a number within ±LARGEST; true and false are not numbers."""
     if type(value) is not float and type(value) is not int:
         raise Unfit(f"{clip(name)!r} is not a number")
     if not -LARGEST <= value <= LARGEST:
         raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
-
-
-def number_of(cell: str, name: str) -> float:
-    """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
-    if not NUMBER.fullmatch(cell):
-        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
-    return float(cell)

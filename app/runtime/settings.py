@@ -42,23 +42,12 @@ def blank_to_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
-def is_http_url(written: str) -> bool:
-    """Whether it is http(s)://HOST… with a valid host and a port from 1 to 65535."""
-    import httpx
-
-    try:
-        url = httpx.URL(written)
-        url.raw_host.decode("ascii").encode("idna")
-    except (httpx.InvalidURL, UnicodeError):
-        return False
-    port_fits = url.port is None or 1 <= url.port <= 65535
-    return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
-
-
 def check_http_url(written: str | None) -> str | None:
     """The URL without surrounding spaces. Raises ValueError if it is not an HTTP URL."""
     if written is None:
         return None
+    from saiten.connection import is_http_url
+
     if not is_http_url(written.strip()):
         raise ValueError("must be http://HOST… or https://HOST…, such as http://127.0.0.1:8080/v1")
     return written.strip()
@@ -248,9 +237,9 @@ class Settings(BaseSettings):
     @field_validator("api_key")
     @classmethod
     def _check_api_key(cls, key: SecretStr | None) -> SecretStr | None:
-        text = key.get_secret_value() if key else ""
-        if not (text.isascii() and text.isprintable() and " " not in text):
-            raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
+        from saiten.private import check_key
+
+        check_key(key.get_secret_value() if key else "")
         return key
 
     @model_validator(mode="after")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
-from app.domain.evaluation import CallTrace, EvaluationRequest, Path, Record, Unrated, Warned
-from app.domain.plain_text import printable
+from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.runtime.tasks import run_together
@@ -21,8 +20,7 @@ from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
 from app.storage.rubric_files import RubricSource
 from app.text.speech_check import SpeechChecks
-
-QUOTED_CHARACTERS = 120
+from saiten.plain_text import quote_reply
 
 
 @dataclass(frozen=True)
@@ -156,13 +154,4 @@ def explain_unrated(readings: Sequence[PathReading]) -> JudgeReplyInvalid | None
     dropped = sorted({name for judgement in judgements for name in judgement.provenance.dropped})
     refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
     detail = f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}"
-    return JudgeReplyInvalid(detail, said=quote_unused(judgements[0].trace) or "")
-
-
-def quote_unused(trace: Sequence[CallTrace]) -> str | None:
-    """The beginning of the last reply, to explain why ratings are missing; None if there is no reply."""
-    reply = next((call.reply for call in reversed(trace) if call.reply), None)
-    if reply is None:
-        return None
-    more = "…" if len(reply) > QUOTED_CHARACTERS else ""
-    return f"its last reply begins: {printable(reply[:QUOTED_CHARACTERS])}{more}"
+    return JudgeReplyInvalid(detail, said=quote_reply(call.reply for call in judgements[0].trace) or "")

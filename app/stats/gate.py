@@ -32,12 +32,13 @@ from app.domain.comparison import (
 )
 from app.domain.judge_check import JudgeCheck
 from app.stats import resampling
-from app.stats.comparison import compare, cover, find_best, tell_contexts
+from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import MeasureKey, number_clusters, tabulate
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, adjust_holm, count, reach
+from saiten.wording import stands_still, tell_p
 
 MIN_COVERAGE = 0.98
 
@@ -87,6 +88,23 @@ def judge_gate(
         comparison=comparison,
         candidate=candidate.name,
         signatures=dict(candidate.signatures),
+    )
+
+
+def tell_coverage(run: ComparedRun, check: JudgeCheck | None, *, alpha: float, min_coverage: float) -> GateReport:
+    """A report without a comparison: whether every aspect has enough verdicts for a baseline."""
+    shares = share_verdicts(run, [("aspect", name) for name in run.aspects], "candidate")
+    reasons = (*tell_judge(check), judge_coverage(shares, min_coverage))
+    return GateReport(
+        verdict=conclude(reasons),
+        reasons=reasons,
+        alpha=alpha,
+        min_coverage=min_coverage,
+        coverage=cover_aspects(run),
+        rules=(),
+        comparison=None,
+        candidate=run.name,
+        signatures=dict(run.signatures),
     )
 
 
@@ -437,13 +455,6 @@ def tell_power(drop: Drop) -> str:
     return "" if drop.detectable is None else f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
 
 
-def stands_still(measure: Measure) -> bool:
-    """Whether there are values and none differs: in no pair, or, unpaired, in neither run."""
-    if measure.wins is not None:
-        return measure.n > 0 and measure.wins.a_wins.wins == measure.wins.b_wins.wins == 0
-    return measure.cliffs_delta == 0 and measure.standard_error == 0 and measure.difference == 0
-
-
 def tell_change(drop: Drop) -> str:
     """The change with its interval, p and n."""
     measure = drop.measure
@@ -475,22 +486,11 @@ def tell_size(measure: Measure) -> str:
     return f"{measure.n_baseline:,} against {count(measure.n_candidate, 'item')}{within}, unpaired"
 
 
-def tell_p(p: float) -> str:
-    """A probability in few digits."""
-    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
-
-
 def join(findings: list[RuleFinding]) -> RuleFinding:
     """Joins the checks of a rule: the worst decides, and all are reported."""
     order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
     ranked = sorted(findings, key=lambda finding: order[finding.verdict])
     return RuleFinding(ranked[0].code, ranked[0].verdict, "; ".join(finding.detail for finding in ranked))
-
-
-def describe_rule(rule: GateRule) -> str:
-    """The rule in a few words: `max_drop 0.1, min_mean 2`."""
-    asked = {"max_drop": rule.max_drop, "min_mean": rule.min_mean}
-    return ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
 
 
 @dataclass(frozen=True)

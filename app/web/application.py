@@ -17,7 +17,7 @@ from app.openers import open_tracing
 from app.runtime.settings import Settings
 from app.web import openapi, problems
 from app.web.admission import Authenticator
-from app.web.api import analyses, batches, evaluations, governance, operations, ratings, rubrics
+from app.web.api import analyses, batches, evaluations, governance, operations, ratings, rubrics, validations
 from app.web.body import BodyMemory
 from app.web.dashboard import aspects, attempt, compare, item, items, live, page, rate, run, runs, sheet
 from app.web.dependencies import Refusals
@@ -46,6 +46,7 @@ ROUTERS = (
     evaluations.router,
     batches.router,
     batches.estimates,
+    validations.router,
     analyses.comparisons,
     analyses.router,
     ratings.router,

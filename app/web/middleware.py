@@ -24,7 +24,7 @@ from app.web.problems import RequestRefused, answer_error
 logger = logging.getLogger("saiten.web")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/")
+ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/", "/v1/validations/")
 """POST routes that only read: the body holds the question."""
 
 OWN_ID = re.compile(r"[a-z]{2,3}_[0-9a-f]{12,40}|[0-9]{1,12}")

@@ -79,6 +79,7 @@ class Problem(BaseModel):
     instance: str
     code: str
     errors: list[Fault] = Field(default_factory=list, max_length=20)
+    total: int | None = Field(default=None, description="all faults, where `errors` does not list every one")
 
 
 DESCRIPTIONS = {

@@ -7,8 +7,9 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,28 +28,36 @@ PLACES = 1 << 10
 
 
 def serve_privately(
-    settings: Callable[[], Settings], listener: socket.socket, control: int, announcement: int, *, actor: str
+    settings: Callable[[], Settings],
+    listener: socket.socket,
+    control: int,
+    announcement: int,
+    *,
+    actor: str,
+    remarks: Callable[[Settings], Sequence[str]] = lambda _: (),
 ) -> None:
     """Serves until the pipe `control` is closed. Its first line is the only key that is accepted.
 
-    `announcement` gets one line of JSON: `url` once the service is ready, or `error` where it cannot be opened. `actor`
-    is what the audit log calls the caller.
+    `announcement` gets one line of JSON: `url` once the service is ready, with `remarks` about its settings, or `error`
+    where it cannot be opened. `actor` is what the audit log calls the caller.
     """
     with os.fdopen(control, "rb", buffering=0) as pipe, os.fdopen(announcement, "w", encoding="utf-8") as announced:
         key = pipe.readline().decode().strip()
         # The caller reports what goes wrong with its requests.
         logging.getLogger("saiten.web").setLevel(logging.ERROR)
 
-        def announce(**what: str) -> None:
+        def announce(**what: object) -> None:
             announced.write(json.dumps(what) + "\n")
             announced.flush()
 
         try:
             given = settings()
             limits = given.limits.model_copy(update={"body_bytes": BODY_BYTES})
-            adapted = {"limits": limits, "most_evaluations": PLACES, "tracing": "off"}
-            private = PrivateService(given.model_copy(update=adapted), key, actor)
-            asyncio.run(private.serve(listener, pipe.fileno(), lambda url: announce(url=url)))
+            changes = {"limits": limits, "most_evaluations": PLACES, "tracing": "off"}
+            adapted = given.model_copy(update=changes)
+            private = PrivateService(adapted, key, actor)
+            ready = partial(announce, remarks=[*remarks(adapted)])
+            asyncio.run(private.serve(listener, pipe.fileno(), lambda url: ready(url=url)))
         except SaitenError as error:
             announce(error=error.detail)
 

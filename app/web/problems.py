@@ -110,8 +110,10 @@ def answer_error(request: Request, error: Exception) -> Response:
         raise error
     status = find_status(error)
     more: dict[str, Any] = {}
-    if faults := faults_of(error)[:MOST_FAULTS]:
-        more["errors"] = [{"pointer": clip(where), "detail": clip(what)} for where, what in faults]
+    if faults := faults_of(error):
+        more["errors"] = [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]
+    if isinstance(error, InvalidDocument | InvalidLines) and error.total > len(faults):
+        more["total"] = error.total
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
     path, headers = request.scope["path"], headers_of(error, status)

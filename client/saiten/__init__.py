@@ -14,6 +14,7 @@ from saiten.errors import (
     BatchStopped,
     PrivateServiceFailed,
     SaitenError,
+    ServerMissing,
     ServiceRefused,
     ServiceUnreachable,
     SignatureMismatch,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from saiten.connection import Connection
     from saiten.models import Rule
     from saiten.run import AsyncRun
+
+__version__ = "0.1.0"
 
 __all__ = [
     "AnswerInvalid",
@@ -36,9 +39,11 @@ __all__ = [
     "Rule",
     "Run",
     "SaitenError",
+    "ServerMissing",
     "ServiceRefused",
     "ServiceUnreachable",
     "SignatureMismatch",
+    "__version__",
 ]
 
 LAZY = {

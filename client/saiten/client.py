@@ -52,6 +52,9 @@ from saiten.models import (
     Rubric,
     Rule,
     Summary,
+    ValidEvaluations,
+    ValidGate,
+    ValidRatings,
 )
 from saiten.reading import read, read_all
 from saiten.run import AsyncRun, HasId, Progress, id_of, open_progress, stream_results
@@ -279,6 +282,32 @@ class AsyncClient:
     def add_ratings(self, ratings: Iterable[Rating | Mapping[str, Any]]) -> Coroutine[Any, Any, RatingsAdded]:
         """Keeps all ratings or none. A rater has one rating of each response; a later one replaces it."""
         return self._send_lines(RatingsAdded, "/v1/ratings", LinesBody(ratings))
+
+    def validate_evaluations(self, requests: Iterable[Mapping[str, Any]]) -> Coroutine[Any, Any, ValidEvaluations]:
+        """Whether all requests are valid, each with its `id` if it has one. Raises ServiceRefused with every fault."""
+        body = LinesBody(map(prepare, requests))
+        return self._send_lines(ValidEvaluations, "/v1/validations/evaluations", body, creates=False)
+
+    def validate_ratings(self, ratings: Iterable[Mapping[str, Any]]) -> Coroutine[Any, Any, ValidRatings]:
+        """Whether all ratings are valid, but for what they rate. Raises ServiceRefused."""
+        return self._send_lines(ValidRatings, "/v1/validations/ratings", LinesBody(ratings), creates=False)
+
+    async def validate_gate(
+        self,
+        *,
+        candidate_rubric: str | None = None,
+        baseline_rubric: str | None = None,
+        rules: Sequence[Rule | Mapping[str, Any]] = (),
+        **terms: Unpack[GateTerms],
+    ) -> ValidGate:
+        """Whether runs by these rubrics could be gated by the rules. Raises ServiceRefused."""
+        asked = {
+            "candidate_rubric": candidate_rubric,
+            "baseline_rubric": baseline_rubric,
+            "rules": list(rules),
+            **terms,
+        }
+        return await self._post(ValidGate, "/v1/validations/gates", asked)
 
     async def ratings(
         self,
@@ -543,6 +572,9 @@ class Client(Blocking):
     check_judge = blocking(AsyncClient.check_judge)
     analyse = blocking(AsyncClient.analyse)
     add_ratings = blocking(AsyncClient.add_ratings)
+    validate_evaluations = blocking(AsyncClient.validate_evaluations)
+    validate_ratings = blocking(AsyncClient.validate_ratings)
+    validate_gate = blocking(AsyncClient.validate_gate)
     ratings = iterating(AsyncClient.ratings)
     remove_ratings = blocking(AsyncClient.remove_ratings)
     exclude = blocking(AsyncClient.exclude)

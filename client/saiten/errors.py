@@ -3,6 +3,7 @@
 SaitenError
 ├── ServiceUnreachable       no answer, or no Saiten service at the address
 ├── PrivateServiceFailed     a private service did not start
+├── ServerMissing            what was asked for needs the server, which is not installed
 ├── AnswerInvalid            the answer is not one of this version of Saiten
 ├── BatchStopped             a run paused or was cancelled before it was complete
 └── ServiceRefused           a problem document, with its `code`
@@ -31,6 +32,10 @@ class ServiceUnreachable(SaitenError):
 
 class PrivateServiceFailed(SaitenError):
     code = "private-service-failed"
+
+
+class ServerMissing(SaitenError):
+    code = "server-missing"
 
 
 class AnswerInvalid(SaitenError):
@@ -66,6 +71,12 @@ class ServiceRefused(SaitenError):
         errors = self.answer.get("errors")
         listed = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
         return [(str(error.get("pointer", "")), str(error.get("detail", ""))) for error in listed]
+
+    @property
+    def total(self) -> int:
+        """All faults of the request, also those that the problem document does not list."""
+        stated = self.answer.get("total")
+        return stated if isinstance(stated, int) else len(self.faults)
 
 
 class SignatureMismatch(ServiceRefused):

@@ -99,11 +99,13 @@ class ComparisonOptions(TypedDict, total=False):
 
 
 class GateTerms(ComparisonOptions, total=False):
-    """The terms of a gate beside its rules. `judge_check` is the result of an earlier check."""
+    """The terms of a gate beside its rules. `judge_check` is the result of an earlier check. `coverage_only` compares
+    nothing: does the run have enough verdicts to be a baseline?"""
 
     min_coverage: float
     check_judge: bool
     judge_check: JudgeCheck
+    coverage_only: bool
 
 
 class JudgeCheckOptions(TypedDict, total=False):
@@ -708,6 +710,27 @@ class JudgeCheck(Answer):
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
     reference_at: datetime | None = None
     ratings: AnchorRatings
+
+
+# Validations
+
+
+class ValidEvaluations(Answer):
+    """Valid requests: for each the digest of the dialogue that it is a turn of; None stands alone."""
+
+    clusters: tuple[str | None, ...]
+
+
+class ValidRatings(Answer):
+    """Valid ratings, and how many."""
+
+    ratings: int
+
+
+class ValidGate(Answer):
+    """A gate that can be judged, and by how many rules."""
+
+    rules: int
 
 
 # Human ratings

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Protocol
 
-from saiten.errors import PrivateServiceFailed
+from saiten.errors import PrivateServiceFailed, ServerMissing
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -30,10 +31,18 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Address:
-    """The URL of a service, and the key that it accepts."""
+    """The URL of a service, and the key that it accepts. `remarks` are what a private one says of its settings."""
 
     url: str
     api_key: str | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def check_key(key: str) -> str:
+    """The key of a service, which a header can hold; raises ValueError where it cannot."""
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
+    return key
 
 
 @contextmanager
@@ -44,8 +53,9 @@ def private_service(
 
     It has this process's environment with `environment` over it, in which None unsets a variable. It works
     only on batches that are posted to it or requested from it. `quiet`: its log is not written to standard error.
-    Raises PrivateServiceFailed in the service's own words where it does not start.
+    Raises PrivateServiceFailed in the service's own words where it does not start, and ServerMissing.
     """
+    require_server()
     key = secrets.token_urlsafe(32)
     # The service reads the key from `control`, and ends when that pipe is closed, however this process ends.
     control, to_service = os.pipe()
@@ -59,13 +69,31 @@ def private_service(
     try:
         try:
             os.write(to_service, f"{key}\n".encode())
-            url = read_announcement(from_service, start_seconds)
+            said = read_announcement(from_service, start_seconds)
         finally:
             os.close(from_service)
-        yield Address(url, key)
+        yield Address(str(said["url"]), key, tuple(map(str, said.get("remarks", ()))))
     finally:
         os.close(to_service)
         stop(process)
+
+
+def require_server(
+    why: str = "no service is named, and a private one needs the server: pip install saiten-server, or give --url",
+) -> None:
+    """Raises ServerMissing where the server is not installed. Not by an import: `app` may be the user's own."""
+    try:
+        distribution("saiten-server")
+    except PackageNotFoundError:
+        raise ServerMissing(why) from None
+
+
+def ask_server(command: str, document: bytes) -> tuple[int, bytes]:
+    """The exit code and standard output of a command of the server that reads a document from standard input."""
+    done = subprocess.run(  # noqa: S603 - this interpreter, with fixed arguments
+        [sys.executable, "-I", "-m", "app", command], input=document, stdout=subprocess.PIPE, check=False
+    )
+    return done.returncode, done.stdout
 
 
 def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:
@@ -82,8 +110,8 @@ def launch(environment: Mapping[str, str], control: int, announcement: int, *, q
     )
 
 
-def read_announcement(descriptor: int, seconds: float) -> str:
-    """The URL that the service announces once it is ready."""
+def read_announcement(descriptor: int, seconds: float) -> dict[str, Any]:
+    """What the service announces once it is ready: its `url`, and `remarks` about its settings."""
     line = b""
     while not line.endswith(b"\n"):
         if not select.select([descriptor], [], [], seconds)[0]:
@@ -97,7 +125,7 @@ def read_announcement(descriptor: int, seconds: float) -> str:
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise PrivateServiceFailed(str(answer["error"]))
-    return str(answer["url"])
+    return answer
 
 
 def stop(process: Process) -> None:

@@ -35,7 +35,7 @@ def begin(*arguments: str, folder: Path, variables: dict[str, str], **streams: A
     that Python itself reads as it starts. `streams` are of `subprocess.Popen`."""
     chosen = environment(folder, **variables)
     if any(name.startswith(AT_START) for name in variables):
-        return subprocess.Popen([sys.executable, "-m", "app", *arguments], env=chosen, cwd=folder, **streams)
+        return subprocess.Popen([sys.executable, "-m", "saiten", *arguments], env=chosen, cwd=folder, **streams)
     return Forked(arguments, folder=folder, variables=chosen, **streams)
 
 
@@ -51,7 +51,7 @@ def saiten_redirected(
     redirection: str, *arguments: str, folder: Path, stdin: bytes | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs `saiten … REDIRECTION` as a shell does, from the start of Python on: `>/dev/full`, or `>&-`."""
-    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "app", *arguments]
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "saiten", *arguments]
     return run(command, folder, stdin, variables)
 
 
@@ -99,7 +99,7 @@ def started(
 @contextmanager
 def executed(*arguments: str, folder: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """The same, with the start of Python."""
-    command = [sys.executable, "-m", "app", *arguments]
+    command = [sys.executable, "-m", "saiten", *arguments]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(folder, **variables), cwd=folder
     )

@@ -22,12 +22,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
-from saiten import private
+from saiten import commands, private
 
 PACKAGES = ("saiten", "app.cli", "app.web", "app.ratings", "app.comparison", "app.stats")
 MODULES = ("app.providers.lexical.judge", "app.providers.openai.judge", "app.cli.demo", "rich.progress", "rich.table")
@@ -43,10 +44,13 @@ def load_everything() -> None:
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, name + "."):
-            importlib.import_module(found.name)
+            if not found.name.endswith(".__main__"):  # it is run, and an import before that would be warned of
+                importlib.import_module(found.name)
     for name in MODULES:
         importlib.import_module(name)
     private.launch = fork_service
+    commands.become_server = go_on_as_server
+    private.ask_server = ask_fork
     gc.collect()
     gc.freeze()
 
@@ -93,6 +97,37 @@ def fork_service(environment: Mapping[str, str], control: int, announcement: int
         sys.stderr.flush()
     finally:
         os._exit(0)
+
+
+def go_on_as_server(name: str, arguments: list[str]) -> NoReturn:
+    """Stands in for `saiten.commands.become_server` in a forked command: the server is imported already."""
+    from app.cli import main
+
+    sys.argv = ["saiten", name, *arguments]
+    main()
+    raise AssertionError("main exits")
+
+
+def ask_fork(command: str, document: bytes) -> tuple[int, bytes]:
+    """Stands in for `saiten.private.ask_server` likewise."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as told:
+        given.write(document)
+        given.seek(0)
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            os.dup2(given.fileno(), 0)
+            os.dup2(told.fileno(), 1)
+            sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
+            sys.argv = ["saiten", command]
+            from app.cli import run
+
+            code = run()
+            sys.stdout.flush()
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        told.seek(0)
+        return os.waitstatus_to_exitcode(status), told.read()
 
 
 class Nursery:
@@ -161,7 +196,7 @@ class Nursery:
         os.environ.update(order["environment"])
         time.tzset()
         self.open_streams(order["closed"])
-        sys.argv = ["saiten" if order["module"] == "app" else order["module"], *order["arguments"]]
+        sys.argv = [order["module"], *order["arguments"]]
 
     def open_streams(self, closed: list[int]) -> None:
         """The standard streams as Python opens them at its start: None for one that is closed."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
+
 from app.domain.comparison import GateReport, GateRule
 from app.stats.gate import judge_gate
+from saiten import models
+from saiten.commands import gating, junit, markdown
 from tests.support.runs import Column, make_run
 
 BEFORE = [4.0] * 12
@@ -23,3 +27,20 @@ def make_report(warmth: Column, *, baseline: str = "main", candidate: str = "pr-
         RULES,
         **settings,
     )
+
+
+def answer(report: GateReport) -> models.GateReport:
+    """The report as a caller reads it."""
+    return models.GateReport.model_validate(report.model_dump())
+
+
+def write_markdown(report: GateReport) -> str:
+    return markdown.write_markdown(answer(report))
+
+
+def write_junit(report: GateReport, **settings: Any) -> str:
+    return junit.write_junit(answer(report), **settings)
+
+
+def print_gate(report: GateReport, *, on: Console) -> None:
+    gating.print_gate(answer(report), on=on)

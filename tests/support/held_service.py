@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class HeldService:
-    """Answers `at_once` evaluations, and the others when `released` is set; None holds none. GET is `{}`.
+    """Answers `at_once` evaluations, and the others when `released` is set; None holds none. GET is `{}`; all is valid.
 
     `holds` is set when the first is kept back.
     """
@@ -39,7 +40,10 @@ class HeldService:
                 self.reply(200, b"{}")
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if self.path.startswith("/v1/validations/"):
+                    self.reply(200, json.dumps({"clusters": [None] * body.count(b"\n")}).encode())
+                    return
                 self.reply(service._status, service.answer())
 
             def reply(self, status: int, content: bytes) -> None:

@@ -76,7 +76,7 @@ class Forked(subprocess.Popen[Any]):
         *,
         folder: Path,
         variables: Mapping[str, str],
-        module: str = "app",
+        module: str = "saiten",
         closed: Sequence[int] = (),
         stdin: int | IO[Any] | None = subprocess.DEVNULL,
         stdout: int | IO[Any] | None = subprocess.PIPE,

@@ -141,7 +141,7 @@ async def test_a_service_that_ends_at_once_loads_no_client(monkeypatch: pytest.M
 
 def test_nothing_that_starts_waits_for_what_only_analyses_need():
     code = (
-        "import sys, app.web.application, app.cli.score, app.cli.worker;"
+        "import sys, app.web.application, saiten.commands.score, app.cli.worker;"
         "print([name for name in ('scipy', 'vl_convert', 'torch') if name in sys.modules])"
     )
     root = Path(__file__).parents[2]

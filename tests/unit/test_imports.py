@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import COMMANDS
+from app.cli import PLACES
+from saiten.commands import OWN
 from tests.support.command import environment
 
 HEAVY = {
@@ -198,7 +199,7 @@ asyncio.run(start())
 UNTIL_LOADED = 'wait = lambda: wait_for("openai", "deepl")'
 FOR_A_SECOND = "wait = lambda: asyncio.sleep(1)"
 
-HELP = "from app.cli import saiten; saiten.main(['--help'], standalone_mode=False)"
+HELP = "from saiten.commands import saiten; saiten.main(['--help'], standalone_mode=False)"
 
 
 def loaded_by(code: str, folder: Path, **variables: str) -> set[str]:
@@ -218,10 +219,10 @@ def loaded_by(code: str, folder: Path, **variables: str) -> set[str]:
 
 
 def test_help_loads_click_and_nothing_else_that_is_installed(tmp_path: Path) -> None:
-    for code in ("import app.cli", HELP):
+    for code, own in (("import app.cli", {"app"}), (HELP, set())):
         loaded = loaded_by(code, tmp_path) - loaded_by("", tmp_path)
         packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
-        assert packages == {"app", "click", "saiten"}
+        assert packages == {"click", "saiten", *own}
         assert "asyncio" not in loaded
         assert not {
             name for name in loaded if name.startswith(("app.storage", "app.providers", "app.web", "app.stats"))
@@ -273,13 +274,13 @@ def test_an_analysis_loads_numpy_in_a_thread_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*USED])
 def test_a_command_loads_what_it_cannot_do_without_and_nothing_else_that_is_heavy(name: str, tmp_path: Path) -> None:
-    loaded = loaded_by(f"import {COMMANDS[name][0].partition(':')[0]}", tmp_path)
+    loaded = loaded_by(f"import {PLACES[name].partition(':')[0]}", tmp_path)
     assert loaded & (HEAVY | SERVING) == USED[name]
 
 
 def test_no_other_command_loads_anything_heavy_before_it_runs(tmp_path: Path) -> None:
     modules = [
-        place.partition(":")[0] for name, (place, _) in COMMANDS.items() if name not in {"serve", "worker", *USED}
+        place.partition(":")[0] for name, place in {**PLACES, **OWN}.items() if name not in {"serve", "worker", *USED}
     ]
     loaded = loaded_by(f"import {', '.join(modules)}", tmp_path)
     assert set(modules) <= loaded

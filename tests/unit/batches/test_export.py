@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.batches.export import defuse, stream_csv, stream_ndjson
+from app.batches.export import stream_csv, stream_ndjson
 from app.domain.batch import BatchOptions, Entry, Failure, ItemResult
 from app.domain.evaluation import (
     AspectResult,
@@ -25,6 +25,7 @@ from app.domain.evaluation import (
 )
 from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, Reliability
 from app.domain.strict_json import parse_strict_json
+from saiten.spreadsheet import defuse
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 

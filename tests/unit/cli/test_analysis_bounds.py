@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.cli.analysis_input import read_observations
-from app.cli.items import InvalidItems
 from app.domain.analysis_request import AgreementRequest
 from app.stats import reading
 from app.stats.reading import FILE_BOUNDS, ReadingLimits
+from saiten.commands.files import InvalidItems
 from tests.support.fake_rubrics import FakeRubrics
 
 LINES = "".join(f'{{"item": "{number}", "ratings": {{"a": 1}}}}\n' for number in range(4))

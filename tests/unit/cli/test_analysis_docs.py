@@ -48,7 +48,7 @@ def test_human_ratings_make_the_badge_that_the_page_shows(tmp_path: Path) -> Non
     before, after, _ = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
     with served(tmp_path) as (url, _):
         script = f"{scoring}curl -s $URL/v1/batches/$BATCH/summary\n{rating}{removing}".replace(HERE, url)
-        script = script.replace("@examples", f"@{ROOT}/examples").replace("saiten ", f"{sys.executable} -m app ")
+        script = script.replace("@examples", f"@{ROOT}/examples").replace("saiten ", f"{sys.executable} -m saiten ")
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
         done = subprocess.run(["sh", "-ec", script], cwd=tmp_path, env=environment, capture_output=True, check=True)
     printed = hide_date(" ".join(done.stdout.decode().split()))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.analysis_input import begin, opened
-from app.cli.items import InvalidItems
+from saiten.commands.files import InvalidItems
 from tests.support.analyzing import AGREED, analyze, ndjson, refused, table
 
 BROKEN = b"""{"item": "1", "ratings": {"fluency": 1}}

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app.cli.analyze_metrics import NO_ENCODER, choose_encoder, command, read_metric_items
-from app.cli.items import InvalidItems
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.redaction import DROPPED
 from app.domain.reference_metrics import FIGURES
 from app.providers.bertscore.encoder import BertScoreEncoder
 from app.runtime.settings import Settings
+from saiten.commands.files import InvalidItems
 from tests.support.command import saiten
 from tests.support.tiny_lm import save_gpt2
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.cli.attacking import read_corpus
-from app.cli.items import InvalidItems
 from app.domain.dialogue import DEFAULT_LIMITS, Dialogue
 from app.domain.validation import InvalidDocument, validate
 from app.text.injection import AttackKind
+from saiten.commands.files import InvalidItems
 from tests.support.attack_trials import make_attack
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "checks" / "attacks.jsonl"

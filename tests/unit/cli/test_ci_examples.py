@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app import __version__
-from app.cli.gate import command
+from saiten.commands.gate import command
 from tests.support.command import saiten
 
 CI = Path(__file__).resolve().parents[3] / "examples" / "ci"

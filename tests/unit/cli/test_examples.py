@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.batches.document import BatchReader
-from app.cli.items import read_items
 from app.domain.dialogue import DEFAULT_LIMITS
+from app.domain.evaluation import EvaluationRequest
+from app.domain.validation import validate
+from saiten.commands.score import read_items
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -21,7 +23,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
     ],
 )
 def test_example_is_read_whole(name: str, rubric: str, systems: list[str]) -> None:
-    requests = read_items(str(EXAMPLES / name), {}, DEFAULT_LIMITS)
+    items = read_items(str(EXAMPLES / name), {})
+    requests = [validate(EvaluationRequest, item.request, DEFAULT_LIMITS) for item in items]
     assert [request.metadata["system"] for request in requests] == systems
     assert {request.rubric for request in requests} == {rubric}
     assert len({request.response for request in requests}) == len(requests)

@@ -15,7 +15,7 @@ from tests.support.nursery import Forked
 
 
 def execute(*arguments: str, folder: Path, stdin: bytes = b"", **variables: str) -> subprocess.CompletedProcess[str]:
-    return run([sys.executable, "-m", "app", *arguments], folder, stdin, variables)
+    return run([sys.executable, "-m", "saiten", *arguments], folder, stdin, variables)
 
 
 @pytest.mark.parametrize(

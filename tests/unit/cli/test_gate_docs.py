@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import get_args
 
-from app.cli.gate import command
-from app.cli.gate_settings import GateSettings
 from app.domain.comparison import GateReason
+from saiten.commands.gate import command
+from saiten.commands.gate_settings import GateSettings
 from tests.support.command import saiten
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,11 +9,12 @@ from typing import Any
 import click
 import pytest
 
-from app.cli.gate import GateCommand, show
-from app.cli.gate_settings import GateSettings, make_settings, read_gate_file, read_rules
-from app.cli.items import InvalidItems
-from app.domain.comparison import GateRule
-from tests.support.gates import FAILED, make_report
+from saiten import Connection
+from saiten.commands.files import InvalidItems
+from saiten.commands.gate import GateCommand, show
+from saiten.commands.gate_settings import GateSettings, check_settings, make_settings, read_gate_file, read_rules
+from tests.support.gates import FAILED, answer, make_report
+from tests.support.serving import serving
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "saiten.toml"
 
@@ -40,18 +41,18 @@ def test_the_file_in_the_working_directory_is_taken(tmp_path: Path, monkeypatch:
 
 def test_options_come_before_the_file_and_replace_its_rules(tmp_path: Path) -> None:
     path = write(tmp_path, '[gate]\nname = "main"\nalpha = 0.01\n[[gate.rules]]\naspect = "overall"\nmax_drop = 1\n')
-    assert read(path).rules == (GateRule(aspect="overall", max_drop=1.0),)
+    assert read(path).rules == [{"aspect": "overall", "max_drop": 1}]
     settings = read(path, alpha=0.1, rules=read_rules(("relevance=2",), ("relevance=0.5", "ssa=0")))
     assert (settings.alpha, settings.name) == (0.1, "main")
-    assert settings.rules == (
-        GateRule(aspect="relevance", min_mean=2.0, max_drop=0.5),
-        GateRule(aspect="ssa", max_drop=0.0),
-    )
+    assert settings.rules == [
+        {"aspect": "relevance", "min_mean": 2.0, "max_drop": 0.5},
+        {"aspect": "ssa", "max_drop": 0.0},
+    ]
 
 
 def test_the_example_names_every_key(tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
-    assert {rule.aspect for rule in read(str(EXAMPLE)).rules} == {"overall", "relevance", "consistency"}
+    assert {rule["aspect"] for rule in read(str(EXAMPLE)).rules} == {"overall", "relevance", "consistency"}
     assert [name for name in GateSettings.model_fields if name not in text] == []
     keys = [line.removeprefix("# ") if " = " in line else line for line in text.splitlines()]
     settings = read(write(tmp_path, "\n".join(keys)))
@@ -70,10 +71,6 @@ BROKEN = {
     "wrong type": ('[gate]\nalpha = "0.05"\n', "gate.alpha: must be a number"),
     "a date": ("[gate]\nname = 2026-11-21\n", "gate.name: must be a text"),
     "not finite": ("[gate]\nmin_coverage = nan\n", "gate.min_coverage: "),
-    "an empty rule": ('[gate]\n[[gate.rules]]\naspect = "overall"\n', "gate.rules.0: needs min_mean or max_drop"),
-    "a rule of none": ("[gate]\n[[gate.rules]]\nmax_drop = 1\n", "gate.rules.0.aspect: is missing"),
-    "a negative drop": ('[gate]\n[[gate.rules]]\naspect = "a"\nmax_drop = -1\n', "gate.rules.0.max_drop: should be"),
-    "a judge's option": ("[gate.judge]\nsamples = 99\n", "gate.judge.samples: "),
 }
 
 
@@ -87,6 +84,37 @@ def test_a_broken_file_is_pointed_at(tmp_path: Path, text: str, words: str) -> N
     assert len(caught.value.message.splitlines()) == 1
 
 
+SERVICE = {
+    "an empty rule": ('[gate]\n[[gate.rules]]\naspect = "overall"\n', "gate.rules.0: needs min_mean or max_drop"),
+    "a rule of none": ("[gate]\n[[gate.rules]]\nmax_drop = 1\n", "gate.rules.0.aspect: is missing"),
+    "a negative drop": ('[gate]\n[[gate.rules]]\naspect = "a"\nmax_drop = -1\n', "gate.rules.0.max_drop: should be"),
+    "a judge's option": ("[gate.judge]\nsamples = 99\n", "gate.judge.samples: "),
+}
+
+
+async def check(service: Connection, path: str, **options: Any) -> str:
+    """What is wrong with the settings by the service's word."""
+    table = {} if options else read_gate_file(path)
+    with pytest.raises(InvalidItems) as caught:
+        await check_settings(service, make_settings(table, options, path), options, path, rubrics=None)
+    return caught.value.message
+
+
+async def test_what_the_service_refuses_is_pointed_at_in_the_file(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client, Connection(str(client.base_url)) as service:
+        for text, words in SERVICE.values():
+            path = write(tmp_path, text)
+            told = await check(service, path)
+            assert told.startswith(f"{path}: ")
+            assert words in told
+
+
+async def test_an_option_that_the_service_refuses_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client, Connection(str(client.base_url)) as service:
+        for options, words in REFUSED.values():
+            assert (await check(service, "saiten.toml", **options)).startswith(words)
+
+
 def test_many_faults_are_counted_and_not_all_listed(tmp_path: Path) -> None:
     path = write(tmp_path, "[gate]\n" + "".join(f"key{number} = 0\n" for number in range(7)))
     with pytest.raises(InvalidItems) as caught:
@@ -97,7 +125,8 @@ def test_many_faults_are_counted_and_not_all_listed(tmp_path: Path) -> None:
 
 def test_json_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     # U+009B begins a terminal's commands, and JSON need not escape it.
-    show(make_report(FAILED, candidate="\x9b31mnew"), as_json=True)
+    report = answer(make_report(FAILED, candidate="\x9b31mnew"))
+    show(report.model_dump(mode="json"), report, as_json=True)
     printed = capsys.readouterr().out
     assert "\x9b" not in printed
     assert json.loads(printed)["comparison"]["candidate"] == "\x9b31mnew"
@@ -110,11 +139,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             read_gate_file(str(tmp_path / path))
 
 
-OPTIONS = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "alpha": ({"alpha": 2.0}, "--alpha: should be less than 0.5"),
-    "timeout": ({"timeout_seconds": 0.0}, "--timeout: "),
     "budget": ({"budget_usd": -1.0}, "--budget: "),
     "rule": ({"rules": [{"aspect": "", "max_drop": 1.0}]}, "--max-drop or --min-mean of '': "),
+}
+
+OPTIONS = {
+    "timeout": ({"timeout_seconds": 0.0}, "--timeout: "),
     "number": ({"rules": [{"aspect": "a", "min_mean": float("nan")}]}, "--max-drop or --min-mean of 'a': "),
 }
 

@@ -11,13 +11,12 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from app.cli.gate import make_progress
-from app.cli.gating import print_gate
-from app.domain.batch import Batch, BatchUsage, Counts
 from app.domain.comparison import ComparedRun, GateReport, GateRule, RunItem
-from app.domain.evaluation import JudgeOptions
 from app.stats.gate import judge_gate
+from saiten.commands.gate import make_progress
+from saiten.models import Batch
 from tests.support.gate_files import ASPECTS, SIGNATURE
+from tests.support.gates import print_gate
 from tests.support.judge_checks import make_check
 
 SCALES = dict.fromkeys(ASPECTS, (1.0, 5.0))
@@ -148,13 +147,12 @@ def make_batch(queued: int, *, status: str = "running") -> Batch:
         "rubric": "ja-dialogue",
         "path": "source",
         "relevance": None,
-        "judge": JudgeOptions(),
+        "judge": {},
         "budget_usd": None,
-        "counts": Counts(total=60, queued=queued, scored=60 - queued, partial=0, failed=0),
+        "counts": {"total": 60, "queued": queued, "scored": 60 - queued, "partial": 0, "failed": 0},
         "progress": 1 - queued / 60,
         "rate_per_second": None,
         "estimated_end": None,
-        "usage": BatchUsage(),
         "signature": None,
         "metadata": {},
         "created_at": datetime(2026, 11, 21, tzinfo=UTC),

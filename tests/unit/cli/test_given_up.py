@@ -7,8 +7,8 @@ import json
 from click.testing import CliRunner
 
 from app.cli.analyze import command
-from app.cli.items import MOST_SHOWN
 from app.domain.errors import MOST_REFUSED
+from saiten.commands.files import MOST_SHOWN
 
 
 def test_faults_after_which_nothing_was_read_are_at_least_so_many() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.stats.ci_reports import LEXICAL_NOTE
+from saiten.commands.markdown import LEXICAL_NOTE
 from tests.support.command import saiten
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gate_files import SIGNATURE, write_items, write_lines, write_results

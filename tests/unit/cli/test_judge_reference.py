@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import pytest
 
-from app.cli.backend import Backend
-from app.cli.gate_settings import GateSettings
-from app.cli.gating import Reference, name_keeper
-from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
+from app.domain.judge_check import AnchorRatings
+from saiten import Connection
+from saiten.commands.gate_settings import GateSettings
+from saiten.commands.gating import Reference, name_keeper
+from saiten.connection import Object
 from tests.support.judge_checks import make_check
 
 KEPT = "in the database (saiten.db)"
@@ -19,26 +21,26 @@ KEPT = "in the database (saiten.db)"
 
 @dataclass
 class Answering:
-    """The part of a backend that checks the judge; it keeps ratings of its own."""
+    """The part of a service that checks the judge; it keeps ratings of its own."""
 
     verdict: Literal["steady", "moved", "recorded"]
-    asked: JudgeCheckRequest | None = None
+    asked: Object | None = None
 
-    async def check_judge(self, request: JudgeCheckRequest) -> JudgeCheck:
+    async def check_judge(self, request: Object) -> Object:
         self.asked = request
-        return make_check(self.verdict)
+        return make_check(self.verdict).model_dump(mode="json")
 
 
-def answering(verdict: Any) -> Backend:
-    return cast(Backend, Answering(verdict))
+def answering(verdict: Any) -> Connection:
+    return cast(Connection, Answering(verdict))
 
 
 async def test_a_missing_file_is_written_though_the_service_keeps_ratings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "judge.json"
-    check = await Reference(str(file), KEPT).check(answering("steady"), JudgeCheckRequest())
-    assert AnchorRatings.model_validate_json(file.read_bytes()) == check.ratings
+    await Reference(str(file), KEPT).check(answering("steady"), {})
+    assert AnchorRatings.model_validate_json(file.read_bytes()) == make_check("steady").ratings
     told = f"{file} was written with the judge's current ratings; it was compared with the ratings kept {KEPT}\n"
     assert capsys.readouterr().err == told
 
@@ -47,7 +49,7 @@ async def test_the_ratings_of_a_judge_that_moved_are_no_reference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "judge.json"
-    await Reference(str(file), KEPT).check(answering("moved"), JudgeCheckRequest())
+    await Reference(str(file), KEPT).check(answering("moved"), {})
     assert not file.exists()
     assert "was not written, for the judge moved; it was compared with" in capsys.readouterr().err
 
@@ -58,9 +60,9 @@ async def test_a_file_that_is_there_is_the_measure_and_stays(
     file, backend = tmp_path / "judge.json", Answering("steady")
     file.write_text(make_check("steady").ratings.model_dump_json(), encoding="utf-8")
     before = file.read_bytes()
-    await Reference(str(file), KEPT).check(cast(Backend, backend), JudgeCheckRequest())
+    await Reference(str(file), KEPT).check(cast(Connection, backend), {})
     assert backend.asked is not None
-    assert backend.asked.reference == make_check("steady").ratings
+    assert AnchorRatings.model_validate_json(json.dumps(backend.asked["reference"])) == make_check("steady").ratings
     assert (file.read_bytes(), capsys.readouterr().err) == (before, "")
 
 
@@ -74,5 +76,5 @@ async def test_a_file_that_is_there_is_the_measure_and_stays(
     ],
 )
 def test_where_ratings_are_kept(monkeypatch: pytest.MonkeyPatch, url: str | None, database: str, told: str) -> None:
-    monkeypatch.setenv("SAITEN_DATABASE_URL", database)
+    monkeypatch.setenv("DATABASE_URL", database)
     assert name_keeper(GateSettings(url=url)) == told

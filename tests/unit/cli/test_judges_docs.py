@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from app.cli.score import command
 from app.providers.openai.judge import check_address, find_address
 from app.providers.openai.parameters import read_extra
 from app.providers.registry import find_judge
 from app.runtime.settings import find_unknown, read_settings
+from saiten.commands.score import command
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")

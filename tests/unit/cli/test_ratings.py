@@ -12,11 +12,10 @@ import httpx
 import pytest
 
 import saiten as saiten_client
-from app.cli.items import InvalidItems
-from app.cli.ratings import RatingFile, post_pieces
 from app.container import open_container
-from app.domain.dialogue import DEFAULT_LIMITS
 from app.runtime.settings import Settings
+from saiten.commands.files import InvalidItems
+from saiten.commands.ratings import RatingFile, post_pieces
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for
 from tests.support.waiting import LIMIT_SECONDS
@@ -80,9 +79,7 @@ def test_an_array_and_a_table_of_a_spreadsheet_are_read(tmp_path: Path) -> None:
 
 BAD = [
     ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}}\n\n{"item": "b"\n', "r.ndjson: line 3: the document is not valid JSON"),
-    ("r.ndjson", '{"item": "a", "ratings": {"x": 1}}\n', "r.ndjson: line 1: /rater: is missing"),
     ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}}\n' * 2, "line 2: rates what line 1 rates, by the same rater"),
-    ("r.json", '[{"item": "a", "rater": "R1", "ratings": {"x": "1"}}]', "r.json: element 1: /ratings/x: must be a number"),
     ("r.csv", "rater,x\nR1,1\n", "r.csv: line 1: the header has no column 'item'"),
     ("r.csv", "item;rater;x\na;R1;1\n", "cells are to be separated by commas"),
     ("r.csv", "item,rater\na,R1\n", "line 1: the header names no aspect"),
@@ -93,7 +90,6 @@ BAD = [
     ("r.csv", "item,rater,x\na,R1,\n", "line 2: rates nothing"),
     ("r.csv", "item,candidate,rater,x\na,first,R1,1\n", "line 2: 'candidate' is not a whole number from 0"),
     ("r.csv", "item,simulated,rater,x\na,maybe,R1,1\n", "line 2: 'simulated' is neither true nor false"),
-    ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}, "simulated": 1}\n', "line 1: /simulated: must be true or false"),
     ("r.csv", 'item,rater,x\na,R1,1\n"b,R1,1\n', "line 3: is not valid CSV"),
     ("r.csv", b"item,rater,x\na,\xff,1\n", "line 2: is not UTF-8"),
     ("r.csv", b"PK\x03\x04", "r.csv: is a workbook or an archive"),
@@ -104,9 +100,23 @@ BAD = [
 @pytest.mark.parametrize(("name", "content", "told"), BAD, ids=[told for *_, told in BAD])
 def test_a_fault_of_a_file_is_told_with_its_line(tmp_path: Path, name: str, content: str | bytes, told: str) -> None:
     with pytest.raises(InvalidItems) as caught:
-        RatingFile(str(tmp_path / write(tmp_path, name, content)), DEFAULT_LIMITS, {})
+        RatingFile(str(tmp_path / write(tmp_path, name, content)), {})
     assert caught.value.exit_code == 2
     assert told in caught.value.message
+
+
+BY_THE_SERVICE = [
+    ("r.ndjson", '{"item": "a", "ratings": {"x": 1}}\n', "r.ndjson: line 1: /rater: is missing"),
+    ("r.json", '[{"item": "a", "rater": "R1", "ratings": {"x": "1"}}]', "r.json: element 1: /ratings/x: must be a number"),
+    ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}, "simulated": 1}\n', "line 1: /simulated: must be true or false"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "told"), BY_THE_SERVICE, ids=[told for *_, told in BY_THE_SERVICE])
+def test_what_the_service_refuses_is_told_with_its_line(tmp_path: Path, name: str, content: str, told: str) -> None:
+    done = saiten("ratings", "import", write(tmp_path, name, content), folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -158,10 +168,15 @@ async def test_a_service_takes_a_long_file_in_pieces_and_gives_it_back(tmp_path:
         assert (len(found), found[0]["batch"], found[-1]["rater"]) == (1400, batch, "R69")
         one = saiten("ratings", "export", "--rater", "R7", "--item", "i3", "--url", url, folder=tmp_path).stdout
         assert read_export(one) == [one for one in found if (one["rater"], one["item"]) == ("R7", "i3")]
-        # The fault stands in a later piece.
+        # A piece that would be refused wherever it stands is found before any is kept.
+        misshapen = write(tmp_path, "misshapen.csv", table.replace("i3,R69,", "i3,R6\x019,"))
+        whole = saiten("ratings", "import", misshapen, "--batch", batch, "--url", url, folder=tmp_path)
+        # What is not in the batch stands in a later piece, and is found when that is kept.
         broken = write(tmp_path, "broken.csv", table.replace("i3,R69,", "i99,R69,"))
         refused = saiten("ratings", "import", broken, "--batch", batch, "--url", url, folder=tmp_path)
     line = 2 + 69 * 20 + 3
+    assert (whole.returncode, f"misshapen.csv: line {line}: /rater: " in whole.stderr) == (2, True), whole.stderr
+    assert "were kept" not in whole.stderr
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"broken.csv: line {line}: the batch has no item i99" in refused.stderr
     assert "of 1400 ratings were kept, the others were not" in refused.stderr
@@ -213,12 +228,14 @@ async def test_a_piece_that_fails_says_how_many_were_kept_before(
         nonlocal taken
         if request.url.path == "/v1/info":
             return httpx.Response(200, json={"limits": {"body_bytes": 1}})
+        if request.url.path == "/v1/validations/ratings":
+            return httpx.Response(200, json={"ratings": 1})
         if taken == 2:
             return httpx.Response(500, json={"detail": "away"})
         taken += 1
         return httpx.Response(200, json={"added": 1, "replaced": 0})
 
-    read = RatingFile(str(tmp_path / write_lines(tmp_path, RATINGS)), DEFAULT_LIMITS, {})
+    read = RatingFile(str(tmp_path / write_lines(tmp_path, RATINGS)), {})
     async with saiten_client.Connection("http://h", transport=httpx.MockTransport(answer)) as client:
         with pytest.raises(saiten_client.ServiceRefused, match="away"):
             await post_pieces(read, client)

@@ -10,7 +10,6 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from app.cli.output import EDGE, TerminalTable, widths_of
 from app.cli.reports import notes, print_report, remarks, render, tabulate
 from app.comparison.analyses import analyse
 from app.domain.analysis_request import REQUESTS
@@ -18,6 +17,7 @@ from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.model import Value
 from app.domain.reports import AgreementReport, BlendFit, CompositeFit, CorrelationReport, HierarchyReport, WinReport
 from app.domain.validation import validate
+from saiten.commands.output import EDGE, TerminalTable, widths_of
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.observed import observe
 

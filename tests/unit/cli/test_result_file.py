@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.cli.items import InvalidItems
-from app.cli.runs import is_result, make_run, read_results, rubric_of
+from app.cli.compare_files import make_run
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun
 from app.storage.rubric_files import default_folder, read_rubric
+from saiten.commands.files import InvalidItems
+from saiten.commands.runs import is_result, read_results, rubric_of
 from tests.support.gate_files import ASPECTS, SIGNATURE, make_result
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from app.cli.items import COVERED, InvalidItems, read_items
-from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.redaction import ERASED, Cover, drop, hash_with
+from app.domain.clusters import name_dialogue
+from app.domain.redaction import COVERED, ERASED, Cover, drop, hash_with
+from saiten import Connection
+from saiten.commands.files import InvalidItems
+from saiten.commands.score import read_items, validate
 from tests.support.command import saiten
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -26,7 +29,19 @@ def write(folder: Path, *values: object, name: str = "items.ndjson") -> str:
 
 def refusal_of(path: str) -> str:
     with pytest.raises(InvalidItems) as caught:
-        read_items(path, {}, DEFAULT_LIMITS)
+        read_items(path, {})
+    return caught.value.message
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Connection]:
+    async with serving(tmp_path) as client, Connection(str(client.base_url)) as connection:
+        yield connection
+
+
+async def services_refusal_of(path: str, service: Connection) -> str:
+    with pytest.raises(InvalidItems) as caught:
+        await validate(service, read_items(path, {}))
     return caught.value.message
 
 
@@ -51,28 +66,46 @@ def test_an_item_without_an_id_has_the_result_that_it_always_had(tmp_path: Path)
 
 
 @pytest.mark.parametrize("cover", [drop, hash_with("salt"), lambda _: ERASED])
-def test_texts_that_a_policy_covered_are_not_scored(tmp_path: Path, cover: Cover) -> None:
-    told = refusal_of(write(tmp_path, PLAIN, {**PLAIN, "response": cover(PLAIN["response"])}))
-    assert told.endswith(f":2: /response: {COVERED}")
+async def test_texts_that_a_policy_covered_are_not_scored(tmp_path: Path, cover: Cover, service: Connection) -> None:
+    path = write(tmp_path, PLAIN, {**PLAIN, "response": cover(PLAIN["response"])})
+    assert (await services_refusal_of(path, service)).endswith(f":2: /response: {COVERED}")
 
 
-def test_what_no_policy_covers_may_look_as_it_likes(tmp_path: Path) -> None:
+async def test_what_no_policy_covers_may_look_as_it_likes(tmp_path: Path, service: Connection) -> None:
     name = hash_with("salt")("u-42")
-    (found,) = read_items(write(tmp_path, {**PLAIN, "id": name, "metadata": {"user": name}}), {}, DEFAULT_LIMITS)
-    assert (found.id, found.metadata) == (name, {"user": name})
+    (found,) = items = read_items(write(tmp_path, {**PLAIN, "id": name, "metadata": {"user": name}}), {})
+    assert (found.id, found.request["metadata"]) == (name, {"user": name})
+    assert await validate(service, items) == [None]
 
 
-async def test_a_service_is_not_shown_the_id(tmp_path: Path) -> None:
-    items = read_items(write(tmp_path, {**PLAIN, "id": "q1"}), {}, DEFAULT_LIMITS)
-    assert items[0].id == "q1"
-    async with serving(tmp_path) as client:
-        answer = await client.post("/v1/evaluations", json=items[0].model_dump(mode="json"))
-    assert answer.status_code == 200, answer.text
+async def test_an_evaluation_is_asked_for_without_the_id(tmp_path: Path, service: Connection) -> None:
+    (item,) = read_items(write(tmp_path, {**PLAIN, "id": "q1"}), {})
+    assert item.id == "q1"
+    assert (await service.evaluate(item.request))["status"] == "scored"
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", 7, "x" * 1000])
-def test_an_id_obeys_the_rules_of_a_batch(tmp_path: Path, name: object) -> None:
-    assert ":1: /id: " in refusal_of(write(tmp_path, {**PLAIN, "id": name}))
+async def test_an_id_obeys_the_rules_of_a_batch(tmp_path: Path, service: Connection) -> None:
+    for name in ("", " ", "a\nb", 7, "x" * 1000):
+        path = write(tmp_path, {**PLAIN, "id": name})
+        assert ":1: /id: " in await services_refusal_of(path, service)
+
+
+async def test_every_fault_is_counted_and_the_first_are_told_with_their_lines(
+    tmp_path: Path, service: Connection
+) -> None:
+    bad = [{**PLAIN, "response": ""}] * 30
+    told = (await services_refusal_of(write(tmp_path, PLAIN, *bad), service)).splitlines()
+    assert told[0].endswith(":2: /response: is blank or holds only invisible characters")
+    assert told[-1] == "… and 25 more"
+
+
+async def test_turns_of_one_dialogue_are_found_over_the_whole_file(tmp_path: Path, service: Connection) -> None:
+    turns = [{"speaker": "AB"[number % 2], "text": f"{number}番目の発話です。"} for number in range(4)]
+    first, second = ({**PLAIN, "context": turns[:length]} for length in (2, 4))
+    named = {**PLAIN, "dialogue": "d1"}
+    found = await validate(service, read_items(write(tmp_path, first, named, second, PLAIN), {}))
+    assert found[0] is not None
+    assert found == [found[0], name_dialogue("d1"), found[0], None]
 
 
 def test_a_batch_is_sent_where_it_belongs(tmp_path: Path) -> None:
@@ -83,8 +116,8 @@ def test_a_batch_is_sent_where_it_belongs(tmp_path: Path) -> None:
     assert refusal_of(path).startswith(f"{path}: item 1 holds a batch's options; ")
 
 
-def test_a_lone_item_without_a_context_is_no_batch(tmp_path: Path) -> None:
-    assert "/context: " in refusal_of(write(tmp_path, {"rubric": "ja-dialogue"}))
+async def test_a_lone_item_without_a_context_is_no_batch(tmp_path: Path, service: Connection) -> None:
+    assert "/context: " in await services_refusal_of(write(tmp_path, {"rubric": "ja-dialogue"}), service)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,11 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from app.cli.score import score_in_order
-from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.evaluation import EvaluationRequest
-from app.domain.validation import validate
+from saiten.commands.score import score_in_order
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS
 
-REQUESTS = [validate(EvaluationRequest, {**BODY, "metadata": {"n": str(n)}}, DEFAULT_LIMITS) for n in range(30)]
+REQUESTS = [{**BODY, "metadata": {"n": str(n)}} for n in range(30)]
 
 
 class HeldScorer:
@@ -27,8 +24,8 @@ class HeldScorer:
         self.in_flight = 0
         self.peak = 0
 
-    async def __call__(self, request: EvaluationRequest) -> dict[str, Any]:
-        number = int(request.metadata["n"])
+    async def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = int(request["metadata"]["n"])
         self.begun.append(number)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)

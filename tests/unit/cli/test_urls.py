@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.domain.errors import SettingsInvalid
-from app.runtime.settings import is_http_url, read_settings
+from app.runtime.settings import read_settings
+from saiten.connection import is_http_url
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,12 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (await client.check_judge(rubric="ja-dialogue")).verdict in {"recorded", "steady"}
 
     ratings = [{"item": "sea-1", "batch": after.id, "rater": f"r{n}", "ratings": {"overall": n}} for n in (1, 2)]
+    assert (await client.validate_ratings(ratings)).ratings == 2
+    dialogues = await client.validate_evaluations([{"context": ["はい"], "response": "ええ。", "dialogue": "d"}])
+    assert [cluster is not None for cluster in dialogues.clusters] == [True]
+    assert (
+        await client.validate_gate(candidate_rubric="ja-dialogue", rules=[{"aspect": "overall", "min_mean": 2}])
+    ).rules
     added = await client.add_ratings(ratings)
     assert (added.added, added.replaced) == (2, 0)
     assert [rating.rater for rating in await client.ratings(batch=after.asked)] == ["r1", "r2"]

@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.gating import print_gate
 from app.domain.batch import Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
 from app.domain.reliability import (
@@ -24,10 +23,9 @@ from app.domain.reliability import (
     ValidationSource,
 )
 from app.ratings.reliability import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
-from app.stats.ci_reports import write_junit, write_markdown
 from app.stats.correlation import correlate
 from app.storage.sql.ratings import RatingStore
-from tests.support.gates import FAILED, make_report
+from tests.support.gates import FAILED, make_report, print_gate, write_junit, write_markdown
 from tests.support.observed import observe
 from tests.support.records import make_record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from app.cli.attack_reports import write_attack_junit, write_attack_markdown
 from app.domain.attack import AttackReport
 from app.stats.attacks import Rules, Setup, report_on
-from app.stats.ci_reports import write_attack_junit, write_attack_markdown
 from tests.support.attack_trials import make_trial, rated
 
 

@@ -6,8 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.stats.ci_reports import write_junit
-from tests.support.gates import FAILED, INCONCLUSIVE, make_report
+from tests.support.gates import FAILED, INCONCLUSIVE, make_report, write_junit
 from tests.support.judge_checks import make_check
 
 GOLDEN = """\

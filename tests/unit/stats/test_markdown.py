@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from app.domain.comparison import ComparedRun, GateRule
-from app.stats.ci_reports import escape, write_markdown
 from app.stats.gate import judge_gate
-from tests.support.gates import FAILED, INCONCLUSIVE, make_report
+from saiten.commands.markdown import escape
+from tests.support.gates import FAILED, INCONCLUSIVE, make_report, write_markdown
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run
 

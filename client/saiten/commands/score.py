@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import Any, get_args
+from typing import Any, NamedTuple
 
 import click
-from pydantic import ValidationError
 from rich.progress import Progress
 from rich.text import Text
 
-import saiten
-from app.cli.backend import open_backend
-from app.cli.items import Item, find_dialogues, read_items
-from app.cli.output import open_progress, print_ndjson, print_table
-from app.domain.errors import RubricNotSupported, SaitenError, UnknownRubric
-from app.domain.evaluation import CallTrace, EvaluationRequest
-from app.domain.governance import Integrity
-from app.domain.plain_text import printable
-from app.domain.rubric import split_name
-from app.providers import registry
-from app.runtime.settings import read_settings
-from app.runtime.telemetry import configure_logging
+from saiten.commands.files import InvalidItems, Placed, holds_options, name_file, read_bytes, shorten_faults, split
+from saiten.commands.output import open_progress, print_ndjson, print_table
+from saiten.commands.service import LEXICAL, URL, open_service
+from saiten.connection import NDJSON, Connection, write_line
+from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.plain_text import printable, quote_reply
+from saiten.waiting import read_object
 
-Scorer = Callable[[EvaluationRequest], Awaitable[dict[str, Any]]]
+Result = dict[str, Any]
+Scorer = Callable[[dict[str, Any]], Awaitable[Result]]
+"""Scores the body of a request."""
+
+VALIDATIONS = "/v1/validations/evaluations"
+FAULT = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
+UNFIT = 422
 
 WINDOW = 4
 """Items started and not yet printed, as a multiple of those in flight: they may wait for a slow one."""
@@ -40,17 +41,17 @@ SHAPE = {"status": str, "rubric": dict, "aspects": dict, "composites": dict, "wa
 """What every evaluation has."""
 
 
-def scorer_of(client: saiten.Connection) -> Scorer:
+def scorer_of(client: Connection) -> Scorer:
     """A scorer that asks the service."""
 
-    async def score(request: EvaluationRequest) -> dict[str, Any]:
+    async def score(request: dict[str, Any]) -> Result:
         try:
-            result = await client.evaluate(request.model_dump(mode="json"))
-        except saiten.ServiceRefused as error:
+            result = await client.evaluate(request)
+        except ServiceRefused as error:
             has_detail = isinstance(error.answer.get("detail"), str)
             why = error.detail if has_detail else f"{client.url} answered {error.status} without saying why"
             return failed(request, error.code, why)
-        except saiten.SaitenError as error:
+        except SaitenError as error:
             return failed(request, error.code, error.detail)
         if not all(isinstance(result.get(name), kind) for name, kind in SHAPE.items()):
             detail = f"{client.url} answered 200 without an evaluation; is it a Saiten service?"
@@ -62,45 +63,48 @@ def scorer_of(client: saiten.Connection) -> Scorer:
     return score
 
 
-async def fetch_unused(client: saiten.Connection, evaluation_id: object) -> str | None:
+async def fetch_unused(client: Connection, evaluation_id: object) -> str | None:
     """How the reply began that left an aspect unrated; None where that is not to be had."""
-    from app.scoring.evaluate import quote_unused
-
     try:
         calls = (await client.evaluation(str(evaluation_id), trace=True)).get("trace")
-        return quote_unused([CallTrace.model_validate(call) for call in calls]) if isinstance(calls, list) else None
-    except (saiten.SaitenError, ValidationError):
+        return quote_reply(call["reply"] for call in calls) if isinstance(calls, list) else None
+    except (SaitenError, KeyError, TypeError):
         return None
 
 
-def failed(request: EvaluationRequest, code: str, detail: str) -> dict[str, Any]:
+def failed(request: Mapping[str, Any], code: str, detail: str) -> Result:
     """The result of a request that could not be evaluated."""
     return {
         "status": "failed",
-        "rubric": {"id": split_name(request.rubric)[0]},
+        "rubric": {"id": rubric_of(request).partition("@")[0]},
         "error": {"code": code, "detail": detail},
-        "metadata": request.metadata,
-        "dialogue": request.dialogue,
+        "metadata": request.get("metadata", {}),
+        "dialogue": request.get("dialogue"),
     }
 
 
+def rubric_of(request: Mapping[str, Any]) -> str:
+    """The rubric by which the request is rated."""
+    return str(request.get("rubric", "ja-dialogue"))
+
+
 async def score_in_order(
-    requests: Iterable[EvaluationRequest], scorer: Scorer, *, concurrency: int, done: Callable[[], None]
-) -> AsyncGenerator[dict[str, Any], None]:
+    requests: Iterable[dict[str, Any]], scorer: Scorer, *, concurrency: int, done: Callable[[], None]
+) -> AsyncGenerator[Result, None]:
     """One result per request, in order, each as soon as it and all before it are there; at most `concurrency` at once.
 
     `done` is called after each call. Close the generator (`aclosing`) to cancel the calls in flight.
     """
     gate = asyncio.Semaphore(concurrency)
 
-    async def one(request: EvaluationRequest) -> dict[str, Any]:
+    async def one(request: dict[str, Any]) -> Result:
         async with gate:
             result = await scorer(request)
         done()
         return result
 
     remaining = iter(requests)
-    begun: deque[asyncio.Task[dict[str, Any]]] = deque()
+    begun: deque[asyncio.Task[Result]] = deque()
     try:
         while True:
             room = WINDOW * concurrency - len(begun)
@@ -119,7 +123,7 @@ async def score_in_order(
 
 EXIT_SOME_FAILED = 1
 
-OF_THE_RUBRIC = {RubricNotSupported.code, UnknownRubric.code}
+OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 """Failures that every item by that rubric shares."""
 
 
@@ -129,21 +133,21 @@ OF_THE_RUBRIC = {RubricNotSupported.code, UnknownRubric.code}
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of items that name none.")
 @click.option(
     "--integrity",
-    type=click.Choice(get_args(Integrity)),
+    type=click.Choice(["flag", "refuse", "judge-twice"]),
     help="What to do with items that look like an attack on the judge and name no policy.",
 )
 @click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, of items that name none (0).")
 @click.option(
     "--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, of items that name none (2048)."
 )
-@click.option("--url", metavar="URL", help="Ask a running service; its key comes from SAITEN_API_KEY.")
+@URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
 def command(
     file: str,
     rubric: str | None,
     path: str | None,
-    integrity: Integrity | None,
+    integrity: str | None,
     temperature: float | None,
     max_tokens: int | None,
     url: str | None,
@@ -158,30 +162,103 @@ def command(
     end. Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run;
     130: interrupted.
     """
-    settings = read_settings()
-    if url is None:
-        registry.find_judge(settings).check(settings)
-    configure_logging("warning")
     given = {"rubric": rubric, "path": path, "integrity": integrity}
-    defaults = {name: value for name, value in given.items() if value is not None}
     judge = {"temperature": temperature, "max_tokens": max_tokens}
-    judge = {name: value for name, value in judge.items() if value is not None}
-    requests = read_items(file, defaults, settings.limits, judge=judge)
-    if url is None and registry.find_judge(settings).baseline:
-        click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
-    if url is None and (settings.encoder or settings.encoders):
-        from app.openers import find_encoder_faults
-
-        for fault in find_encoder_faults(settings):
-            click.echo(f"saiten: {fault}", err=True)
+    items = read_items(
+        file,
+        {name: value for name, value in given.items() if value is not None},
+        judge={name: value for name, value in judge.items() if value is not None},
+    )
     as_table = form == "table" or (form is None and sys.stdout.isatty())
-    if not asyncio.run(score_and_show(requests, url, concurrency=concurrency, as_table=as_table)):
+    if not asyncio.run(score_file(items, url, concurrency=concurrency, as_table=as_table)):
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
+class ScoredItem(NamedTuple):
+    """One item of a file, where it stands there, and the request that it becomes."""
+
+    where: str
+    id: Any
+    request: dict[str, Any]
+
+
+def read_items(path: str, defaults: Mapping[str, Any], *, judge: Mapping[str, Any] | None = None) -> list[ScoredItem]:
+    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item.
+
+    `defaults` are for items that do not name them, `judge` the same for the options in an item's `judge`. What an item
+    may hold is left to the service.
+    """
+    name = name_file(path)
+    values = split(name, read_bytes(path))
+    refuse_options(name, values)
+    if faults := [where for where, value in values if not isinstance(value, dict)]:
+        raise InvalidItems(
+            shorten_faults([f"{one}: an item is a JSON object with context and response" for one in faults])
+        )
+    if not values:
+        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    items = []
+    for where, value in values:
+        request = {**defaults, **value}
+        item_id = request.pop("id", None)
+        if judge and isinstance(own := request.get("judge", {}), dict):
+            request["judge"] = {**judge, **own}
+        items.append(ScoredItem(where, item_id, request))
+    return items
+
+
+def refuse_options(name: str, values: Sequence[Placed]) -> None:
+    """Raises InvalidItems for the file of a batch, whose options would be ignored."""
+    if holds_options(values):
+        place = values[0][0].removeprefix(name).lstrip(": ")
+        line = f"line {place}" if place.isdecimal() else place
+        raise InvalidItems(
+            f"{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate"
+        )
+
+
+async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrency: int, as_table: bool) -> bool:
+    """Whether every item was scored. Raises InvalidItems, before anything is scored, and SaitenError."""
+    async with open_service(url) as client:
+        if url is None:
+            judge = (await client.info()).get("judge")
+            if isinstance(judge, dict) and judge.get("baseline"):
+                click.echo(LEXICAL, err=True)
+        clusters = await validate(client, items)
+        return await score_and_show(items, clusters, client, concurrency=concurrency, as_table=as_table)
+
+
+async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str | None]:
+    """The digest of the dialogue that each item is a turn of; None stands alone. Raises InvalidItems that names places.
+
+    All or nothing: a run without its invalid items would have another denominator than it states.
+    """
+    lines = [item.request if item.id is None else {**item.request, "id": item.id} for item in items]
+    try:
+        answer = await client.request(
+            "POST", VALIDATIONS, content=b"".join(map(write_line, lines)), headers={"Content-Type": NDJSON}
+        )
+    except ServiceRefused as error:
+        if error.status != UNFIT:
+            raise
+        faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
+        raise InvalidItems(shorten_faults(faults or [error.detail], error.total or 1)) from None
+    clusters = read_object(answer).get("clusters")
+    if not isinstance(clusters, list) or len(clusters) != len(items):
+        raise AnswerInvalid("the service did not validate the items; is it of this client's version?")
+    return clusters
+
+
+def name_fault(items: Sequence[ScoredItem], pointer: str, detail: str) -> str:
+    """The fault of a request, located in the file."""
+    found = FAULT.fullmatch(pointer)
+    return f"{items[int(found[1])].where}: {found[2] or 'the item'}: {detail}" if found else detail
+
+
 async def score_and_show(
-    requests: list[Item],
-    url: str | None,
+    items: Sequence[ScoredItem],
+    clusters: Sequence[str | None],
+    client: Connection,
     *,
     concurrency: int,
     as_table: bool,
@@ -193,30 +270,23 @@ async def score_and_show(
     """
     complete, rows = True, []
     reported: set[str] = set()
-    clusters = find_dialogues(requests)
+    requests = [item.request for item in items]
     try:
         with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
-            bar = progress.add_task("scoring", total=len(requests))
-            async with (
-                open_backend(url) as backend,
-                aclosing(
-                    score_in_order(
-                        requests,
-                        scorer_of(backend.client),
-                        concurrency=concurrency,
-                        done=lambda: progress.advance(bar),
-                    )
-                ) as results,
-            ):
+            bar = progress.add_task("scoring", total=len(items))
+            scored = score_in_order(
+                requests, scorer_of(client), concurrency=concurrency, done=lambda: progress.advance(bar)
+            )
+            async with aclosing(scored) as results:
                 position = 0
                 async for found in results:
                     if position == 0:
                         require_rubric(found, requests)
                     unused = found.pop(UNUSED, None)
-                    result = name_result(found, requests[position], clusters[position])
+                    result = name_result(found, items[position].id, clusters[position])
                     complete = complete and result["status"] == "scored"
                     if as_table:
-                        rows.append({**result, "_response": requests[position].response})
+                        rows.append({**result, "_response": requests[position]["response"]})
                     else:
                         # In a thread: a slow reader such as `less` must not let calls in flight time out.
                         await asyncio.to_thread(print_ndjson, result)
@@ -234,16 +304,16 @@ async def score_and_show(
     return complete
 
 
-def name_result(result: dict[str, Any], item: Item, cluster: str | None) -> dict[str, Any]:
+def name_result(result: Result, item_id: str | None, cluster: str | None) -> Result:
     """The result with the item's id and the digest of its dialogue before it, where the item has them."""
-    place = {"item": item.id, "cluster": cluster}
+    place = {"item": item_id, "cluster": cluster}
     return {**{name: value for name, value in place.items() if value is not None}, **result}
 
 
-def require_rubric(first: dict[str, Any], requests: list[Item]) -> None:
+def require_rubric(first: Result, requests: Sequence[Mapping[str, Any]]) -> None:
     """Raises SaitenError where the first result shows that no item can be scored, so that it is reported only once."""
     error = first.get("error")
-    if error is not None and error["code"] in OF_THE_RUBRIC and len({request.rubric for request in requests}) == 1:
+    if error is not None and error["code"] in OF_THE_RUBRIC and len({*map(rubric_of, requests)}) == 1:
         raise SaitenError(error["detail"])
 
 

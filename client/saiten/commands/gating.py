@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +17,32 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.backend import Backend, open_backend
-from app.cli.gate_settings import GateSettings
-from app.cli.items import InvalidItems
-from app.cli.output import DASH, LEFT, console
-from app.cli.reports import figure
-from app.cli.runs import Found, Items, Progress, find, options_of, run_of, save_results, score
-from app.comparison.runs import scales_of
-from app.domain.analysis_request import GateRequest
-from app.domain.batch import Batch
-from app.domain.comparison import ComparedRun, Comparison, GateReason, GateReport, Measure
-from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import SaitenError, SettingsInvalid
-from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest
-from app.domain.plain_text import printable
-from app.domain.reliability import remark
-from app.domain.rubric import Rubric, split_name
-from app.domain.signature import read_signature
-from app.domain.validation import validate
-from app.ratings.reliability import asked_of, attach_states
-from app.runtime.settings import read_settings
-from app.stats.ci_reports import VOID, has_moved, name_measure, show_size, uses_lexical
-from app.stats.comparison import cover_aspects
-from app.stats.gate import conclude, judge_coverage, judge_gate, share_verdicts, stands_still, tell_judge, tell_p
-from app.stats.gate_plan import plan
+from saiten import private
+from saiten.commands.files import InvalidItems
+from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
+from saiten.commands.markdown import VOID, has_moved, name_measure, show_size, uses_lexical
+from saiten.commands.output import DASH, LEFT, console, figure
+from saiten.commands.runs import (
+    Found,
+    Items,
+    Progress,
+    Results,
+    fetch_results,
+    find,
+    find_rubric,
+    name_rubric,
+    options_of,
+    save_results,
+    score,
+    split_name,
+)
+from saiten.commands.service import LEXICAL, open_service
+from saiten.connection import Connection, Object
+from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, SignatureMismatch
+from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
+from saiten.plain_text import printable
+from saiten.reading import read
+from saiten.wording import remark, stands_still, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -167,56 +171,62 @@ class Reference:
     path: str | None
     kept: str
 
-    async def check(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
+    async def check(self, service: Connection, request: Object) -> Object:
         """Whether the judge moved, compared with the ratings of the file, or of the service where there is no file.
 
         A missing file is written with the current ratings, unless the judge moved: a new reference would hide that.
         """
         stored = self.read()
-        check = await backend.check_judge(request.model_copy(update={"reference": stored}))
-        if check.verdict == "recorded":
-            self.write(check.ratings)
+        check = await service.check_judge(request if stored is None else {**request, "reference": stored})
+        verdict = check.get("verdict")
+        if verdict == "recorded":
+            self.write(check)
         elif self.path is not None and stored is None:
-            moved = check.verdict == "moved"
-            if not moved:
-                self.write(check.ratings)
-            did = "was not written, for the judge moved" if moved else "was written with the judge's current ratings"
+            if verdict != "moved":
+                self.write(check)
+            did = "was not written, for the judge moved"
+            if verdict != "moved":
+                did = "was written with the judge's current ratings"
             click.echo(f"{self.path} {did}; it was compared with the ratings kept {self.kept}", err=True)
         return check
 
-    async def renew(self, backend: Backend, request: JudgeCheckRequest) -> JudgeCheck:
+    async def renew(self, service: Connection, request: Object) -> Object:
         """Makes the judge's current ratings the reference, together with a new baseline.
 
         A file that still agrees with the judge is not rewritten, so that slow drift adds up.
         """
         if self.path is None or self.read() is not None:
-            check = await self.check(backend, request)
-            if check.verdict != "moved":
+            check = await self.check(service, request)
+            if check.get("verdict") != "moved":
                 return check
-            click.echo(f"{check.detail}; its ratings are taken again", err=True)
-        check = await backend.check_judge(request.model_copy(update={"record": True}))
-        self.write(check.ratings)
+            click.echo(f"{check.get('detail')}; its ratings are taken again", err=True)
+        check = await service.check_judge({**request, "record": True})
+        self.write(check)
         return check
 
-    def read(self) -> AnchorRatings | None:
+    def read(self) -> Object | None:
         """The stored ratings; None where there is no such file."""
         if self.path is None or not Path(self.path).exists():
             return None
         try:
-            return AnchorRatings.model_validate_json(Path(self.path).read_bytes())
+            stored = Path(self.path).read_bytes()
+            AnchorRatings.model_validate_json(stored)
         except OSError as error:
             raise InvalidItems(f"{self.path}: {error.strerror}") from None
         except ValueError:
             raise InvalidItems(
                 f"{self.path}: these are not stored ratings of a judge; remove the file to store them again"
             ) from None
+        found: Object = json.loads(stored)
+        return found
 
-    def write(self, ratings: AnchorRatings) -> None:
-        """Stores the ratings, where a file is named."""
+    def write(self, check: Object) -> None:
+        """Stores the ratings of a check, where a file is named."""
         if self.path is None:
             return
         try:
-            Path(self.path).write_text(ratings.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            written = json.dumps(check.get("ratings"), ensure_ascii=False, indent=1) + "\n"
+            Path(self.path).write_text(written, encoding="utf-8")
         except OSError as error:
             raise InvalidItems(f"{self.path}: {error.strerror}") from None
 
@@ -227,12 +237,18 @@ LEXICAL_HINT = (
 )
 
 
+Scored = Batch | Results
+
+
 @dataclass(frozen=True)
 class GateJob:
-    """What to do. `save` and `record` are files for the candidate's results; with `record` nothing is compared.
+    """What to do. `options` are those settings that the command line gave, `file` is where the others came from. `save`
+    and `record` are files for the candidate's results; with `record` nothing is compared.
     `judge` is the only kind of judge that may have rated, where it is given; `ci` is whether this is a CI job."""
 
     settings: GateSettings
+    options: Mapping[str, Any] = field(default_factory=dict)
+    file: str = NAME
     save: str | None = None
     record: str | None = None
     judge: str | None = None
@@ -243,37 +259,39 @@ class GateJob:
         return self.judge == "openai" or (self.ci and self.judge is None)
 
 
-async def run_gate(job: GateJob, progress: Progress) -> GateReport:
-    """The verdict. The judge is checked first: where it moved, scores taken afterwards say nothing about the system."""
+async def run_gate(job: GateJob, progress: Progress) -> Object:
+    """The verdict, as `POST /v1/gates` answers it. The judge is checked first: where it moved, scores taken afterwards
+    say nothing about the system."""
     settings = job.settings
-    async with open_backend(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as backend:
+    async with open_service(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as service:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
         # should not cost a run.
-        candidate = await find(backend, settings.candidate or "", "candidate", settings)
+        candidate = await find(service, settings.candidate or "", "candidate", settings)
         baseline = None
         if settings.baseline is not None and job.record is None:
-            baseline = await find(backend, settings.baseline, "baseline", settings)
-        settings = await keep_version(backend, candidate, baseline, settings)
+            baseline = await find(service, settings.baseline, "baseline", settings)
+        settings = await keep_version(service, candidate, baseline, settings)
         job = replace(job, settings=settings)
-        await check_plan(backend, job, candidate, baseline)
+        await check_plan(service, job, candidate, baseline)
         if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
-            name_judge(await backend.judge_kind(), job)
-        check = await check_judge(backend, job, candidate) if settings.check_judge else None
+            judge = (await service.info()).get("judge")
+            name_judge(str(judge.get("kind")) if isinstance(judge, dict) else "", job)
+        check = await check_judge(service, job, candidate) if settings.check_judge else None
         try:
             async with asyncio.timeout(settings.timeout_seconds):
-                tried = await score(backend, candidate, settings, progress)
-                before = await score(backend, baseline, settings, progress) if baseline is not None else None
+                tried = await score(service, candidate, settings, progress)
+                before = await score(service, baseline, settings, progress) if baseline is not None else None
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
             raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
-        report = await judge(backend, job, tried, before, check)
-    if uses_lexical(report) and job.refuses_lexical:
-        raise SettingsInvalid(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
+        report = await judge_runs(service, job, tried, before, check)
+    if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
+        raise SaitenError(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
     return report
 
 
 async def keep_version(
-    backend: Backend, candidate: Found, baseline: Found | None, settings: GateSettings
+    service: Connection, candidate: Found, baseline: Found | None, settings: GateSettings
 ) -> GateSettings:
     """The settings with the baseline's version of the rubric, where items are to be scored and no version is named.
 
@@ -281,120 +299,93 @@ async def keep_version(
     """
     if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
         return settings
-    before = baseline.rubric_name if isinstance(baseline, Batch) else name_rubric(baseline)
+    before = baseline.rubric_name
     rubric_id, version = split_name(before)
     named = options_of(candidate, settings).get("rubric")
     if version is None or named not in {None, rubric_id}:
         return settings
-    newest, kept = await backend.rubric(named or settings.rubric), await backend.rubric(before)
-    if before == newest.name or before != kept.name:  # or that version no longer exists
+    newest = name_rubric(await find_rubric(service, named or settings.rubric))
+    kept = name_rubric(await find_rubric(service, before))
+    if before == newest or before != kept:  # or that version no longer exists
         return settings
-    click.echo(f"rubric: {before}, as the baseline; --rubric {newest.name} asks for the newest", err=True)
+    click.echo(f"rubric: {before}, as the baseline; --rubric {newest} asks for the newest", err=True)
     return settings.model_copy(update={"rubric": before})
 
 
-def name_rubric(run: ComparedRun) -> str:
-    """The rubric that the signatures of a run name, with its version; empty where they name several, or none."""
-    names = {read_signature(signature).get("rubric", "") for signature in run.signatures}
-    return names.pop() if len(names) == 1 else ""
-
-
 def name_judge(kind: str, job: GateJob) -> None:
-    """Warns where the lexical judge will rate. Raises SettingsInvalid where it may not, before anything is scored: a
-    secret may be missing from this job."""
+    """Warns where the lexical judge will rate. Raises SaitenError where it may not, before anything is scored: a secret
+    may be missing from this job."""
     if kind != "lexical":
         if job.judge == "lexical":
-            raise SettingsInvalid(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
+            raise SaitenError(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
         return
     if job.refuses_lexical:
-        raise SettingsInvalid(f"the lexical judge, a baseline, would rate here; {LEXICAL_HINT}")
-    click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+        raise SaitenError(f"the lexical judge, a baseline, would rate here; {LEXICAL_HINT}")
+    click.echo(LEXICAL, err=True)
 
 
-async def judge(
-    backend: Backend,
+async def judge_runs(
+    service: Connection,
     job: GateJob,
-    candidate: Batch | ComparedRun,
-    baseline: Batch | ComparedRun | None,
-    check: JudgeCheck | None,
-) -> GateReport:
+    candidate: Batch | Results,
+    baseline: Batch | Results | None,
+    check: Object | None,
+) -> Object:
     """The verdict on the scored runs; also writes the candidate's results to `save` or `record`."""
-    if job.record is not None:
-        report = tell_coverage(await run_of(backend, candidate), check, job.settings)
-        if report.verdict == "pass" and isinstance(candidate, Batch):
-            await save_results(backend, candidate, job.record)
+    settings = job.settings
+    request: Object = {**settings.model_dump(include={*TERMS}), "rules": settings.rules, "judge_check": check}
+    if isinstance(candidate, Batch) and not isinstance(baseline, Results):
+        if job.save is not None:
+            await save_results(service, candidate, job.save)
+        request["candidate"] = candidate.id
+        if baseline is not None:
+            request["baseline"] = baseline.id
+        report = await service.gate({**request, "coverage_only": True} if job.record is not None else request)
+        if job.record is not None and report.get("verdict") == "pass":
+            await save_results(service, candidate, job.record)
         return report
     if job.save is not None and isinstance(candidate, Batch):
-        await save_results(backend, candidate, job.save)
-    return await gate(backend, candidate, baseline, job.settings, check)
+        await save_results(service, candidate, job.save)
+    sides = {"candidate": candidate, "baseline": baseline}
+    runs = {role: await fetch_results(service, run) if isinstance(run, Batch) else run for role, run in sides.items()}
+    terms = {name: value for name, value in request.items() if name != "judge_check"}
+    documents = {role: run.document() for role, run in runs.items() if run is not None}
+    return await asyncio.to_thread(compare_files, {**documents, "terms": terms, "judge_check": check})
 
 
-async def gate(
-    backend: Backend,
-    candidate: Batch | ComparedRun,
-    baseline: Batch | ComparedRun | None,
-    settings: GateSettings,
-    check: JudgeCheck | None,
-) -> GateReport:
-    """The verdict: the service's on two batches; computed here where one run is a file of results."""
-    common = settings.model_dump(include={"min_coverage", "alpha", "test", "allow_signature_mismatch"})
-    if isinstance(candidate, Batch) and not isinstance(baseline, ComparedRun):
-        request = GateRequest(
-            candidate=candidate.id,
-            baseline=baseline.id if baseline is not None else None,
-            rules=settings.rules,
-            judge_check=check,
-            **common,
-        )
-        return await backend.gate(request)
-    tried = await run_of(backend, candidate)
-    before = await run_of(backend, baseline) if baseline is not None else None
-    report = judge_gate(tried, before, settings.rules, judge=check, **common)
-    # It is not known here whether people rated what the judge of a file rates.
-    return attach_states(report, dict.fromkeys(asked_of(report), "unknown"))
+def compare_files(document: Object) -> Object:
+    """The verdict on runs of which one is a file of results: the server's own code computes it. Raises SaitenError."""
+    private.require_server("the server compares files of results: pip install saiten-server, or name batches")
+    code, output = private.ask_server("compare-files", json.dumps(document, ensure_ascii=False).encode())
+    try:
+        answer: Object = json.loads(output)
+    except ValueError:
+        raise AnswerInvalid("the server could not compare the files; what it said stands above") from None
+    if code:
+        kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
+        raise kind(str(answer.get("detail")), answer, REFUSED)
+    return answer
 
 
-def tell_coverage(run: ComparedRun, check: JudgeCheck | None, settings: GateSettings) -> GateReport:
-    """A report without a comparison: whether every aspect has enough verdicts for a baseline."""
-    shares = share_verdicts(run, [("aspect", name) for name in run.aspects], "candidate")
-    reasons = (*tell_judge(check), judge_coverage(shares, settings.min_coverage))
-    return GateReport(
-        verdict=conclude(reasons),
-        reasons=reasons,
-        alpha=settings.alpha,
-        min_coverage=settings.min_coverage,
-        coverage=cover_aspects(run),
-        rules=(),
-        comparison=None,
-        candidate=run.name,
-        signatures=dict(run.signatures),
-    )
+REFUSED = 422
 
 
-async def check_plan(backend: Backend, job: GateJob, candidate: Found, baseline: Found | None) -> None:
+async def check_plan(service: Connection, job: GateJob, candidate: Found, baseline: Found | None) -> None:
     """Raises InvalidItems, or the error of a rule that cannot be judged, before anything is scored."""
-    if isinstance(candidate, ComparedRun) and (job.save or job.record):
+    if isinstance(candidate, Results) and (job.save or job.record):
         raise InvalidItems(f"--{'save' if job.save else 'record'}: the candidate is a file of results already")
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
         raise InvalidItems(f"candidate and baseline are the same batch, {candidate.id}")
+    rubrics = None
     if job.record is None:
-        tried = await outline(backend, candidate, job.settings)
-        before = await outline(backend, baseline, job.settings) if baseline is not None else None
-        plan(job.settings.rules, tried, before)
+        named = [None if run is None else rubric_of(run, job.settings) for run in (candidate, baseline)]
+        rubrics = (str(named[0]), named[1])
+    await check_settings(service, job.settings, job.options, job.file, rubrics=rubrics)
 
 
-async def outline(backend: Backend, found: Found, settings: GateSettings) -> ComparedRun:
-    """The run; without items where it is not scored yet."""
-    if isinstance(found, ComparedRun):
-        return found
-    rubric = await backend.rubric(str(options_for(found, settings)["rubric"]))
-    return blank_run(rubric)
-
-
-def blank_run(rubric: Rubric) -> ComparedRun:
-    """A run of this rubric without items."""
-    aspects = tuple(aspect.id for aspect in rubric.aspects)
-    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
+def rubric_of(found: Found, settings: GateSettings) -> str:
+    """The rubric by which this was or will be scored."""
+    return name_rubric(found.rubric) if isinstance(found, Results) else str(options_for(found, settings)["rubric"])
 
 
 def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
@@ -403,7 +394,7 @@ def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
     if isinstance(found, Items):
         own = options_of(found, settings)
     elif isinstance(found, Batch):
-        own = {**found.model_dump(), "rubric": found.rubric_name}
+        own = {**found.model_dump(mode="json", include=ASKED), "rubric": found.rubric_name}
     return {name: own.get(name, default) for name, default in settings.model_dump(include=ASKED).items()}
 
 
@@ -414,16 +405,15 @@ def name_keeper(settings: GateSettings) -> str:
     """Where ratings without a file are kept. The URL of a database on a host is not shown: it may hold a password."""
     if settings.url is not None:
         return "by the service"
-    scheme, _, file = read_settings().database_url.partition(":///")
+    scheme, _, file = os.environ.get("DATABASE_URL", "sqlite:///saiten.db").partition(":///")
     return f"in the database ({Path(file).name})" if scheme.startswith("sqlite") and file else "in the database"
 
 
-async def check_judge(backend: Backend, job: GateJob, candidate: Found) -> JudgeCheck:
+async def check_judge(service: Connection, job: GateJob, candidate: Found) -> Object:
     """Whether the judge that rates the candidate moved, compared with its stored ratings."""
     asked = options_for(candidate, job.settings)
-    path = "source" if asked["path"] == "both" else asked["path"]
-    request = validate(JudgeCheckRequest, {**asked, "path": path}, DEFAULT_LIMITS)
+    request = {**asked, "path": "source" if asked["path"] == "both" else asked["path"]}
     reference = Reference(job.settings.judge_reference, name_keeper(job.settings))
     if job.record is None:
-        return await reference.check(backend, request)
-    return await reference.renew(backend, request)
+        return await reference.check(service, request)
+    return await reference.renew(service, request)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from app.domain.plain_text import escape_controls, printable
+from saiten.plain_text import escape_controls, printable
 
 DASH = "–"
 NARROW = 64
@@ -98,6 +98,11 @@ def cell(aspect: dict[str, Any]) -> str:
 def number(value: float | None) -> str:
     """The value, or a dash for none."""
     return DASH if value is None else f"{value:g}"
+
+
+def figure(value: float | None, form: str = ".3f") -> str:
+    """The value, or a dash."""
+    return DASH if value is None else format(value, form)
 
 
 def notes(row: dict[str, Any]) -> str:

@@ -9,36 +9,25 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import click
 
-from app.batches.export import FORMULA_STARTS, write_rows
-from app.cli.analysis_input import guess, refuse_foreign
-from app.cli.items import InvalidItems, read_bytes, shorten_faults
-from app.domain.dialogue import DEFAULT_LIMITS, Limits
-from app.domain.errors import InvalidLines, InvalidRequest, NotFound
-from app.domain.human_rating import (
-    MOST_BATCHES,
-    HumanRating,
-    Unread,
-    check_records,
-    locate_fault,
-    parse_lines,
-    tell_rating,
-)
-from app.domain.model import ID_PATTERN, Value
-from app.domain.plain_text import escape_controls
-from app.domain.strict_json import StrictJSONError, parse_strict_json
-from app.domain.validation import MARK, Unfit, clip, number_of
-from saiten import ServiceRefused
-from saiten.connection import write_line
+from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
+from saiten.commands.service import NO_JUDGE, URL, open_service
+from saiten.connection import NDJSON, Connection, write_line
+from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.plain_text import clip, escape_controls
+from saiten.spreadsheet import FORMULA_STARTS, write_rows
+from saiten.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
-if TYPE_CHECKING:
-    from app.domain.human_rating import Exclusion, RatingFilter, RatingsKept
-    from saiten import Connection
+TARGET = ("item", "evaluation", "batch", "candidate", "system")
+"""What names the rated response."""
 
-TEXTS = ("item", "evaluation", "batch", "candidate", "system", "rater")
+TEXTS = (*TARGET, "rater")
 STAMP = "created_at"
 """When a rating was received: written by an export, ignored by an import, which sets its own."""
 
@@ -50,86 +39,121 @@ COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
 DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
 FORMULA = re.compile(f"'*(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
 COUNT = re.compile("[0-9]{1,10}")
-ASPECT = re.compile(ID_PATTERN)
+ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
-Record = tuple[int, Any]
 Row = dict[str, Any]
 
-
-PIECE_BYTES = DEFAULT_LIMITS.body_bytes
+PIECE_BYTES = 4 * 1024**2
 """The size of a request to a service that does not state its limit."""
 
+VALIDATIONS = "/v1/validations/ratings"
+AS_NDJSON = {"Content-Type": NDJSON}
+
+PAGE = 1000
+MOST_BATCHES = 1000
+"""Whose items one request may rate."""
+
+UNFIT = 422
 REFUSED = frozenset({400, 404, 422})
 """Statuses of ratings that are refused however often they are sent."""
 
 
-class RatingFile:
-    """The ratings of FILE, or of standard input for `-`, all checked. Raises InvalidItems that names lines.
+@dataclass(frozen=True)
+class Unread:
+    """A record that could not be read, and why."""
 
-    `fill` holds defaults for fields that a record lacks.
+    why: str
+
+
+Record = tuple[int, Any]
+"""The number of a line or element from 1, and its value, or Unread."""
+
+
+class InvalidTable(Exception):
+    """What is wrong with a table as a whole, by line."""
+
+    def __init__(self, faults: Sequence[tuple[int, str]]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+
+class RatingFile:
+    """The ratings of FILE, or of standard input for `-`. Raises InvalidItems that names lines.
+
+    `fill` holds defaults for fields that a record lacks. What a rating may hold is left to the service.
     """
 
-    def __init__(self, path: str, limits: Limits, fill: Row) -> None:
-        self._name = "standard input" if path == "-" else path
+    def __init__(self, path: str, fill: Row) -> None:
+        self._name = name_file(path)
         body = read_bytes(path)
         refuse_foreign([body], self._name)
         body = body.removeprefix(MARK)
         form = guess(path, body.lstrip()[:1])
         self._noun = "element" if form == "json" else "line"
+        self.ratings: list[Any] = []
+        self._numbers: list[int] = []
         try:
-            records = fill_in(READERS[form](body), fill)
-            self.ratings, self._numbers = check_records(records, limits, noun=self._noun)
+            faults = self._take(fill_in(READERS[form](body), fill))
         except StrictJSONError as error:
             raise InvalidItems(f"{self._name}: {error}") from None
-        except InvalidLines as error:
-            raise self._name_places(error) from None
+        except InvalidTable as error:
+            faults = [*error.faults]
+        if faults:
+            raise InvalidItems(self._name_places(faults, len(faults)))
         if not self.ratings:
             raise InvalidItems(f"{self._name}: no ratings; expected a JSON array, one JSON object a line, or a table")
 
-    def explain(self, error: NotFound | InvalidRequest, start: int) -> InvalidItems:
-        """What was wrong with the ratings from the one numbered `start`, from 0, in terms of the file."""
-        located = locate_fault(error, self._numbers[start:], noun=self._noun)
-        return self._name_places(located) if isinstance(located, InvalidLines) else InvalidItems(error.detail)
+    def _take(self, records: Iterable[Record]) -> list[tuple[int, str]]:
+        """Keeps the records; the faults of those that cannot be read, or rate what an earlier one rates."""
+        faults: list[tuple[int, str]] = []
+        seen: dict[tuple[str, ...], int] = {}
+        for number, record in records:
+            if isinstance(record, Unread):
+                faults.append((number, record.why))
+                continue
+            if isinstance(record, dict):
+                target = tuple(repr(record.get(name)) for name in TEXTS)
+                if (before := seen.setdefault(target, number)) != number:
+                    faults.append((number, f"rates what {self._noun} {before} rates, by the same rater"))
+            self.ratings.append(record)
+            self._numbers.append(number)
+        return faults
 
-    def _name_places(self, error: InvalidLines) -> InvalidItems:
-        places = [f"{self._name}: {self._noun} {number}: {what}" for number, what in error.faults]
-        return InvalidItems(shorten_faults(places, error.total))
+    def explain(self, error: ServiceRefused, start: int) -> InvalidItems:
+        """What the service found wrong with the ratings from the one numbered `start`, from 0, in terms of the file."""
+        faults = [
+            (self._numbers[start + int(where)], what.removeprefix(f"line {int(where) + 1}: "))
+            for pointer, what in error.faults
+            if (where := pointer.removeprefix("/")).isascii() and where.isdigit()
+        ]
+        if not faults:
+            return InvalidItems(error.detail)
+        return InvalidItems(self._name_places(faults, error.total))
+
+    def _name_places(self, faults: Sequence[tuple[int, str]], total: int) -> str:
+        return shorten_faults([f"{self._name}: {self._noun} {number}: {what}" for number, what in faults], total)
 
 
-class RatingsAnswer(Value):
-    """The service's answer to ratings."""
+class RatingsKept(NamedTuple):
+    """How many ratings were added, and how many replaced an earlier one by the same rater of the same response."""
 
     added: int
     replaced: int
 
 
-def cut(ratings: Sequence[HumanRating], most_bytes: int) -> Iterator[Sequence[HumanRating]]:
+def cut(ratings: Sequence[Any], most_bytes: int) -> Iterator[Sequence[Any]]:
     """The ratings in pieces of at most so many bytes as NDJSON, and of as many batches as one request may name."""
     start, held, batches = 0, 0, set[str]()
     for number, rating in enumerate(ratings):
-        size = len(write_line(tell_rating(rating)))
-        named = {rating.batch} if rating.batch is not None else set[str]()
+        size = len(write_line(rating))
+        batch = rating.get("batch") if isinstance(rating, dict) else None
+        named = {batch} if isinstance(batch, str) else set[str]()
         if number > start and (held + size > most_bytes or len(batches) + len(named - batches) > MOST_BATCHES):
             yield ratings[start:number]
             start, held, batches = number, 0, set[str]()
         held += size
         batches |= named
     yield ratings[start:]
-
-
-def read_refusal(error: ServiceRefused) -> InvalidRequest | None:
-    """What is wrong with the ratings that a service refused, by their number from 1; None where it is not they."""
-    if error.status not in REFUSED:
-        return None
-    faults = [
-        (int(number) + 1, what.removeprefix(f"line {int(number) + 1}: "))
-        for where, what in error.faults
-        if (number := where.removeprefix("/")).isascii() and number.isdigit()
-    ]
-    if not faults:
-        return InvalidRequest(error.detail)
-    total = error.answer.get("total")
-    return InvalidLines(faults, total if isinstance(total, int) else None)
 
 
 def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:
@@ -145,6 +169,17 @@ def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:
         yield number, {**given, **lacking}
 
 
+def parse_lines(body: bytes) -> Iterator[Record]:
+    """The JSON value, or Unread, of each line that is not blank."""
+    for number, line in enumerate(body.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, parse_strict_json(line)
+        except StrictJSONError as error:
+            yield number, Unread(str(error))
+
+
 def parse_array(body: bytes) -> Iterator[Record]:
     """The elements of a JSON array, numbered from 1; raises StrictJSONError."""
     found = parse_strict_json(body)
@@ -154,7 +189,7 @@ def parse_array(body: bytes) -> Iterator[Record]:
 
 
 def parse_table(body: bytes) -> Iterator[Record]:
-    """The rows of a table below its header, each numbered by its first line; raises InvalidLines.
+    """The rows of a table below its header, each numbered by its first line; raises InvalidTable.
 
     An empty cell says nothing, an empty row is none.
     """
@@ -162,7 +197,7 @@ def parse_table(body: bytes) -> Iterator[Record]:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
-        raise InvalidLines([(number, "is not UTF-8: save the table as “CSV UTF-8”")]) from None
+        raise InvalidTable([(number, "is not UTF-8: save the table as “CSV UTF-8”")]) from None
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: list[str] | None = None
     start = 1
@@ -184,7 +219,7 @@ def parse_table(body: bytes) -> Iterator[Record]:
 
 
 def read_header(row: list[str], line: int) -> list[str]:
-    """The columns' names; raises InvalidLines, since no row can be read without them."""
+    """The columns' names; raises InvalidTable, since no row can be read without them."""
     names = [cell.strip() for cell in row]
     faults = [f"the header has {clip(name)!r} more than once" for name in dict.fromkeys(names) if names.count(name) > 1]
     faults += [
@@ -199,7 +234,7 @@ def read_header(row: list[str], line: int) -> list[str]:
     elif not set(names) - set(COLUMNS):
         faults.append("the header names no aspect")
     if faults:
-        raise InvalidLines([(line, what) for what in faults])
+        raise InvalidTable([(line, what) for what in faults])
     return names
 
 
@@ -268,8 +303,6 @@ def restore(cell: str) -> str:
     return cell[1:] if DEFUSED.match(cell) else cell
 
 
-URL = click.option("--url", metavar="URL", help="Use a running service (key from SAITEN_API_KEY).")
-
 RATER = click.option("--rater", metavar="NAME", help="The rater.")
 ROUND = click.option("--round", "round_id", metavar="ID", help="The rating round, as its page and address name it.")
 
@@ -306,46 +339,51 @@ def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, ur
     of a response: a later one takes the place of the earlier. An export can be imported; its `created_at` is passed
     over. Exit 0: kept; 2: bad usage or input; 3: could not run.
     """
-    # MERGED
-    from app.runtime.settings import read_settings
-
     fill = {"batch": batch, "rater": rater, "simulated": simulated or None}
-    fill = {name: value for name, value in fill.items() if value is not None}
-    read = RatingFile(file, read_settings().limits, fill)
+    read = RatingFile(file, {name: value for name, value in fill.items() if value is not None})
     kept = asyncio.run(keep(read, url))
     click.echo(f"{kept.added + kept.replaced} ratings: {kept.added} added, {kept.replaced} replaced")
 
 
 async def keep(read: RatingFile, url: str | None) -> RatingsKept:
-    """Posts all ratings in pieces. Raises InvalidItems, SaitenError; the message names what was kept before."""
-    from app.cli.backend import NO_JUDGE, open_backend
-
-    async with open_backend(url, NO_JUDGE) as backend:
-        return await post_pieces(read, backend.client)
+    """Posts all ratings. Raises InvalidItems, SaitenError; the message names what was kept before."""
+    async with open_service(url, NO_JUDGE) as client:
+        return await post_pieces(read, client)
 
 
 async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
-    """Posts all, as much at a time as the service takes."""
-    from app.cli.backend import understand
-
-    # MERGED
-    from app.domain.human_rating import RatingsKept, tell_rating
-    from saiten import SaitenError, ServiceRefused
-
+    """Posts all, as much at a time as the service takes. Several pieces are all validated before the first is kept."""
     limits = (await client.info()).get("limits")
     stated = limits.get("body_bytes") if isinstance(limits, dict) else None
+    pieces = [*cut(read.ratings, stated if isinstance(stated, int) else PIECE_BYTES)]
+    starts = [*accumulate(map(len, pieces), initial=0)]
+    for start, piece in zip(starts, pieces, strict=False) if len(pieces) > 1 else ():
+        with explaining(read, start):
+            await client.request("POST", VALIDATIONS, content=b"".join(map(write_line, piece)), headers=AS_NDJSON)
     kept = RatingsKept(0, 0)
-    for piece in cut(read.ratings, stated if isinstance(stated, int) else PIECE_BYTES):
-        start = kept.added + kept.replaced
+    for start, piece in zip(starts, pieces, strict=False):
         try:
-            answer = understand(RatingsAnswer, await client.post_ratings(map(tell_rating, piece)))
-        except SaitenError as error:
+            with explaining(read, start):
+                answer = await client.post_ratings(piece)
+        except (SaitenError, InvalidItems):
             tell_kept(start, len(read.ratings))
-            if isinstance(error, ServiceRefused) and (refused := read_refusal(error)) is not None:
-                raise read.explain(refused, start) from None
             raise
-        kept = RatingsKept(kept.added + answer.added, kept.replaced + answer.replaced)
+        counts = [answer.get(name) for name in RatingsKept._fields]
+        if not all(isinstance(count, int) for count in counts):
+            raise AnswerInvalid("the service's answer to ratings is not understood; is it of this client's version?")
+        kept = RatingsKept(kept.added + answer["added"], kept.replaced + answer["replaced"])
     return kept
+
+
+@contextmanager
+def explaining(read: RatingFile, start: int) -> Iterator[None]:
+    """Raises what the service refuses of the ratings from `start` as InvalidItems."""
+    try:
+        yield
+    except ServiceRefused as error:
+        if error.status not in REFUSED:
+            raise
+        raise read.explain(error, start) from None
 
 
 def tell_kept(count: int, total: int) -> None:
@@ -372,8 +410,7 @@ def exclude(rater: str | None, round_id: str | None, url: str | None) -> None:
 
     The ratings stay where they are. Exit 0: excluded; 2: bad usage; 3: could not run, or there is no such round.
     """
-    wanted = read_exclusion(rater, round_id)
-    done = asyncio.run(change(wanted, url, excluded=True))
+    done = asyncio.run(change(rater, round_id, url, excluded=True))
     click.echo("excluded" if done else "was excluded already")
 
 
@@ -384,36 +421,24 @@ def include(rater: str | None, round_id: str | None, url: str | None) -> None:
 
     Exit 0: they count; 2: bad usage; 3: could not run.
     """
-    wanted = read_exclusion(rater, round_id)
-    done = asyncio.run(change(wanted, url, excluded=False))
+    done = asyncio.run(change(rater, round_id, url, excluded=False))
     click.echo("counts again" if done else "was not excluded")
 
 
-def read_exclusion(rater: str | None, round_id: str | None) -> Exclusion:
-    """The rater or round that the options name; raises UsageError."""
-    from app.domain.human_rating import Exclusion
-    from app.domain.validation import InvalidDocument, validate
-    from app.runtime.settings import read_settings
-
-    given = {"rater": rater, "round": round_id}
+async def change(rater: str | None, round_id: str | None, url: str | None, *, excluded: bool) -> bool:
+    """Whether anything changed. Raises UsageError, SaitenError."""
     if (rater is None) == (round_id is None):
         raise click.UsageError("name a rater by --rater, or a round by --round")
-    try:
-        limits = read_settings().limits
-        return validate(Exclusion, {name: one for name, one in given.items() if one is not None}, limits)
-    except InvalidDocument as error:
-        raise click.UsageError(str(error)) from None
-
-
-async def change(wanted: Exclusion, url: str | None, *, excluded: bool) -> bool:
-    """Whether anything changed. Raises SaitenError."""
-    from app.cli.backend import NO_JUDGE, open_backend
-
-    async with open_backend(url, NO_JUDGE) as backend:
-        named = wanted.model_dump(exclude_none=True)
-        if excluded:
-            return bool((await backend.client.exclude_ratings(named)).get("added"))
-        return bool((await backend.client.include_ratings(named)).get("removed"))
+    named = {"rater": rater} if rater is not None else {"round": round_id or ""}
+    async with open_service(url, NO_JUDGE) as client:
+        try:
+            if excluded:
+                return bool((await client.exclude_ratings(named)).get("added"))
+            return bool((await client.include_ratings(named)).get("removed"))
+        except ServiceRefused as error:
+            if error.status == UNFIT:
+                raise click.UsageError(error.detail) from None
+            raise
 
 
 @command.command("export")
@@ -433,20 +458,15 @@ def give_back(
     In CSV, texts that a spreadsheet would take for formulas stand after an apostrophe, which `import` takes away again.
     Exit 0: printed; 2: bad usage; 3: could not run.
     """
-    from app.domain.human_rating import RatingFilter
-
-    wanted = RatingFilter(item=item, evaluation=evaluation, batch=batch, rater=rater)
-    asyncio.run(print_ratings(wanted, form, url))
+    wanted = {"batch": batch, "rater": rater, "item": item, "evaluation": evaluation}
+    asyncio.run(print_ratings({name: value for name, value in wanted.items() if value is not None}, form, url))
 
 
-async def print_ratings(wanted: RatingFilter, form: str, url: str | None) -> None:
+async def print_ratings(wanted: dict[str, str], form: str, url: str | None) -> None:
     """All that are wanted. A table has a column an aspect, so that it waits for the last."""
-    from app.cli.backend import NO_JUDGE, open_backend
-    # MERGED
-
     ratings: list[dict[str, Any]] = []
-    async with open_backend(url, NO_JUDGE) as backend:
-        async for page in backend.client.ratings(**wanted.model_dump(exclude_none=True)):
+    async with open_service(url, NO_JUDGE) as client:
+        async for page in client.ratings(page=PAGE, **wanted):
             if form == "csv":
                 ratings += page
                 continue

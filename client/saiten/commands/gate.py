@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 import traceback
@@ -14,19 +15,19 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
-import saiten
-from app.cli.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
-from app.cli.items import InvalidItems
-from app.cli.output import open_progress
-from app.cli.process import REPORTED, describe_defect
-from app.domain.batch import Batch
-from app.domain.comparison import GateReport
-from app.domain.errors import SignatureMismatch
-from app.domain.plain_text import escape_controls, printable
-from app.providers.registry import judge_names
+from saiten.commands.files import InvalidItems
+from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from saiten.commands.output import open_progress
+from saiten.commands.process import REPORTED, describe_defect
+from saiten.commands.service import URL
+from saiten.connection import Object
+from saiten.errors import SignatureMismatch
+from saiten.models import Batch, GateReport
+from saiten.plain_text import escape_controls, printable
+from saiten.reading import read
 
 if TYPE_CHECKING:
-    from app.cli.gating import GateJob
+    from saiten.commands.gating import GateJob
 
 EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
 COULD_NOT_RUN = 3
@@ -72,15 +73,11 @@ class GateCommand(click.Command):
     "--candidate", metavar="SOURCE", help="What to test: ba_…, latest:NAME, or a file of items or of results."
 )
 @click.option("--baseline", metavar="SOURCE", help="What to compare it with, in the same forms.")
-@click.option(
-    "--url",
-    metavar="URL",
-    help="A running service; its key comes from SAITEN_API_KEY. Without it a private service scores.",
-)
+@URL
 @click.option(
     "--judge",
     "judge_kind",
-    type=click.Choice(judge_names()),
+    metavar="[openai|lexical]",
     help="Which judge rates (SAITEN_JUDGE). Where CI is set, lexical rates only if it is named here.",
 )
 @click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, for a file of items (0).")
@@ -135,10 +132,8 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
-    from app.cli.gating import GateJob
-    from app.runtime.telemetry import configure_logging
+    from saiten.commands.gating import GateJob
 
-    configure_logging("warning")
     given = {key: value for key, value in options.items() if value is not None}
     if rules := read_rules(min_mean, max_drop):
         given["rules"] = rules
@@ -147,14 +142,16 @@ def command(
     if judge := {key: value for key, value in judge.items() if value is not None}:
         own = table.get("judge", {})
         table["judge"] = {**own, **judge} if isinstance(own, dict) else own
-    settings = make_settings(table, given, NAME if config is None else config)
+    file = NAME if config is None else config
+    settings = make_settings(table, given, file)
     require_use(settings, junit, markdown, save, record)
-    report = run(GateJob(settings, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
+    answer = run(GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
+    report = read(GateReport, answer)
     try:
         # First, because a CI collects these files even where standard output is closed.
         write_reports(report, junit, markdown)
     finally:
-        show(report, as_json=as_json)
+        show(answer, report, as_json=as_json)
     raise click.exceptions.Exit(EXITS[report.verdict])
 
 
@@ -178,14 +175,14 @@ def require_use(
             raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
 
 
-def run(job: GateJob) -> GateReport:
+def run(job: GateJob) -> Object:
     """The report. Where the signatures of the runs differ, prints how on standard error and exits with 3."""
-    from app.cli.gating import run_gate
+    from saiten.commands.gating import run_gate
 
     try:
         with open_progress() as bar:
             return asyncio.run(run_gate(job, make_progress(bar)))
-    except (SignatureMismatch, saiten.SignatureMismatch) as error:
+    except SignatureMismatch as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
             click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)
@@ -219,7 +216,8 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
 
 def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
     """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
-    from app.stats.ci_reports import write_junit, write_markdown
+    from saiten.commands.junit import write_junit
+    from saiten.commands.markdown import write_markdown
 
     wanted: Sequence[tuple[str | None, Any]] = ((junit, write_junit), (markdown, write_markdown))
     for path, write in wanted:
@@ -231,11 +229,11 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
             raise InvalidItems(f"{path}: {error.strerror}") from None
 
 
-def show(report: GateReport, *, as_json: bool) -> None:
+def show(answer: Object, report: GateReport, *, as_json: bool) -> None:
     """Prints the report."""
     if as_json:
-        click.echo(escape_controls(report.model_dump_json(indent=2)))
+        click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
         return
-    from app.cli.gating import print_gate
+    from saiten.commands.gating import print_gate
 
     print_gate(report)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,22 +13,29 @@ from typing import Any, Literal
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import saiten
-from app.cli.backend import Backend
-from app.cli.gate_settings import GateSettings
-from app.cli.items import InvalidItems, holds_options, parse, read_bytes, shorten_faults, split
-from app.comparison.runs import are_numbered, scales_of
-from app.domain.batch import Batch
-from app.domain.clusters import name_dialogue
-from app.domain.comparison import ComparedRun, RunItem
-from app.domain.errors import SaitenError
-from app.domain.model import Finite
-from app.domain.plain_text import escape_controls, printable
-from app.domain.rubric import Rubric, name_version, split_name
-from app.domain.validation import explain
+from saiten.commands.files import (
+    InvalidItems,
+    Placed,
+    holds_options,
+    name_file,
+    parse,
+    read_bytes,
+    shorten_faults,
+    split,
+)
+from saiten.commands.gate_settings import GateSettings
+from saiten.connection import Connection
+from saiten.errors import BatchStopped, SaitenError, ServiceRefused
+from saiten.faults import explain
+from saiten.models import Batch
+from saiten.plain_text import escape_controls, printable
+from saiten.reading import read
+from saiten.wording import read_signature
 
-Placed = tuple[str, Any]
-"""The place of a value (`base.ndjson:3`), and the value."""
+VERSION = re.compile("[1-9][0-9]{0,8}")
+
+Rubric = dict[str, Any]
+"""As the service answers it."""
 
 
 class ResultPart(BaseModel):
@@ -44,12 +50,12 @@ class RubricPart(ResultPart):
 
     @property
     def name(self) -> str:
-        return name_version(self.id, self.version)
+        return self.id if self.version is None else f"{self.id}@{self.version}"
 
 
 class AspectPart(ResultPart):
-    mean: Finite | None
-    blended: Finite | None = None
+    mean: float | None
+    blended: float | None = None
 
 
 class ResultLine(ResultPart):
@@ -60,7 +66,7 @@ class ResultLine(ResultPart):
     candidate: int | None = None
     rubric: RubricPart | None = None
     aspects: dict[str, AspectPart] = Field(default_factory=dict)
-    composites: dict[str, Finite | None] = Field(default_factory=dict)
+    composites: dict[str, float | None] = Field(default_factory=dict)
     signature: str | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
     dialogue: str | None = None
@@ -102,40 +108,26 @@ def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
     return names[0] if names else None
 
 
-def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> ComparedRun:
-    """The run of these results."""
-    items = [describe(result, number, rubric) for number, result in enumerate(results)]
-    return ComparedRun(
-        name=name,
-        items=items,
-        expected=len(results),
-        signatures=Counter(result.signature for result in results if result.signature is not None),
-        scales=scales_of(rubric),
-        aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=are_numbered(item.item for item in items),
-        best=rubric.best,
-    )
+def split_name(name: str) -> tuple[str, str | None]:
+    """Id and version of `id@version`; any other name with None."""
+    rubric_id, _, version = name.partition("@")
+    return (rubric_id, version) if VERSION.fullmatch(version) else (name, None)
 
 
-def cluster_of(result: ResultLine) -> str | None:
-    """The digest of the dialogue that the result is a turn of; handwritten results only name it."""
-    return result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
+async def find_rubric(service: Connection, name: str) -> Rubric:
+    """The rubric named `id` or `id@version`; its newest version where that version no longer exists."""
+    rubric_id, version = split_name(name)
+    try:
+        return await service.rubric(name)
+    except ServiceRefused:
+        if version is None:
+            raise
+        return await service.rubric(rubric_id)
 
 
-def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:
-    """One result's values; `number` from 0 stands for an item without a name."""
-    aspects = {aspect.id: result.aspects.get(aspect.id) for aspect in rubric.aspects}
-    blended = {name: part.blended for name, part in aspects.items() if part is not None and part.blended is not None}
-    return RunItem(
-        item=str(number) if result.item is None else result.item,
-        candidate=result.candidate,
-        system=result.metadata.get("system"),
-        context=None,
-        ratings={name: None if part is None else part.mean for name, part in aspects.items()},
-        composites={each.id: result.composites.get(each.id) for each in rubric.composites},
-        blended=blended,
-        cluster=cluster_of(result),
-    )
+def name_rubric(rubric: Rubric) -> str:
+    """`id@version`."""
+    return f"{rubric.get('id')}@{rubric.get('version')}"
 
 
 LATEST = "latest:"
@@ -156,35 +148,56 @@ class Items:
     options: dict[str, Any]
 
 
-Found = Batch | ComparedRun | Items
+@dataclass(frozen=True)
+class Results:
+    """A run of results, by this rubric."""
+
+    name: str
+    lines: Sequence[ResultLine]
+    rubric: Rubric
+
+    @property
+    def rubric_name(self) -> str:
+        """The rubric that the signatures name, with its version; empty where they name several, or none."""
+        signatures = {line.signature for line in self.lines if line.signature is not None}
+        names = {read_signature(signature).get("rubric", "") for signature in signatures}
+        return names.pop() if len(names) == 1 else ""
+
+    def document(self) -> dict[str, Any]:
+        """As the server compares it."""
+        rubric = {key: value for key, value in self.rubric.items() if key != "digest"}
+        results = [line.model_dump(mode="json", exclude_defaults=True) for line in self.lines]
+        return {"name": self.name, "rubric": rubric, "results": results}
 
 
-async def find(backend: Backend, written: str, role: Role, settings: GateSettings) -> Found:
+Found = Batch | Results | Items
+
+
+async def find(service: Connection, written: str, role: Role, settings: GateSettings) -> Found:
     """What `candidate` or `baseline` names; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
         raise InvalidItems(f"the {role} is named by an empty text; is a variable of this job not set?")
     if BATCH.fullmatch(written):
         try:
-            return await backend.batch(written)
-        except saiten.ServiceRefused as error:
+            return read(Batch, await service.batch(written))
+        except ServiceRefused as error:
             raise InvalidItems(f"{role} {written}: {error.detail}") from None
     if written.startswith(LATEST):
         name = written.removeprefix(LATEST)
-        found = await backend.latest(name) if name else None
-        if found is None:
+        found = await service.batches(name=name, status="completed", limit="1") if name else []
+        if not found:
             raise InvalidItems(f"{role} {printable(written[:128])}: there is no completed batch of that name")
-        return found
+        return read(Batch, found[0])
     name, values = read_file(written, role)
     if not is_result(values[0][1]):
         return take_items(name, values)
     results = read_results(values)
-    rubric = await backend.rubric(rubric_of(name, results) or settings.rubric)
-    return make_run(name, results, rubric)
+    return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
 
 
 def read_file(path: str, role: Role) -> tuple[str, list[Placed]]:
     """The file's name and its values, NDJSON or a JSON array. Raises InvalidItems, for an empty file too."""
-    name = "standard input" if path == "-" else path
+    name = name_file(path)
     try:
         values = split(name, read_bytes(path))
     except InvalidItems as error:
@@ -213,33 +226,33 @@ def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
     return {**items.options, **chosen}
 
 
-async def score(backend: Backend, found: Found, settings: GateSettings, progress: Progress) -> Batch | ComparedRun:
+async def score(service: Connection, found: Found, settings: GateSettings, progress: Progress) -> Batch | Results:
     """The run, scored: items become a batch, and a batch is waited for. Raises InvalidItems, SaitenError."""
-    if isinstance(found, ComparedRun):
+    if isinstance(found, Results):
         return found
     if isinstance(found, Batch):
-        return await wait(backend, found.id, progress)
-    batch = await submit(backend, found, options_of(found, settings))
+        return await wait(service, found.id, progress)
+    batch = await submit(service, found, options_of(found, settings))
     try:
-        return await wait(backend, batch.id, progress)
+        return await wait(service, batch.id, progress)
     except asyncio.CancelledError:
         # Interrupted, or out of time: these scores are no longer needed, and they cost money.
-        with suppress(saiten.SaitenError):
-            await backend.client.cancel_batch(batch.id)
+        with suppress(SaitenError):
+            await service.cancel_batch(batch.id)
         raise
 
 
-async def submit(backend: Backend, items: Items, options: dict[str, Any]) -> Batch:
+async def submit(service: Connection, items: Items, options: dict[str, Any]) -> Batch:
     """Posts the items as a batch. Raises InvalidItems that names their places in the file."""
     lines = [options, *(value for _, value in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
-        return await backend.submit(body)
-    except saiten.ServiceRefused as error:
+        return read(Batch, await service.post_batch(body))
+    except ServiceRefused as error:
         if not error.faults:
             raise
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
-        raise InvalidItems(shorten_faults(faults)) from None
+        raise InvalidItems(shorten_faults(faults, error.total)) from None
 
 
 def name_fault(items: Items, pointer: str, detail: str) -> str:
@@ -250,12 +263,12 @@ def name_fault(items: Items, pointer: str, detail: str) -> str:
     return f"{items.values[int(found[1])][0]}: {found[2] or 'the item'}: {LINE.sub('', detail)}"
 
 
-async def wait(backend: Backend, batch_id: str, progress: Progress) -> Batch:
-    """The batch once it is scored. Raises SaitenError where it was paused or cancelled."""
-    batch = await backend.wait(batch_id, progress)
-    if batch.status != "completed":
-        raise SaitenError(explain_stop(batch))
-    return batch
+async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:
+    """The batch once it is scored. Raises BatchStopped where it was paused or cancelled."""
+    done = read(Batch, await service.wait(batch_id, progress=lambda state: progress(read(Batch, state))))
+    if done.status != "completed":
+        raise BatchStopped(explain_stop(done), done.id)
+    return done
 
 
 def explain_stop(batch: Batch) -> str:
@@ -267,21 +280,19 @@ def explain_stop(batch: Batch) -> str:
     return f"the batch {batch.id} paused after {done}: {why}"
 
 
-async def run_of(backend: Backend, found: Batch | ComparedRun) -> ComparedRun:
-    """The run, fetched where it is a batch."""
-    if isinstance(found, ComparedRun):
-        return found
-    lines = [line async for line in backend.client.results(found.id)]
-    values = [(f"{found.id}:{number}", parse(found.id, line.encode())) for number, line in enumerate(lines, start=1)]
-    name = f"{found.name} ({found.id})" if found.name else found.id
-    return make_run(name, read_results(values), await backend.rubric(found.rubric_name))
+async def fetch_results(service: Connection, batch: Batch) -> Results:
+    """The results of a batch."""
+    lines = [line async for line in service.results(batch.id)]
+    values = [(f"{batch.id}:{number}", parse(batch.id, line.encode())) for number, line in enumerate(lines, start=1)]
+    name = f"{batch.name} ({batch.id})" if batch.name else batch.id
+    return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
 
 
-async def save_results(backend: Backend, batch: Batch, path: str) -> None:
+async def save_results(service: Connection, batch: Batch, path: str) -> None:
     """Writes the batch's results as NDJSON, for use as a later baseline."""
     try:
         with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
-            async for line in backend.client.results(batch.id):
+            async for line in service.results(batch.id):
                 file.write(escape_controls(line) + "\n")
     except OSError as error:
         raise InvalidItems(f"{path}: {error.strerror}") from None

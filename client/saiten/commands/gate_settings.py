@@ -3,44 +3,60 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import date, time
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.cli.items import InvalidItems, shorten_faults
-from app.domain.analysis_request import GateTerms
-from app.domain.batch import BatchName
-from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
-from app.domain.model import Finite, RubricName
-from app.domain.validation import InvalidDocument, validate
+from saiten.commands.files import InvalidItems, shorten_faults
+from saiten.connection import Connection
+from saiten.errors import ServiceRefused
+from saiten.faults import MESSAGES, explain, pointer
+
+VALIDATIONS = "/v1/validations/gates"
+UNFIT = 422
 
 NAME = "saiten.toml"
 TABLE = "gate"
 
 
-class GateSettings(GateTerms):
+class GateSettings(BaseModel):
     """The table `[gate]`. Options of the command line come before it.
 
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
     of items to be scored, or a file of results. Paths are relative to the working directory.
-    `timeout_seconds` limits all scoring together; `budget_usd` each batch.
+    `timeout_seconds` limits all scoring together; `budget_usd` each batch. The service says what values may be.
     """
 
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+    rules: list[Any] = Field(default_factory=list)
+    min_coverage: float = 0.98
+    alpha: float = 0.05
+    test: str = "auto"
+    allow_signature_mismatch: bool = False
+    check_judge: bool = False
     url: str | None = None
     candidate: str | None = None
     baseline: str | None = None
-    name: BatchName | None = None
-    rubric: RubricName = "ja-dialogue"
-    path: PathChoice = "source"
+    name: str | None = None
+    rubric: str = "ja-dialogue"
+    path: str = "source"
     relevance: bool = True
-    judge: JudgeOptions = Field(default_factory=JudgeOptions)
-    metadata: Metadata = Field(default_factory=dict)
-    budget_usd: Annotated[Finite, Field(ge=0)] | None = None
-    timeout_seconds: Annotated[Finite, Field(gt=0)] | None = None
+    judge: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    budget_usd: float | None = None
+    timeout_seconds: float | None = Field(default=None, gt=0)
     judge_reference: str | None = None
+
+
+TERMS = frozenset({"min_coverage", "alpha", "test", "allow_signature_mismatch"})
+PLANNED = TERMS | {"rules", "check_judge", "name", "rubric", "path", "judge", "metadata", "budget_usd"}
+"""The settings that the service validates."""
 
 
 def read_gate_file(path: str | None) -> dict[str, Any]:
@@ -70,17 +86,55 @@ def read_gate_file(path: str | None) -> dict[str, Any]:
 
 def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> GateSettings:
     """The file's table with the command line's options over it; raises InvalidItems that names field or option."""
+    given = {**table, **options}
+    found = [*find_unwritable(given)]
+    if not found:
+        try:
+            return GateSettings.model_validate(given)
+        except ValidationError as error:
+            found = explain(error, given)
+    raise InvalidItems(shorten_faults([name_fault(where, what, options, name) for where, what in found]))
+
+
+def find_unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """What TOML has and JSON has not: a date, a time, a number that is not finite."""
+    if isinstance(value, date | time):
+        yield where, MESSAGES["string_type"]
+    elif isinstance(value, float) and not isfinite(value):
+        yield where, "should be a finite number"
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for name, part in parts:
+        yield from find_unwritable(part, where + pointer([name]))
+
+
+async def check_settings(
+    service: Connection,
+    settings: GateSettings,
+    options: Mapping[str, Any],
+    name: str,
+    *,
+    rubrics: tuple[str, str | None] | None,
+) -> None:
+    """Raises InvalidItems where the service would refuse the settings, that is before anything is scored.
+
+    The rules are checked against `rubrics`, the candidate's and the baseline's, unless nothing is compared.
+    """
+    asked = settings.model_dump(include={*PLANNED} & settings.model_fields_set, exclude_none=True)
+    if rubrics is not None:
+        asked |= {"candidate_rubric": rubrics[0], "baseline_rubric": rubrics[1]}
     try:
-        return validate(GateSettings, {**table, **options}, DEFAULT_LIMITS)
-    except InvalidDocument as error:
-        faults = [name_fault(where, what, options, name) for where, what in error.faults]
-        raise InvalidItems(shorten_faults(faults)) from None
+        await service.request("POST", VALIDATIONS, json=asked)
+    except ServiceRefused as error:
+        if error.status != UNFIT or not error.faults:
+            raise
+        faults = [what if where == "/rules" else name_fault(where, what, options, name) for where, what in error.faults]
+        raise InvalidItems(shorten_faults(faults, error.total)) from None
 
 
-def name_fault(where: str, what: str, options: dict[str, Any], name: str) -> str:
+def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> str:
     """What is wrong with which option, or with which key of the file."""
     key, _, rest = where.removeprefix("/").partition("/")
-    if key == "rules" and key in options:
+    if key == "rules" and key in options and rest:
         rule = options[key][int(rest.partition("/")[0])]
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:

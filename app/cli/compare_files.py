@@ -1,0 +1,120 @@
+"""`python -m app compare-files`: the gate on runs of which one is a file of results, for the client's `saiten gate`.
+
+A JSON document on standard input, the answer of `POST /v1/gates` on standard output; a problem document where there is
+none, with exit code 3.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from pydantic import Field
+
+from app.comparison.runs import are_numbered, scales_of
+from app.domain.analysis_request import GateTerms
+from app.domain.clusters import name_dialogue
+from app.domain.comparison import ComparedRun, RunItem
+from app.domain.errors import SaitenError, SignatureMismatch
+from app.domain.judge_check import JudgeCheck
+from app.domain.model import Value
+from app.domain.rubric import Rubric
+from saiten.commands.runs import ResultLine
+
+EXIT_REFUSED = 3
+
+
+class ResultFile(Value):
+    """A run of results, one of `ResultLine` each, and the rubric that rated them."""
+
+    name: str
+    rubric: Rubric
+    results: tuple[Any, ...] = Field(strict=False)
+
+
+class FileGate(Value):
+    """Two runs and the terms that the candidate must meet."""
+
+    candidate: ResultFile
+    baseline: ResultFile | None = None
+    terms: GateTerms
+    judge_check: JudgeCheck | None = None
+
+
+@click.command("compare-files", hidden=True)
+def command() -> None:
+    """Compare the runs that standard input holds."""
+    asked = FileGate.model_validate_json(sys.stdin.buffer.read())
+    try:
+        click.echo(judge(asked))
+    except SaitenError as error:
+        problem: dict[str, Any] = {"code": error.code, "detail": error.detail}
+        if isinstance(error, SignatureMismatch):
+            problem["pieces"] = error.pieces
+        click.echo(json.dumps(problem))
+        raise click.exceptions.Exit(EXIT_REFUSED) from None
+
+
+def judge(asked: FileGate) -> str:
+    """The report as JSON. Raises SaitenError."""
+    from app.ratings.reliability import asked_of, attach_states
+    from app.stats.gate import judge_gate
+
+    terms = asked.terms
+    report = judge_gate(
+        read_run(asked.candidate),
+        None if asked.baseline is None else read_run(asked.baseline),
+        terms.rules,
+        alpha=terms.alpha,
+        min_coverage=terms.min_coverage,
+        test=terms.test,
+        allow_signature_mismatch=terms.allow_signature_mismatch,
+        judge=asked.judge_check,
+    )
+    # It is not known here whether people rated what the judge of a file rates.
+    return attach_states(report, dict.fromkeys(asked_of(report), "unknown")).model_dump_json()
+
+
+def read_run(file: ResultFile) -> ComparedRun:
+    """The run of a file's results."""
+    return make_run(file.name, [ResultLine.model_validate(result) for result in file.results], file.rubric)
+
+
+def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> ComparedRun:
+    """The run of these results."""
+    items = [describe(result, number, rubric) for number, result in enumerate(results)]
+    return ComparedRun(
+        name=name,
+        items=items,
+        expected=len(results),
+        signatures=Counter(result.signature for result in results if result.signature is not None),
+        scales=scales_of(rubric),
+        aspects=tuple(aspect.id for aspect in rubric.aspects),
+        numbered=are_numbered(item.item for item in items),
+        best=rubric.best,
+    )
+
+
+def cluster_of(result: ResultLine) -> str | None:
+    """The digest of the dialogue that the result is a turn of; handwritten results only name it."""
+    return result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
+
+
+def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:
+    """One result's values; `number` from 0 stands for an item without a name."""
+    aspects = {aspect.id: result.aspects.get(aspect.id) for aspect in rubric.aspects}
+    blended = {name: part.blended for name, part in aspects.items() if part is not None and part.blended is not None}
+    return RunItem(
+        item=str(number) if result.item is None else result.item,
+        candidate=result.candidate,
+        system=result.metadata.get("system"),
+        context=None,
+        ratings={name: None if part is None else part.mean for name, part in aspects.items()},
+        composites={each.id: result.composites.get(each.id) for each in rubric.composites},
+        blended=blended,
+        cluster=cluster_of(result),
+    )

@@ -1,0 +1,157 @@
+"""The command `saiten`: what a caller does over HTTP, and the way to the commands of the server.
+
+A command is imported when it is called. Those of the server are never imported: each is run as `python -I -m app NAME`,
+isolated, so that a folder `app` of the user is not taken for the server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, NoReturn
+
+import click
+
+from saiten import __version__
+from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
+from saiten.errors import SaitenError, ServerMissing
+
+EXIT_COULD_NOT_RUN = 3
+EXIT_INTERRUPTED = 128 + 2
+"""The exit code that a shell reports for a process ended by SIGINT."""
+EXIT_READER_LEFT = 128 + 13
+"""The exit code that a shell reports for a process ended by SIGPIPE: the reader left before everything was printed."""
+
+GROUP = "saiten.commands"
+"""Entry points of this group name the commands that an installed server has."""
+
+COMMANDS = {
+    "serve": "Answer over HTTP.",
+    "worker": "Score the batches that a service accepts.",
+    "score": "Score a file of dialogues.",
+    "convert": "Turn a table or another tool's log into items.",
+    "analyze": "Analyze ratings and scores.",
+    "ratings": "Import and export human ratings.",
+    "gate": "Pass or fail a build by its scores.",
+    "attack": "Measure how far attacks move the judge.",
+    "export-finetune": "Turn human ratings into chat JSONL to fine-tune a judge.",
+    "rubric": "Check, list and show rubrics.",
+    "policy": "Show and set a project's policy.",
+    "erase": "Erase everything that has certain metadata.",
+    "keys": "Create, list and revoke API keys.",
+    "audit": "Show what administrators did.",
+    "database": "Show the schema's revision, and take it back to an older one.",
+    "demo": "Score bundled dialogues through a private service.",
+}
+"""Every command, with what it does."""
+
+OWN = {
+    "convert": "saiten.commands.convert:command",
+    "gate": "saiten.commands.gate:command",
+    "ratings": "saiten.commands.ratings:command",
+    "score": "saiten.commands.score:command",
+}
+"""Where those are that need no server."""
+
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+class LazyGroup(click.Group):
+    """Imports a command only when it is run, so that `saiten --help` stays fast. `places` are `MODULE:ATTRIBUTE`."""
+
+    places: Mapping[str, str] = OWN
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if name in self.places]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.places:
+            return None
+        module, _, attribute = self.places[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS.get(name, "")) for name in self.list_commands(ctx)])
+
+
+class CallersGroup(LazyGroup):
+    """The client's commands, and those of the server."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(dict.fromkeys([*COMMANDS, *sorted(server_commands())]))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.places:
+            return super().get_command(ctx, cmd_name)
+        return ServerCommand(cmd_name) if cmd_name in {*COMMANDS, *server_commands()} else None
+
+
+class ServerCommand(click.Command):
+    """A command of the server, which gets all arguments as they are."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.args = [*args]
+        return []
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        name = self.name or ""
+        if name not in server_commands():
+            raise ServerMissing(f"`saiten {name}` is a command of the server: pip install saiten-server")
+        become_server(name, ctx.args)
+
+
+def server_commands() -> frozenset[str]:
+    """The names of the commands that the installed server has; none where there is no server."""
+    return frozenset(point.name for point in entry_points(group=GROUP))
+
+
+def become_server(name: str, arguments: list[str]) -> NoReturn:
+    """Goes on as this command of the server: in the same process, so that signals and its exit code are its own."""
+    os.execv(sys.executable, [sys.executable, "-I", "-m", "app", name, *arguments])  # noqa: S606 - no shell is wanted
+
+
+@click.group(cls=CallersGroup, context_settings=HELP_OPTIONS)
+@click.version_option(__version__, prog_name="saiten")
+@click.pass_context
+def saiten(context: click.Context) -> None:
+    """Saiten (採点 · 채점) scores what dialogue systems say in Japanese and Korean."""
+    if context.invoked_subcommand in CallersGroup.places:
+        require_output()
+
+
+def main() -> None:
+    """Runs the command line. Every error is reported as one line that says what to do, never as a traceback."""
+    open_streams()
+    sys.exit(run(saiten))
+
+
+def run(group: Callable[..., Any], *reported: type[Exception]) -> int:
+    """Runs the command of this process's arguments and returns its exit code.
+
+    Errors of the types `reported`, which have a `detail` as a SaitenError has, are told in one line as well.
+    """
+    told: tuple[type[Exception], ...] = (SaitenError, *reported)
+    try:
+        # Outside standalone mode click returns the code of an Exit, and otherwise what the command returned: nothing.
+        code: int | None = group(prog_name="saiten", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("saiten: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except told as error:
+        click.echo(f"saiten: {getattr(error, 'detail', error)}", err=True)
+        return EXIT_COULD_NOT_RUN
+    except OutputFailed as failure:
+        discard_output()
+        if failure.reader_left:
+            return EXIT_READER_LEFT
+        click.echo(f"saiten: {failure}", err=True)
+        return EXIT_COULD_NOT_RUN
+    return code or 0

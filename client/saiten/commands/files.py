@@ -1,0 +1,117 @@
+"""Files that commands read: their bytes, their form, and their JSON values with the place of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from saiten.plain_text import printable
+from saiten.strict_json import StrictJSONError, parse_strict_json
+
+MOST_SHOWN = 5
+
+FOREIGN = {
+    b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",
+    b"\xff\xfe": "is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16; save it as UTF-8",
+    b"\x1f\x8b": "is compressed; give it as `gzip -dc FILE | saiten analyze … -`",
+}
+"""The first bytes of common files that are not text in UTF-8, with what to do about them."""
+
+Placed = tuple[str, Any]
+"""The place of a value (`base.ndjson:3`), and the value."""
+
+
+class InvalidItems(click.ClickException):
+    """Input that cannot be used; the message names its place."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"saiten: {self.message}", file=file, err=file is None)
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of the file, or of standard input; raises InvalidItems where they cannot be read."""
+    if path == "-" and sys.stdin is None:
+        raise InvalidItems("standard input is closed; name a file, or give the items with `<`")
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidItems(f"{name_file(path)}: {error.strerror}") from None
+
+
+def name_file(path: str) -> str:
+    """What messages call the file."""
+    return "standard input" if path == "-" else path
+
+
+def split(path: str, body: bytes) -> list[Placed]:
+    """(where, value) of each item: of a JSON array, or of NDJSON, distinguished by the first character."""
+    if body.lstrip()[:1] == b"[":
+        items = parse(path, body)
+        return [(f"{path}: item {position}", item) for position, item in enumerate(items, start=1)]
+    lines = enumerate(body.splitlines(), start=1)
+    return [(f"{path}:{number}", parse(f"{path}:{number}", line)) for number, line in lines if line.strip()]
+
+
+def parse(where: str, document: bytes) -> Any:
+    """One JSON document; raises InvalidItems."""
+    try:
+        return parse_strict_json(document)
+    except StrictJSONError as error:
+        raise InvalidItems(f"{where}: {error}") from None
+
+
+def refuse_foreign(opening: Sequence[bytes], name: str) -> None:
+    """Raises InvalidItems for a file that its first bytes show not to be text in UTF-8."""
+    for start, what in FOREIGN.items():
+        if opening and opening[0].startswith(start):
+            raise InvalidItems(f"{name}: {what}")
+
+
+def guess(path: str, first: bytes) -> str:
+    """The form of a file: by its name, else by its first line that is not blank."""
+    if path.lower().endswith(".csv"):
+        return "csv"
+    start = first.lstrip()[:1]
+    return "json" if start == b"[" else "ndjson" if start in {b"{", b""} else "csv"
+
+
+def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up: bool = False) -> str:
+    """The first few faults, one per line, and how many more there are.
+
+    `total` counts faults that are not passed too; where reading was `given_up`, there are at least that many.
+    """
+    more = (len(faults) if total is None else total) - MOST_SHOWN
+    rest = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
+    shown = [*faults[:MOST_SHOWN], *([rest] if more > 0 else [])]
+    return "\n".join(map(printable, shown))
+
+
+BATCH_OPTIONS = frozenset(
+    {
+        "name",
+        "rubric",
+        "path",
+        "relevance",
+        "judge",
+        "budget_usd",
+        "mode",
+        "provider_batch",
+        "integrity",
+        "deadline_hours",
+        "metadata",
+    }
+)
+"""What the first line of a batch's file may hold."""
+
+
+def holds_options(values: Sequence[Placed]) -> bool:
+    """Whether the first value holds the options of a batch, as in the body of POST /v1/batches."""
+    first = values[0][1] if len(values) > 1 else None
+    return isinstance(first, dict) and bool(first) and first.keys() <= BATCH_OPTIONS

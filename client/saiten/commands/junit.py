@@ -1,0 +1,115 @@
+"""Gates as JUnit XML for the test reports of CI systems.
+
+A failed rule is a `failure`; an inconclusive one is an `error`, since CI jobs ignore `skipped`. If the judge moved,
+that is the error and the rules are skipped, since their findings say nothing about the system.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from saiten.commands.markdown import LEXICAL_NOTE, has_moved, uses_lexical
+from saiten.models import GateReason, GateReport
+from saiten.wording import describe_rule, remark
+
+Outcome = Literal["passed", "failure", "error", "skipped"]
+
+OUTCOMES: Mapping[Literal["pass", "fail", "inconclusive"], Outcome] = {
+    "pass": "passed",
+    "fail": "failure",
+    "inconclusive": "error",
+}
+"""The outcome of a test case by verdict; an inconclusive one must not be ignored."""
+
+ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, not even escaped (section 2.2)."""
+
+
+@dataclass(frozen=True)
+class JUnitCase:
+    """One test case. `code` says of a failure or an error which it is."""
+
+    name: str
+    outcome: Outcome
+    detail: str
+    code: str
+
+
+def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequence[JUnitCase]) -> str:
+    """The cases in their order."""
+    outcomes = Counter(case.outcome for case in cases)
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(outcomes["failure"]),
+        "errors": str(outcomes["error"]),
+        "skipped": str(outcomes["skipped"]),
+    }
+    root = ET.Element("testsuites", {"name": clean(suite), **counts})
+    group = ET.SubElement(root, "testsuite", {"name": clean(suite), **counts})
+    listed = ET.SubElement(group, "properties")
+    for name, value in properties:
+        ET.SubElement(listed, "property", {"name": name, "value": clean(value)})
+    for case in cases:
+        add_case(group, clean(suite), case)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def add_case(group: ET.Element, suite: str, case: JUnitCase) -> None:
+    """One test case; what held says so in its output."""
+    element = ET.SubElement(group, "testcase", {"classname": suite, "name": clean(case.name), "time": "0"})
+    detail = clean(case.detail)
+    if case.outcome == "passed":
+        ET.SubElement(element, "system-out").text = detail
+    elif case.outcome == "skipped":
+        ET.SubElement(element, case.outcome, {"message": detail})
+    else:
+        ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail
+
+
+def clean(text: str) -> str:
+    """The text without what XML cannot hold."""
+    return ILLEGAL.sub("\ufffd", text)
+
+
+def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
+    """One test case a rule in the rules' order, after one for the coverage and, where it was checked, the judge."""
+    reasons = sorted(report.reasons, key=lambda reason: -1 if reason.rule is None else reason.rule)
+    moved = has_moved(report)
+    # Within the first line of the file: CI systems show the suite's name above everything else.
+    suite += LEXICAL_NOTE if uses_lexical(report) else ""
+    return write_suite(suite, list_properties(report), [make_case(reason, report, moved=moved) for reason in reasons])
+
+
+def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
+    """What the verdict is of."""
+    yield "verdict", report.verdict
+    yield "candidate", report.candidate
+    if report.comparison is not None:
+        yield "baseline", report.comparison.baseline
+        pairing = report.comparison.pairing
+        yield "test", pairing.test
+        yield "units", f"{pairing.clusters:,} {pairing.unit}{'' if pairing.clusters == 1 else 's'}"
+    yield "alpha", f"{report.alpha:g}"
+    yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
+    for name, state in report.reliability.items():
+        yield f"reliability.{name}", state
+    for signature in report.signatures:
+        yield "signature", signature
+
+
+def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:
+    """What a CI should take the reason for."""
+    name: str = reason.about
+    detail = reason.detail + remark(report.reliability, reason.aspect)
+    if reason.rule is not None:
+        rule = report.rules[reason.rule]
+        name = f"{rule.aspect}: {describe_rule(rule)}"
+    if moved and reason.about == "rule":
+        return JUnitCase(name, "skipped", f"the judge moved: {detail}", reason.code)
+    return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code)

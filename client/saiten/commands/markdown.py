@@ -1,0 +1,180 @@
+"""Comparisons and gates as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from saiten.models import Comparison, GateReason, GateReport, Measure
+from saiten.wording import describe_rule, read_signature, remark, tell_p
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
+"""What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
+
+REFERENCE = re.compile(
+    r"""[@#!%$~&:](?=[\w"/+.-])            # @name, #12, !3, %"a milestone", $4, ~label, &5, ://, :emoji:, *iteration:
+    | (?i:www)(?=\.)                     # GFM 0.29, 6.9: no scheme is needed
+    | (?<![A-Za-z0-9_])                  # GH-12, GL-12, and PROJECT-12 of another tracker
+      (?:[A-Z][A-Z0-9_]*|(?i:g[hl]))-(?=[0-9])
+    """,
+    re.VERBOSE,
+)
+"""What makes a mention, a link or an emoji of what follows. Both sites look for it in what was rendered, where a
+backslash before it is gone already."""
+
+JOINER = "\u2060"
+"""Shows nothing; within such a text it keeps a user of that name from being notified."""
+
+VOID = "While the judge rates differently, its ratings say nothing about the system: record the baseline again."
+
+DASH = "–"
+
+LEXICAL = "lexical"
+LEXICAL_NOTE = " (lexical judge: a baseline, not an LLM judge)"
+
+
+def write_markdown(report: GateReport) -> str:
+    """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
+    parts = [f"### Saiten gate: {name_verdict(report)}", name_runs(report), *list_reasons(report)]
+    if report.comparison is not None:
+        parts += write_table(report.comparison)
+        parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
+    parts.append("\n".join(fold_signatures(report)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def has_moved(report: GateReport) -> bool:
+    """Whether the judge moved, so that what the rules found says nothing of the system."""
+    return any(reason.code == "judge-moved" for reason in report.reasons)
+
+
+def uses_lexical(report: GateReport) -> bool:
+    """Whether the lexical judge, which is a baseline, gave any of the ratings."""
+    differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
+    judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
+    return any(LEXICAL in judge.split(",") for judge in (*judges, *differing))
+
+
+def name_verdict(report: GateReport) -> str:
+    """The verdict, whether it is the judge's doing, and whether the judge was a baseline."""
+    moved = " (judge moved)" if has_moved(report) else ""
+    return f"{report.verdict}{moved}{LEXICAL_NOTE if uses_lexical(report) else ''}"
+
+
+def name_runs(report: GateReport) -> str:
+    """Which run was judged, against which, and how."""
+    run = f"Candidate run **{escape(report.candidate)}**"
+    if report.comparison is None:
+        return f"{run}, alpha {report.alpha:g}."
+    pairing = report.comparison.pairing
+    return f"{run} against **{escape(report.comparison.baseline)}**, alpha {report.alpha:g}; {escape(pairing.reason)}."
+
+
+def list_reasons(report: GateReport) -> Iterator[str]:
+    """What decided, as a list; the coverage is in it, with its denominator. What does not count is listed apart."""
+    rules = [reason for reason in report.reasons if reason.about == "rule"] if has_moved(report) else []
+    decisive = [reason for reason in report.reasons if reason.about != "rule"] if rules else report.reasons
+    yield "\n".join(f"- **{reason.verdict}** {tell_reason(reason, report)}" for reason in decisive)
+    if rules:
+        yield f"{VOID} What the rules found is not decisive:"
+        yield "\n".join(f"- {tell_reason(reason, report)}" for reason in rules)
+
+
+def tell_reason(reason: GateReason, report: GateReport) -> str:
+    """What was looked at, and what was found."""
+    name: str = reason.about
+    if reason.rule is not None:
+        rule = report.rules[reason.rule]
+        name = f"{rule.aspect} ({describe_rule(rule)})"
+    return f"{escape(name)}: {escape(reason.detail + remark(report.reliability, reason.aspect))}"
+
+
+def write_table(comparison: Comparison) -> list[str]:
+    """A row a measure; empty without measures."""
+    rows = [
+        *((name, measure) for name, measure in comparison.aspects.items()),
+        *((name, measure) for name, measure in comparison.composites.items()),
+        *((f"{name}.blended", measure) for name, measure in comparison.blended.items()),
+    ]
+    if not rows:
+        return []
+    level = f"{100 * (1 - comparison.alpha):g}"
+    head = [
+        f"| measure | baseline | candidate | difference [{level} %] | p adj. | n | detectable | won / tied / lost "
+        "| verdict |",
+        "|:--|--:|--:|:--|--:|--:|--:|--:|:--|",
+    ]
+    return ["\n".join([*head, *(write_row(name, measure) for name, measure in rows)])]
+
+
+def write_row(name: str, measure: Measure) -> str:
+    """One measure. A figure that there is not is a dash."""
+    cells = [
+        escape(name_measure(name, measure)),
+        show(measure.baseline_mean),
+        show(measure.candidate_mean),
+        show_difference(measure),
+        DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
+        show_size(measure),
+        show(measure.smallest_detectable),
+        show_wins(measure),
+        measure.verdict,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def name_measure(name: str, measure: Measure) -> str:
+    """The measure's name; where its means are not of the ratings themselves, what they are of."""
+    return name if measure.best is None else f"{name} (minus distance from {measure.best:g})"
+
+
+def show(figure: float | None) -> str:
+    """A mean in three decimals."""
+    return DASH if figure is None else f"{figure:.3f}"
+
+
+def show_difference(measure: Measure) -> str:
+    """The difference, with its interval where there is one."""
+    if measure.difference is None:
+        return DASH
+    shown = f"{measure.difference:+.3f}"
+    return shown if measure.interval is None else f"{shown} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+
+
+def show_size(measure: Measure) -> str:
+    """`60` pairs, `200 in 20` where they are of 20 dialogues; of both runs where they are not paired."""
+    sizes: tuple[tuple[int, int], ...] = ((measure.n, measure.clusters),)
+    if measure.test == "permutation":
+        sizes = (measure.n_baseline, measure.clusters_baseline), (measure.n_candidate, measure.clusters_candidate)
+    return " / ".join(f"{n:,}" if n <= clusters else f"{n:,} in {clusters:,}" for n, clusters in sizes)
+
+
+def show_wins(measure: Measure) -> str:
+    """How many pairs the candidate won, tied and lost."""
+    wins = measure.wins
+    if wins is None:
+        return DASH
+    return f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}"
+
+
+def fold_signatures(report: GateReport) -> Iterator[str]:
+    """How the scores were made, and where the runs differ in that."""
+    differing = report.comparison.signature_differences if report.comparison is not None else {}
+    lines = [*report.signatures, *(f"{piece}: {ours} -> {theirs}" for piece, (ours, theirs) in differing.items())]
+    if not lines:
+        return
+    fence = "`" * max(3, 1 + max(len(run) for line in lines for run in re.findall("`*", line)))
+    yield "<details><summary>How this was scored</summary>"
+    yield ""
+    yield fence
+    yield from (" ".join(line.split()) for line in lines)
+    yield fence
+    yield ""
+    yield "</details>"
+
+
+def escape(text: str) -> str:
+    """A text that shows as it is, on one line, also in a table cell: no markup, no mentions, no links but those that
+    both sites make of a known commit's hash."""
+    apart = REFERENCE.sub(rf"\g<0>{JOINER}", " ".join(text.split()))
+    return SPECIAL.sub(r"\\\1", apart)

@@ -1,0 +1,68 @@
+"""The service that a command calls: a running one, or a private one that lives as long as the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import click
+
+from saiten.connection import READ_SECONDS, Connection, is_http_url
+from saiten.errors import ServiceUnreachable
+from saiten.private import Address, check_key, private_service
+
+KEY = "SAITEN_API_KEY"
+
+NO_JUDGE = {
+    "SAITEN_JUDGE": "lexical",
+    "SAITEN_ENCODER": "off",
+    "SAITEN_MODEL": None,
+    "OPENAI_BASE_URL": None,
+    "OPENAI_API_KEY": None,
+}
+"""The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
+
+LEXICAL = "judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge"
+
+URL = click.option(
+    "--url", envvar="SAITEN_URL", metavar="URL", help="Use a running service (or SAITEN_URL; key from SAITEN_API_KEY)."
+)
+
+
+@asynccontextmanager
+async def open_service(
+    url: str | None,
+    environment: Mapping[str, str | None] | None = None,
+    *,
+    quiet: bool = False,
+    remarks: bool = True,
+) -> AsyncIterator[Connection]:
+    """A connection to the service at `url`, with the key of SAITEN_API_KEY; without `url` of a private one.
+
+    A private service runs with `environment` over this process's own; `quiet` hides its log. Its `remarks` on its
+    settings are printed on standard error. Raises SaitenError where there is no service.
+    """
+    async with AsyncExitStack() as stack:
+        if url is None:
+            address, read_seconds = stack.enter_context(private_service(environment, quiet=quiet)), None
+            for remark in address.remarks if remarks else ():
+                click.echo(f"saiten: {remark}", err=True)
+        else:
+            address, read_seconds = locate(url), READ_SECONDS
+        client = Connection(address.url, api_key=address.api_key, read_seconds=read_seconds)
+        await stack.enter_async_context(client)
+        if url is not None:
+            await client.greet()
+        yield client
+
+
+def locate(url: str) -> Address:
+    """The address of a running service, with the caller's key. Raises ServiceUnreachable where either cannot be."""
+    if not is_http_url(url):
+        raise ServiceUnreachable(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
+    key = os.environ.get(KEY, "")
+    try:
+        return Address(url, check_key(key) if key.strip() else None)
+    except ValueError as error:
+        raise ServiceUnreachable(f"{KEY}: {error}") from None

@@ -1,0 +1,95 @@
+"""What is wrong with a document, in the terms of JSON: a pointer to each fault, and a sentence without the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from saiten.plain_text import clip
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+MOST_UNKNOWN = 8
+
+MESSAGES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a field that is known here",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dict_type": "must be an object",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "literal_error": "must be {expected}",
+    "too_short": "must hold at least {min_length}",
+    "too_long": "may hold at most {max_length}",
+    "string_pattern_mismatch": "must match {pattern}",
+}
+"""Pydantic's error types in the terms of JSON."""
+
+
+def pointer(location: Sequence[str | int]) -> str:
+    """A location as an RFC 6901 JSON pointer: `("a/b", 0)` is `/a~1b/0`, the whole document is empty."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+
+
+def explain(error: ValidationError, value: Any) -> list[tuple[str, str]]:
+    """Each fault's JSON pointer with its message, without the caller's value, each once."""
+    faults = error.errors(include_url=False, include_input=False)
+    found = {(locate(fault, value), describe(fault)): None for fault in faults}
+    unknown = [fault for fault in found if fault[1] == MESSAGES["extra_forbidden"]]
+    for fault in unknown[MOST_UNKNOWN:]:
+        del found[fault]
+    # Of a union, the branch that fits best has the deepest pointer; the faults of the others are dropped.
+    outer = find_ancestors(where for where, _ in found)
+    kept = [fault for fault in found if fault[0] not in outer]
+    more = len(unknown) - MOST_UNKNOWN
+    return [*kept, ("", f"holds {more} more fields that are not known here")] if more > 0 else kept
+
+
+def find_ancestors(pointers: Iterable[str]) -> set[str]:
+    """The pointers to all ancestors of these places."""
+    found: set[str] = set()
+    for where in pointers:
+        outer = where
+        while outer and (outer := outer.rpartition("/")[0]) not in found:
+            found.add(outer)
+    return found
+
+
+def describe(fault: ErrorDetails) -> str:
+    """What is wrong, in the terms of JSON, without the caller's value."""
+    known = MESSAGES.get(fault["type"])
+    if known is not None:
+        return known.format(**fault.get("ctx", {}))
+    return fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+
+
+def locate(fault: ErrorDetails, value: Any) -> str:
+    """A pointer into the document that was sent, without pydantic's names of union members, which are not in it.
+
+    An unknown name is cut, so that the echo stays short.
+    """
+    kept: list[int | str] = []
+    for part in fault["loc"]:
+        inside, value = step(value, part)
+        if inside or (part == fault["loc"][-1] and fault["type"] == "missing"):
+            kept.append(part)
+    if fault["type"] == "extra_forbidden" and kept:
+        kept[-1] = clip(str(kept[-1]))
+    return pointer(kept)
+
+
+def step(value: Any, part: str | int) -> tuple[bool, Any]:
+    """Whether `part` is a key or index of the value, and the part; if not, the value itself."""
+    if isinstance(value, dict) and isinstance(part, str) and part in value:
+        return True, value[part]
+    if isinstance(value, list) and isinstance(part, int) and part < len(value):
+        return True, value[part]
+    return False, value

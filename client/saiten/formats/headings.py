@@ -1,0 +1,258 @@
+"""What the headings of a table, or the keys of an object, mean."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from saiten.formats.errors import UnreadableInput
+
+HISTORY = (
+    "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 履歴 "
+    "会話ログ 문맥 대화 대화이력 대화기록 대화내용 이력 맥락 "
+    "context_messages dialogue_context dialogue_history chat_history conversation_history turns utterances"
+)
+"""Columns of several utterances, the best name first."""
+
+UTTERANCE = (
+    "question prompt user input query q 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 ユーザー質問 質問文 入力 "
+    "プロンプト 질문 발화 사용자 사용자발화 사용자질문 질의 입력 프롬프트 "
+    "utterance user_input user_message user_utterance instruction"
+)
+"""Columns of the utterance that is answered, the best name first."""
+
+RESPONSE = (
+    "response reply answer output actual_output completion assistant bot responses 応答 返答 回答 応答文 回答文 "
+    "システム応答 システム回答 システム発話 ボット ボット応答 ボット回答 ボット返答 ai応答 ai回答 モデル応答 "
+    "モデル回答 アシスタント チャットボット 出力 응답 답변 대답 챗봇 챗봇응답 챗봇답변 시스템응답 "
+    "시스템발화 모델응답 모델답변 출력 "
+    "model_output model_response bot_response system_response assistant_response generated_text prediction lm_output "
+    "chatbot ai a"
+)
+
+OTHERS = {
+    "id": "id item_id item example_id sample_id custom_id prompt_id 番号 no no. 번호 項目id アイテムid",
+    "reference": (
+        "reference references expected expected_output expected_response ideal target ground_truth gold gold_answer "
+        "reference_answer 参照 正解 模範解答 模範回答 期待する回答 期待する応答 정답 참조 모범답안 모범답변 참고답안"
+    ),
+    "dialogue": (
+        "dialogue_id dialog_id conversation_id session_id thread_id chat_id 対話id 会話id 対話番号 会話番号 "
+        "セッションid 대화id 대화번호 세션id"
+    ),
+    "metadata": "metadata",
+    "metadata.system": "system system_name システム名 시스템명",
+    "metadata.model": "model model_name モデル モデル名 모델 모델명",
+}
+
+LONG = {
+    "turn": (
+        "turn turn_id turn_index turn_number utterance_id ターン 発話番号 発話id 順番 順序 턴 발화번호 "
+        "발화순서 순서 순번"
+    ),
+    "speaker": "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할",
+    "text": "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문",
+}
+
+SPEAKERS = {
+    "user",
+    "ユーザー",
+    "ユーザ",
+    "사용자",
+    "bot",
+    "ボット",
+    "챗봇",
+    "assistant",
+    "システム",
+    "시스템",
+    "system",
+}
+"""Headings that name who speaks."""
+
+TARGETS = ("context", "response", "reference", "id", "dialogue", "turn", "speaker", "text")
+"""What `--map` may name, beside `metadata.NAME`."""
+
+MOST_HEADING = 200
+"""Characters of a heading. Cells of the first rows are looked at too, and may be of any length."""
+
+NUMBERED = re.compile(r"(.*?\D)(\d{1,4})$")
+
+
+@lru_cache(maxsize=4096)
+def normalize(heading: str) -> str:
+    """A heading without case, width, spaces, hyphens and underscores; what is too long for one is unchanged."""
+    if len(heading) > MOST_HEADING:
+        return heading
+    return re.sub(r"[\s_\-\ufeff\u200b]+", "", unicodedata.normalize("NFKC", heading)).casefold()
+
+
+ASIDE = re.compile(r"[(\[【〔<].*?[)\]】〕>]|[※*:の의]")
+"""What headings add to a name: `質問（ユーザー）`, `AIの回答`."""
+
+
+@lru_cache(maxsize=4096)
+def recognize(heading: str) -> str:
+    """The known name that a heading is, or is but for what it adds; else the normalized heading."""
+    name = normalize(heading)
+    if len(name) > MOST_HEADING:
+        return name
+    plain = ASIDE.sub("", name)
+    return plain if not is_known(name) and is_known(plain) else name
+
+
+def spell(names: str) -> list[str]:
+    """The names of a list, normalized."""
+    return [normalize(name) for name in names.split()]
+
+
+KINDS: dict[str, list[str]] = {
+    "history": spell(HISTORY),
+    "utterance": spell(UTTERANCE),
+    "response": spell(RESPONSE),
+    **{kind: spell(names) for kind, names in OTHERS.items()},
+}
+LONG_KINDS = {kind: spell(names) for kind, names in LONG.items()}
+TELLING = {name for names in (*KINDS.values(), *LONG_KINDS.values()) for name in names}
+NUMBERED_SPEAKERS = {normalize(name) for name in SPEAKERS}
+NUMBERED_CONTEXT = {*KINDS["history"], *KINDS["utterance"], *LONG_KINDS["text"], *LONG_KINDS["turn"]} - {"turnid"}
+NUMBERED_RESPONSE = {*KINDS["response"], "システム", "시스템", "system"}
+
+
+@dataclass
+class Columns:
+    """Which column is what. `numbered` are those of one dialogue, oldest first, as (heading, base, answers)."""
+
+    context: list[str] = field(default_factory=list)
+    response: list[str] = field(default_factory=list)
+    numbered: list[tuple[str, str, bool]] = field(default_factory=list)
+    fields: dict[str, str] = field(default_factory=dict)
+    """`id`, `reference`, `dialogue`, `metadata`, `metadata.NAME` → heading."""
+    long: dict[str, str] | None = None
+    """`dialogue`, `turn`, `speaker`, `text` → heading, of a table with one row per utterance."""
+
+    @property
+    def useful(self) -> bool:
+        """Whether items can come of these columns."""
+        return bool(self.long or self.numbered or self.context or self.response)
+
+
+def parse_map(texts: Iterable[str]) -> dict[str, list[str]]:
+    """`response=answer,context=history` as target → headings; raises UnreadableInput."""
+    found: dict[str, list[str]] = {}
+    for part in (part for text in texts for part in text.split(",") if part.strip()):
+        target, equals, heading = (piece.strip() for piece in part.partition("="))
+        if not equals or not heading or not (target in TARGETS or re.fullmatch(r"metadata\.\S+", target)):
+            raise UnreadableInput(
+                f"--map {part.strip()!r} is not TARGET=COLUMN; targets are {', '.join(TARGETS)} and metadata.NAME"
+            )
+        found.setdefault(target, []).append(heading)
+    return found
+
+
+def count_known(headings: Iterable[str], mapping: Mapping[str, Sequence[str]]) -> int:
+    """How many of the cells are headings that are known or mapped; a row of headings has the most."""
+    mapped = {normalize(name) for names in mapping.values() for name in names}
+    return len({name for heading in headings if is_known(name := recognize(heading), mapped)})
+
+
+def is_known(name: str, mapped: Iterable[str] = ()) -> bool:
+    """Whether a normalized heading is known, numbered or not."""
+    if name in TELLING or name in mapped:
+        return True
+    if len(name) > MOST_HEADING:
+        return False
+    numbered = NUMBERED.fullmatch(name)
+    return numbered is not None and numbered[1] in NUMBERED_CONTEXT | NUMBERED_RESPONSE
+
+
+def find_columns(headings: Sequence[str], mapping: Mapping[str, Sequence[str]], where: str) -> Columns:
+    """What each heading means; raises UnreadableInput for a mapped column that is not there."""
+    names: dict[str, str] = {}
+    for spelled in (normalize, recognize):  # the name itself before what only contains it
+        for heading in headings:
+            names.setdefault(spelled(heading), heading)
+    given = {target: [find_mapped(heading, names, where) for heading in mapping[target]] for target in mapping}
+    left = {name: heading for name, heading in names.items() if all(heading not in found for found in given.values())}
+    columns = Columns(context=given.get("context", []), response=given.get("response", []))
+    if not columns.response and (long := find_long(left, given)):
+        columns.long = long
+        return columns
+    plain = first(left, "response") or system_beside_user(left)
+    if not columns.context or not columns.response:
+        find_numbered(left, columns, plain)
+    columns.response = columns.response or plain
+    if not columns.context and not columns.numbered:
+        columns.context = [*first(left, "history"), *first(left, "utterance")]
+    elif not columns.context:
+        columns.context = first(left, "history")
+    find_fields(left, given, columns)
+    return columns
+
+
+def find_mapped(heading: str, names: Mapping[str, str], where: str) -> str:
+    """The column that a mapping names, or a path into a nested object; raises UnreadableInput."""
+    if (name := recognize(heading)) in names:
+        return names[name]
+    if (start := heading.partition(".")[0]) != heading and normalize(start) in names:
+        return heading
+    there = ", ".join(list(names.values())[:20])
+    raise UnreadableInput(f"{where}: there is no column {heading!r} to map; there are: {there}")
+
+
+def first(left: Mapping[str, str], kind: str) -> list[str]:
+    """The column of a kind whose name is the best; at most one."""
+    return [left[name] for name in KINDS[kind] if name in left][:1]
+
+
+def system_beside_user(left: Mapping[str, str]) -> list[str]:
+    """The column `system` where it stands beside the user's."""
+    users = [name for name in ("user", "ユーザー", "ユーザ", "사용자") if name in left]
+    systems = [left[name] for name in ("system", "システム", "시스템") if name in left]
+    return systems[:1] if users else []
+
+
+def find_long(left: Mapping[str, str], given: Mapping[str, list[str]]) -> dict[str, str] | None:
+    """The columns of a table with one row per utterance, which has no column of responses."""
+    found = {kind: given[kind][0] for kind in ("dialogue", "turn", "speaker", "text") if kind in given}
+    for kind, names in (("dialogue", KINDS["dialogue"]), *LONG_KINDS.items()):
+        for name in names:
+            if kind not in found and name in left and left[name] not in found.values():
+                found[kind] = left[name]
+    answers = [name for name in KINDS["response"] if name in left]
+    complete = {"dialogue", "text"} <= found.keys() and bool({"turn", "speaker"} & found.keys())
+    return found if complete and not answers else None
+
+
+def find_numbered(left: Mapping[str, str], columns: Columns, plain: list[str]) -> None:
+    """Sets columns such as `発話1 … 発話n` or `ユーザー1 ボット1`; numbered answers alone are several candidates."""
+    found = []
+    for name, heading in left.items():
+        match = NUMBERED.fullmatch(name)
+        if match and match[1] in NUMBERED_CONTEXT | NUMBERED_RESPONSE:
+            base = (NUMBERED.fullmatch(unicodedata.normalize("NFKC", heading).strip()) or match)[1].rstrip(" _-")
+            found.append((int(match[2]), heading, base, match[1] in NUMBERED_RESPONSE))
+    found.sort(key=lambda column: column[0])
+    if len(found) == 1 and first(left, "utterance"):
+        return
+    if all(answers for *_, answers in found):
+        if not columns.response and not plain:
+            columns.response = [heading for _, heading, _, _ in found]
+    elif not columns.context:
+        columns.numbered = [(heading, base, answers) for _, heading, base, answers in found]
+
+
+def find_fields(left: Mapping[str, str], given: Mapping[str, list[str]], columns: Columns) -> None:
+    """Sets the other fields of an item."""
+    used = {*columns.context, *columns.response}
+    for kind in OTHERS:
+        if kind in given:
+            columns.fields[kind] = given[kind][0]
+        elif (found := first(left, kind)) and found[0] not in used:
+            columns.fields[kind] = found[0]
+    columns.fields |= {kind: found[0] for kind, found in given.items() if kind.startswith("metadata.")}
+    # In an item of Saiten the dialogue's id stands in `dialogue`, beside `context`.
+    if "dialogue" not in columns.fields and "dialogue" in left and left["dialogue"] not in used:
+        columns.fields["dialogue"] = left["dialogue"]

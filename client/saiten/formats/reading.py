@@ -1,0 +1,371 @@
+"""Bytes to records: which kind of file it is, told by its content, and the records of each kind.
+
+NDJSON, CSV and Parquet are read as streams; a JSON document and a workbook's texts are held in memory, within limits.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfileobj
+from typing import IO, Any
+
+from saiten.formats.archives import zipfile
+from saiten.formats.encodings import HINT, find_encoding
+from saiten.formats.errors import UnreadableInput
+from saiten.formats.headings import count_known
+from saiten.formats.records import Record, parse_json
+from saiten.formats.report import Report
+from saiten.formats.tables import HEADING_ROWS, MOST_LINE, Given, Row, place_of, read_delimited, read_table
+
+MOST_DOCUMENT = 256 * 1024 * 1024
+"""Characters of one JSON document."""
+
+MOST_UNPACKED = 512 * 1024 * 1024
+"""Bytes that a workbook or an archive may hold, unpacked."""
+
+MOST_TIMES = 200
+"""How many times its size an archive above a megabyte may hold: texts reach 20."""
+
+MOST_MERGED = 100_000
+MARKS_AND_SPACE = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
+BATCH_ROWS = 256
+
+Lines = Iterator[str]
+
+
+@contextmanager
+def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]]:
+    """The file and its name, at any position; `-` and streams that cannot be rewound are copied to a temporary file."""
+    if isinstance(source, str | Path) and str(source) != "-":
+        try:
+            with Path(source).open("rb") as file:
+                yield file, str(source)
+        except OSError as error:
+            if error.filename is None and error.errno is None:
+                raise
+            raise UnreadableInput(f"{source}: {error.strerror}") from None
+        return
+    if isinstance(source, str | Path):
+        if sys.stdin is None:
+            raise UnreadableInput("standard input is closed; name a file, or give the items with `<`")
+        stream, name = sys.stdin.buffer, "standard input"
+    else:
+        stream, name = source, str(getattr(source, "name", "the input"))
+    if stream.seekable() and stream is not getattr(sys.stdin, "buffer", None):
+        yield stream, name
+        return
+    with tempfile.TemporaryFile() as copy:
+        copyfileobj(stream, copy)
+        yield copy, name
+
+
+def read_records(
+    file: IO[bytes], name: str, *, input_encoding: str | None, mapping: Given, report: Report
+) -> Iterator[Record]:
+    """The records of a file of any kind; raises UnreadableInput."""
+    file.seek(0)
+    start = file.read(8)
+    if start.startswith(b"PK\x03\x04"):
+        yield from read_archive(file, name, mapping, report)
+    elif start.startswith(b"PAR1"):
+        yield from read_parquet(file, name, mapping, report)
+    elif start.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        raise UnreadableInput(f"{name}: {tell_compound(file)}")
+    elif start.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")):
+        raise UnreadableInput(f"{name}: is compressed; unpack it first")
+    elif start.startswith(b"%PDF"):
+        raise UnreadableInput(f"{name}: is a PDF; give a table, NDJSON or JSON")
+    else:
+        yield from read_text(file, name, input_encoding, mapping, report)
+
+
+def tell_compound(file: IO[bytes]) -> str:
+    """What is wrong with a compound file of Microsoft: a workbook with a password, or one of before 2007."""
+    file.seek(0)
+    if "EncryptedPackage".encode("utf-16-le") in file.read(1 << 24):
+        return "is a workbook with a password; save it without one"
+    return "is a workbook of the old format .xls; save it as .xlsx"
+
+
+def read_text(
+    file: IO[bytes], name: str, input_encoding: str | None, mapping: Given, report: Report
+) -> Iterator[Record]:
+    """The records of NDJSON, JSON, CSV or TSV."""
+    encoding = find_encoding(file, name, input_encoding)
+    report.reads = f"{encoding}"
+    lines = read_lines(file, name, encoding.codec)
+    head: list[str] = []
+    for line in lines:
+        head.append(line)
+        if line.strip() or len(head) > 1000:
+            break
+    if not head or not head[-1].strip():
+        raise UnreadableInput(f"{name}: is empty")
+    first, everything = head[-1].lstrip(), chain_lines(head, lines)
+    tabular = name.lower().endswith((".csv", ".tsv"))
+    if first.startswith("{") and is_object(first):
+        report.reads = f"NDJSON, {encoding}"
+        return read_ndjson(everything, name)
+    if first.startswith(("{", "[")) and not tabular:
+        report.reads = f"JSON, {encoding}"
+        return read_document(everything, name)
+    report.reads = f"text, {encoding}"
+    return read_delimited(everything, name, mapping, report)
+
+
+def chain_lines(head: list[str], lines: Lines) -> Lines:
+    """The lines that were read already, then the others."""
+    yield from head
+    yield from lines
+
+
+def read_lines(file: IO[bytes], name: str, codec: str) -> Lines:
+    """The lines of a text with their ends; raises UnreadableInput for one that is too long or not of the codec."""
+    file.seek(0)
+    # A JSON document may stand in one line.
+    most = MOST_DOCUMENT if file.read(64).strip(MARKS_AND_SPACE)[:1] in (b"{", b"[") else MOST_LINE
+    file.seek(0)
+    text = io.TextIOWrapper(file, encoding=codec, newline="")
+    number = 0
+    try:
+        while line := text.readline(most + 1):
+            number += 1
+            if len(line) > most:
+                raise UnreadableInput(f"{name}: line {number}: has more than {most:,} characters")
+            yield line
+    except UnicodeError:
+        place = find_broken(file, codec) or number + 1
+        raise UnreadableInput(f"{name}: line {place}: is not {codec} as the lines before it; {HINT}") from None
+    finally:
+        if not file.closed:
+            text.detach()  # its end would close the file
+
+
+def find_broken(file: IO[bytes], codec: str) -> int | None:
+    """The first line that is not of the codec; None where lines of bytes do not tell, as in UTF-16."""
+    if codec.startswith(("utf-16", "utf-32")):
+        return None
+    file.seek(0)
+    number = 0
+    while line := file.readline(4 * MOST_LINE):
+        number += 1
+        try:
+            line.decode(codec)
+        except UnicodeError:
+            return number
+    return None
+
+
+def is_object(line: str) -> bool:
+    """Whether a line is a whole JSON object; where it is all of the file, NDJSON and JSON are the same."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except RecursionError:
+        return True
+    except ValueError:
+        return line.rstrip().endswith("}") and '":' in line.replace(" ", "") and line.count("{") == line.count("}")
+
+
+def read_ndjson(lines: Lines, name: str) -> Iterator[Record]:
+    """A record for each line that is not blank."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"{name}:{number}"
+            value = parse_json(line.strip(), where)
+            if not isinstance(value, dict):
+                raise UnreadableInput(f"{where}: an item is a JSON object with context and response")
+            yield Record(where, value)
+
+
+def read_document(lines: Lines, name: str) -> Iterator[Record]:
+    """The records of a JSON document; what an object holds beside them is reported by the first of them."""
+    parts, size = [], 0
+    for line in lines:
+        size += len(line)
+        if size > MOST_DOCUMENT:
+            raise UnreadableInput(f"{name}: a JSON document may have {MOST_DOCUMENT:,} characters; write it as NDJSON")
+        parts.append(line)
+    document = parse_json("".join(parts), name)
+    parts.clear()
+    if isinstance(document, dict):
+        yield Record(name, document)
+        return
+    for number, value in enumerate(document, start=1):
+        if not isinstance(value, dict):
+            raise UnreadableInput(f"{name}: item {number}: an item is a JSON object with context and response")
+        yield Record(f"{name}: item {number}", value)
+
+
+def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+    """The records of a workbook, or of a log of inspect_ai, which are both ZIP archives."""
+    try:
+        archive = zipfile.ZipFile(file)
+        entries = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, OSError) as error:
+        raise UnreadableInput(f"{name}: is damaged: {error}") from None
+    file.seek(0, io.SEEK_END)
+    unpacked, packed = sum(entry.file_size for entry in entries), file.tell()
+    if unpacked > MOST_UNPACKED or unpacked > max(1 << 20, MOST_TIMES * packed):
+        raise UnreadableInput(f"{name}: unpacks to {unpacked:,} bytes, more than is read; save it as CSV or NDJSON")
+    names = {entry.filename for entry in entries}
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise UnreadableInput(f"{name}: has a password; save it without one")
+    if "xl/workbook.xml" in names:
+        yield from read_workbook(file, name, mapping, report)
+    elif names & {"header.json", "_journal/start.json"}:
+        report.reads = "log of inspect_ai"
+        yield from read_log(archive, name, names)
+    else:
+        raise UnreadableInput(f"{name}: is a ZIP archive, but no workbook; unpack it first")
+
+
+def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[Record]:
+    """The header and the samples of a log `.eval` of inspect_ai."""
+    samples = sorted(entry for entry in names if entry.startswith("samples/") and entry.endswith(".json"))
+    for entry in [*sorted(names & {"header.json"}), *samples]:
+        where = f"{name}: {entry}"
+        value = parse_json(read_entry(archive, entry, where), where)
+        if not isinstance(value, dict):
+            raise UnreadableInput(f"{where}: is not an object")
+        if entry in samples:
+            yield Record(where, value, prefix="samples[].")
+        else:
+            yield Record(where, {"eval": {}, **value})
+
+
+def read_entry(archive: zipfile.ZipFile, entry: str, where: str) -> str:
+    """The text of an entry of an archive; raises UnreadableInput."""
+    try:
+        return archive.read(entry).decode()
+    except NotImplementedError:
+        raise UnreadableInput(f"{where}: is compressed with Zstandard: pip install 'saiten[formats]'") from None
+    except Exception as error:  # noqa: BLE001 - every compression has errors of its own
+        raise UnreadableInput(f"{where}: is damaged ({type(error).__name__})") from None
+
+
+def read_workbook(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+    """The records of the first sheet that has known headings in its first five rows; raises UnreadableInput."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise UnreadableInput(f"{name}: a workbook needs the extra packages: pip install 'saiten[formats]'") from None
+    file.seek(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # openpyxl warns of decorations that it does not keep
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheet = choose_sheet(book, name, mapping)
+            report.reads = f"XLSX, sheet {sheet.title}"
+            for other in book.sheetnames:
+                if other != sheet.title:
+                    report.leave(f"sheet {other}", "another sheet is read")
+            yield from read_table(read_sheet(sheet, name), name, mapping, report)
+        except (UnreadableInput, GeneratorExit):
+            raise
+        except Exception as error:  # noqa: BLE001 - openpyxl raises all sorts of errors for a damaged workbook
+            raise UnreadableInput(f"{name}: is damaged ({type(error).__name__}); save it again as .xlsx") from None
+
+
+def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
+    """The first sheet with known headings, else the only one with anything."""
+    filled = []
+    for sheet in book.worksheets:
+        if sheet.sheet_state == "veryHidden":
+            continue
+        sheet.reset_dimensions()  # some programs state wrong ones
+        known, seen, blank = 0, 0, 0
+        for cells in sheet.iter_rows(values_only=True):
+            if all(cell is None for cell in cells):
+                blank += 1
+                if blank > 10_000:
+                    break
+                continue
+            known = max(known, count_known([cell for cell in cells if isinstance(cell, str)], mapping))
+            seen += 1
+            if seen == HEADING_ROWS:
+                break
+        if known:
+            return sheet
+        filled += [sheet] if seen else []
+    if not filled:
+        raise UnreadableInput(f"{name}: its sheets are empty; the first row of one should name the columns")
+    if len(filled) > 1:
+        titles = ", ".join(sheet.title for sheet in filled)
+        raise UnreadableInput(
+            f"{name}: no sheet ({titles}) names its columns as context and response in its first {HEADING_ROWS} rows; "
+            "name them with --map response=COLUMN,context=COLUMN"
+        )
+    return filled[0]
+
+
+def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
+    """The rows of a sheet. All cells that are merged in a column have the value, as a question beside two answers."""
+    merged = find_merged(sheet)
+    under: dict[int, tuple[int, Any]] = {}
+    for number, row in enumerate(sheet.iter_rows(values_only=True)):
+        cells = [unescape(cell) if isinstance(cell, str) else cell for cell in row]
+        for column, (bottom, value) in list(under.items()):
+            if number > bottom:
+                del under[column]
+            elif column < len(cells):
+                cells[column] = value
+        for column, bottom in merged.get(number, ()):
+            if column < len(cells):
+                under[column] = bottom, cells[column]
+        yield f"{name}: sheet {sheet.title}, row {number + 1}", cells
+
+
+def unescape(text: str) -> str:
+    """A text without the escapes of XLSX for control characters, such as `_x000D_`."""
+    return re.sub("_x([0-9A-F]{4})_", lambda found: chr(int(found[1], 16)), text).replace("\r", "")
+
+
+def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
+    """First row → (column, last row) of the ranges that are merged within a column. openpyxl tells them only with the
+    whole sheet in memory.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    number = 0
+    with sheet._get_source() as source:
+        before = b""
+        while (chunk := source.read(1 << 20)) and number < MOST_MERGED:
+            text = before + chunk
+            for match in re.finditer(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z]+\d+):([A-Z]+\d+)"', text):
+                top, left = place_of(match[1].decode())
+                bottom, right = place_of(match[2].decode())
+                if match.end() > len(before) and left == right:
+                    found.setdefault(top, []).append((left, bottom))
+                    number += 1
+            before = text[-200:]
+    return found
+
+
+def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+    """The records of a Parquet file, a few at a time."""
+    try:
+        from arro3.io import read_parquet as read_batches
+    except ImportError:
+        raise UnreadableInput(f"{name}: Parquet needs the extra packages: pip install 'saiten[formats]'") from None
+    report.reads = "Parquet"
+    file.seek(0)
+    number = 0
+    try:
+        for batch in read_batches(file, batch_size=BATCH_ROWS):
+            columns = {heading: batch.column(heading).to_pylist() for heading in batch.column_names}
+            for row in zip(*columns.values(), strict=True):
+                number += 1
+                yield Record(f"{name}: row {number}", dict(zip(columns, row, strict=True)))
+    except (UnreadableInput, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of the library in Rust is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise UnreadableInput(f"{name}: is damaged after row {number} ({type(error).__name__})") from None

@@ -1,0 +1,125 @@
+"""What became of every field of the input: kept, renamed, left out, or skipped with its row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from saiten.formats.errors import show
+
+MOST_NAMES = 300
+"""Fields that are counted by name. A file may have more: keys that are data, say."""
+
+MOST_SKIPPED = 1000
+"""Skipped rows that are kept by name."""
+
+MOST_SHOWN = 100
+MOST_LINE = 20_000
+OTHERS = "(other fields)"
+
+
+@dataclass
+class Report:
+    """Counts per field, in the input's own names; `[]` stands for every element of a list."""
+
+    name: str = ""
+    """The file's, as places begin with it."""
+    reads: str = ""
+    """How the file was read: its format, its encoding and whether that was detected, its sheet."""
+    source: str = ""
+    """The tool whose format it is; `table` where only the headings told."""
+    rows: int = 0
+    """Rows, samples or spans that gave an item or should have."""
+    items: int = 0
+    skips: int = 0
+    """How many rows gave no item."""
+    moved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(field, where it went in the item) → rows."""
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(field, why; empty where Saiten has no such field) → rows."""
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    """(place, why) of the first rows that gave no item."""
+
+    @property
+    def kept(self) -> list[str]:
+        """Fields that have the same name in an item."""
+        return sorted({name for name, target in self.moved if name == target})
+
+    @property
+    def renamed(self) -> dict[str, list[str]]:
+        """Fields by what they are called in the items."""
+        found: dict[str, list[str]] = {}
+        for name, target in sorted(self.moved):
+            if name != target:
+                found.setdefault(name, []).append(target)
+        return found
+
+    def move(self, name: str, target: str) -> None:
+        """Counts a field that went into an item as `target`."""
+        count(self.moved, (name, target))
+
+    def leave(self, name: str, why: str = "") -> None:
+        """Counts a field that did not."""
+        count(self.left_out, (name, why))
+
+    def skip(self, where: str, why: str) -> None:
+        """Names a row that gave no item."""
+        self.skips += 1
+        if len(self.skipped) < MOST_SKIPPED:
+            self.skipped.append((where, why))
+
+    def lines(self) -> Iterator[str]:
+        """The report for a reader, line by line."""
+        yield from (show(line, MOST_LINE) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.reads}; {tell_source(self.source)}"
+        yield f"{number(self.items, 'item')} from {number(self.rows, 'row')}"
+        if self.kept:
+            yield f"kept: {', '.join(self.kept)}"
+        if self.renamed:
+            yield "renamed: " + ", ".join(f"{name} → {' and '.join(to)}" for name, to in self.renamed.items())
+        if self.left_out:
+            yield "left out:"
+            yield from (f"  {line}" for line in tell_left_out(self.left_out))
+        if self.skips:
+            yield f"skipped: {number(self.skips, 'row')}"
+            yield from (f"  {line}" for line in self._tell_skipped())
+
+    def _tell_skipped(self) -> Iterator[str]:
+        """The skipped rows by the reason."""
+        reasons: dict[str, list[str]] = {}
+        for where, why in self.skipped:
+            place = where.removeprefix(self.name).lstrip(": ")
+            reasons.setdefault(why, []).append(f"line {place}" if place.isdecimal() else place)
+        for why, places in reasons.items():
+            more = f" … and {len(places) - MOST_SHOWN:,} more" if len(places) > MOST_SHOWN else ""
+            yield f"{why}: {', '.join(places[:MOST_SHOWN])}{more}"
+        if self.skips > len(self.skipped):
+            yield f"… and {self.skips - len(self.skipped):,} more rows"
+
+
+def tell_left_out(left_out: Counter[tuple[str, str]]) -> Iterator[str]:
+    """The fields that were left out, a line for those of one object with one reason."""
+    groups: dict[tuple[str, str, int], list[str]] = {}
+    for (name, why), rows in left_out.items():
+        parent, dot, leaf = name.rpartition(".")
+        groups.setdefault((parent + dot, why, rows), []).append(leaf)
+    for (parent, why, rows), names in groups.items():
+        yield f"{parent}{', '.join(names)} ({why + ', ' if why else ''}{number(rows, 'row')})"
+
+
+def tell_source(source: str) -> str:
+    """How the fields were understood, in words."""
+    return "fields by their names" if source == "table" else f"items of {source}"
+
+
+def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
+    """Counts the key, or its second part alone where there are too many different ones."""
+    counts[key if key in counts or len(counts) < MOST_NAMES else (OTHERS, key[1])] += 1
+
+
+def number(count: int, what: str) -> str:
+    """`3 rows`, `1 row`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

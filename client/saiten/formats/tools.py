@@ -1,0 +1,587 @@
+"""The formats of other tools: how each is recognised, where its records are, and which of its fields are an item's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from saiten.formats.errors import UnreadableInput
+from saiten.formats.headings import Columns, count_known, find_columns
+from saiten.formats.mapping import (
+    ASSISTANT,
+    NO_RESPONSE,
+    ROLE_KEYS,
+    TEXT_KEYS,
+    USER,
+    Skipped,
+    Spoken,
+    build_item,
+    find_key,
+    make_item,
+    take_spoken,
+)
+from saiten.formats.records import Record, is_blank, parse_cell, refuse_infinite, write_text
+
+Items = Iterator[dict[str, Any] | Skipped]
+ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
+OPTION_FIELDS = ("rubric", "path", "relevance", "judge")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A format: `matches` looks at the first record, `parts` opens documents, `items` reads one record."""
+
+    matches: Callable[[dict[str, Any]], bool]
+    items: Callable[[Record], Items]
+    parts: Callable[[Record], Iterator[Record]] = lambda record: iter((record,))
+
+
+def read_columns(
+    context: str | Sequence[str], response: str | Sequence[str], **fields: str
+) -> Callable[[Record], Items]:
+    """Reads records whose fields have fixed names; of several, the first that holds something counts."""
+
+    def items(record: Record) -> Items:
+        columns = Columns(context=pick(record, context), response=pick(record, response))
+        columns.fields = name_fields(fields)
+        yield from one(record, columns)
+
+    return items
+
+
+def name_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields with `metadata__NAME` as `metadata.NAME`, which is no keyword."""
+    return {target.replace("__", "."): name for target, name in fields.items()}
+
+
+def pick(record: Record, names: str | Sequence[str]) -> list[str]:
+    """The first of the names that holds something; the last where none does."""
+    names = [names] if isinstance(names, str) else list(names)
+    return next(([name] for name in names if not is_blank(record.get(name))), names[-1:])
+
+
+def one(record: Record, columns: Columns) -> Items:
+    """The item of the record, or why there is none."""
+    try:
+        yield build_item(record, columns)
+    except Skipped as skipped:
+        yield skipped
+
+
+def read_turns(questions: str, answers: str, references: str = "", **fields: str) -> Callable[[Record], Items]:
+    """Reads records that hold the turns of a dialogue in parallel lists: an item for each answer."""
+
+    def items(record: Record) -> Items:
+        asked, answered = record.parse(questions), record.parse(answers)
+        expected = record.parse(references) if references else None
+        asked = asked if isinstance(asked, list) else [asked]
+        answered = answered if isinstance(answered, list) else [answered]
+        spoken: list[Spoken] = []
+        record.move(questions, "context")
+        record.move(answers, "response")
+        for turn, question in enumerate(asked):
+            spoken.append(Spoken(USER, write_text(question) or ""))
+            answer = write_text(answered[turn]) if turn < len(answered) else None
+            if not answer or not answer.strip() or not spoken[-1].text.strip():
+                yield Skipped(f"turn {turn + 1} {NO_RESPONSE}")
+                return
+            item = make_item(record, spoken, answer, name_fields(fields))
+            if isinstance(expected, list) and turn < len(expected) and (reference := write_text(expected[turn])):
+                item["reference"] = reference
+                record.move(references, "reference")
+            if len(asked) > 1 and "id" in item:
+                item |= {"id": f"{item['id']}-{turn + 1}", "dialogue": item["id"]}
+            yield item
+            spoken = [*spoken, Spoken(ASSISTANT, answer)]
+        if isinstance(expected, list) and any(not is_blank(more) for more in expected[len(asked) :]):
+            record.leave(f"{references}[]", "more than there are turns")
+        if len(answered) > len(asked):
+            record.leave(f"{answers}[]", "more than there are questions")
+
+    return items
+
+
+def open_lists(*paths: str) -> Callable[[Record], Iterator[Record]]:
+    """Opens documents that hold their records in the lists at these paths."""
+
+    def parts(record: Record) -> Iterator[Record]:
+        found = False
+        for path in paths:
+            for number, value in enumerate(record.enter(path)):
+                found = True
+                if isinstance(value, dict):
+                    yield Record(f"{record.where}: {path}[{number}]", value, prefix=f"{record.prefix}{path}[].")
+        if not found:
+            record.entered.clear()
+            yield record
+
+    return parts
+
+
+def is_saiten(value: dict[str, Any]) -> bool:
+    """Whether the record is an item as Saiten's service takes it."""
+    context = value.get("context")
+    return (
+        isinstance(context, list)
+        and bool(context)
+        and all(isinstance(part, dict) and part.keys() == {"speaker", "text"} for part in context)
+        and ("response" in value or "responses" in value)
+    )
+
+
+def read_saiten(record: Record) -> Items:
+    """An item as it is, without fields that items do not have."""
+    item = {name: record.value[name] for name in (*ITEM_FIELDS, *OPTION_FIELDS) if record.value.get(name) is not None}
+    if is_blank(item.get("response")) and is_blank(item.get("responses")):
+        yield Skipped(NO_RESPONSE)
+        return
+    for name in item:
+        record.move(name, name)
+    refuse_infinite(record)
+    yield item
+
+
+def has(*names: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a record has all these fields; `a|b` is either of them."""
+    wanted = [name.split("|") for name in names]
+    return lambda value: all(any(name in value for name in either) for either in wanted)
+
+
+def either(*tests: Callable[[dict[str, Any]], bool]) -> Callable[[dict[str, Any]], bool]:
+    """Whether any of the tests holds."""
+    return lambda value: any(test(value) for test in tests)
+
+
+def is_object_with(field: str, *keys: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a field is an object with these keys."""
+
+    def test(value: dict[str, Any]) -> bool:
+        inner = value.get(field)
+        return isinstance(inner, dict) and all(key in inner for key in keys)
+
+    return test
+
+
+def is_list_of(field: str, *keys: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a field is a list whose first element has these keys."""
+
+    def test(value: dict[str, Any]) -> bool:
+        inner = value.get(field)
+        return (
+            isinstance(inner, list) and bool(inner) and isinstance(inner[0], dict) and all(k in inner[0] for k in keys)
+        )
+
+    return test
+
+
+def read_evals(record: Record) -> Items:
+    """An output item, a line of a log or a sample of OpenAI Evals."""
+    value = record.value
+    if "sample" in value:
+        source = "item" if "item" in value else "datasource_item"
+        given = value[source] if isinstance(value.get(source), dict) else {}
+        known = find_columns(list(given), {}, record.where)
+        columns = Columns(
+            context=pick(record, ["sample.input", *(f"{source}.{name}" for name in known.context)]),
+            response=pick(record, ["sample.output", "sample.output_text", "sample.outputs"]),
+        )
+        fields = known.fields | (
+            {} if "reference" in known.fields or not known.response else {"reference": known.response[0]}
+        )
+        columns.fields = {"id": "id", "reference": f"{source}.{fields.get('reference', 'ideal')}"}
+        yield from one(record, columns)
+    elif "event_id" in value or "spec" in value or "final_report" in value:
+        if value.get("type") == "sampling":
+            columns = Columns(context=["data.prompt"], response=["data.sampled"])
+            columns.fields = {"id": "sample_id", "metadata.run": "run_id"}
+            yield from one(record, columns)
+    else:
+        yield from read_columns("input", ("completion", "output", "response"), reference="ideal", id="id")(record)
+
+
+def read_promptfoo(record: Record) -> Items:
+    """A result or a test case of promptfoo: the messages of its prompt, else its variables, else the prompt's text."""
+    given = record.get("vars")
+    known = find_columns(list(given), {}, record.where) if isinstance(given, dict) else Columns()
+    raw = record.parse("prompt.raw")
+    names = [f"vars.{name}" for name in known.context]
+    context = ["prompt.raw"] if isinstance(raw, list | dict) or not names else names
+    response = pick(record, ["response.output", "providerOutput", "testCase.providerOutput", "output"])
+    columns = Columns(context=context, response=response)
+    columns.fields = {"id": pick(record, ["testCase.description", "description", "id"])[0], "metadata": "metadata"}
+    columns.fields["dialogue"] = "metadata.dialogue"
+    if "reference" in known.fields:
+        columns.fields["reference"] = f"vars.{known.fields['reference']}"
+    if isinstance(record.get("provider"), dict):
+        columns.fields["metadata.model"] = "provider.id"
+    for found in one(record, columns):
+        failed = isinstance(found, Skipped) and not is_blank(record.get("error"))
+        yield Skipped(f"{found}: {str(record.get('error'))[:100]}") if failed else found
+
+
+def read_inspect(record: Record) -> Items:
+    """A sample of inspect_ai: of its messages the last assistant's is the response, else its output's."""
+    if "eval" in record.value:  # the header of a log
+        return
+    output = record.get("output.choices")
+    if isinstance(record.get("messages"), list) and record.value["messages"]:
+        messages = take_spoken(record, "messages")
+        answer = messages[-1].text if messages and messages[-1].speaker == ASSISTANT else None
+        if answer is not None and is_blank(output):
+            yield make_or_skip(record, messages[:-1], answer)
+            return
+        yield from one(record, columns_of_inspect(record, "messages"))
+        return
+    yield from one(record, columns_of_inspect(record, "input"))
+
+
+def columns_of_inspect(record: Record, context: str) -> Columns:
+    """The fields of a sample."""
+    columns = Columns(context=[context], response=pick(record, ["output", "metadata.response"]))
+    columns.fields = {"id": "id", "reference": "target", "metadata": "metadata", "dialogue": "metadata.dialogue"}
+    return columns
+
+
+def make_or_skip(record: Record, context: list[Spoken], response: str | None) -> dict[str, Any] | Skipped:
+    """The item, or why there is none."""
+    try:
+        return make_item(record, context, response, columns_of_inspect(record, "messages").fields)
+    except Skipped as skipped:
+        return skipped
+
+
+def read_logged(record: Record) -> Items:
+    """A trace, an observation, an event or an item of a dataset of Langfuse."""
+    at = "body." if is_object_with("body")(record.value) else ""
+    response = pick(record, [f"{at}output", f"{at}metadata.response"])
+    columns = Columns(context=[f"{at}input"], response=response)
+    columns.fields = {
+        "id": f"{at}id",
+        "reference": pick(record, [f"{at}expectedOutput", f"{at}expected_output"])[0],
+        "dialogue": pick(record, [f"{at}sessionId", f"{at}session_id", f"{at}metadata.dialogue"])[0],
+        "metadata": f"{at}metadata",
+    }
+    yield from one(record, columns)
+
+
+def read_mlflow(record: Record) -> Items:
+    """A trace of MLflow, or a row of its evaluation data."""
+    if is_object_with("data")(record.value) and "info" in record.value:
+        yield from read_trace(record)
+        return
+    columns = Columns(
+        context=pick(record, ["inputs", "inputs.messages", "request", "input", "request_preview"]),
+        response=pick(record, ["outputs", "response", "output", "predictions", "response_preview"]),
+    )
+    expected = ["expectations.expected_response", "expectations", "ground_truth", "targets", "target"]
+    columns.fields = {
+        "id": pick(record, ["trace_id", "request_id", "tags.id", "id"])[0],
+        "reference": pick(record, expected)[0],
+        "dialogue": "tags.dialogue",
+        "metadata": "tags",
+    }
+    if isinstance(record.parse("expectations"), dict) and columns.fields["reference"] == "expectations":
+        columns.fields["reference"] = pick(record, [*expected[:1], "expectations.expected_output"])[0]
+    yield from one(record, columns)
+
+
+def read_trace(record: Record) -> Items:
+    """The first span of a trace of MLflow, or the request that the trace names."""
+    spans = record.get("data.spans")
+    root: dict[str, Any] = next(
+        (span for span in spans or [] if is_object_with("attributes")(span) and not span.get("parent_span_id")), {}
+    )
+    attributes = root.get("attributes", {})
+    place = spans.index(root) if root else 0
+    # The names of attributes hold dots, and other spans are not this item's: the root's two stand beside the rest.
+    for name, key in (("request", "mlflow.spanInputs"), ("response", "mlflow.spanOutputs")):
+        path = f"data.spans[{place}].attributes.{key}"
+        record.value[path] = attributes.pop(key, None) if is_blank(record.get(f"data.{name}")) else None
+    columns = Columns(
+        context=pick(
+            record, [f"data.spans[{place}].attributes.mlflow.spanInputs", "data.request", "info.request_preview"]
+        ),
+        response=pick(
+            record, [f"data.spans[{place}].attributes.mlflow.spanOutputs", "data.response", "info.response_preview"]
+        ),
+    )
+    columns.fields = {"id": pick(record, ["info.trace_id", "info.request_id"])[0]}
+    yield from one(record, columns)
+
+
+def read_llm_jp(record: Record) -> Items:
+    """An answer of llm-jp-judge. Where the prompt is the judge's, the question stands in `text`."""
+    judged = not is_blank(record.get("generate_response"))
+    questions = "text" if not is_blank(record.get("text")) and (judged or is_blank(record.get("prompt"))) else "prompt"
+    answers = "generate_response" if judged else "response"
+    yield from read_turns(questions, answers, id="ID")(record)
+
+
+def read_flexeval(record: Record) -> Items:
+    """An output of flexeval: the messages of its inputs, else a known field of them, else the prompt."""
+    paths = ["extra_inputs.messages", "task_inputs.messages", "messages"]
+    for holder in ("extra_inputs", "task_inputs"):
+        inner = record.get(holder)
+        if isinstance(inner, dict):
+            paths += [f"{holder}.{name}" for name in find_columns(list(inner), {}, record.where).context]
+    columns = Columns(context=pick(record, [*paths, "lm_prompt", "prompt"]), response=["lm_output"])
+    columns.fields = {"reference": "references", "id": pick(record, ["extra_inputs.id", "task_inputs.id", "id"])[0]}
+    yield from one(record, columns)
+
+
+def open_spans(record: Record) -> Iterator[Record]:
+    """The spans of an OTLP export, or one that the SDK printed, with their attributes beside their other fields."""
+    found = False
+    for resource in record.value.get("resourceSpans") or record.value.get("resource_spans") or []:
+        for scope in resource.get("scopeSpans") or resource.get("scope_spans") or []:
+            for span in scope.get("spans", []):
+                found = True
+                yield make_span(record, span, prefix="resourceSpans[].scopeSpans[].spans[].")
+            scope.pop("spans", None)
+    if not found:
+        yield make_span(record, record.value)
+        record.entered += list(record.value)
+
+
+def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
+    """A span with its attributes, and those of its events, as fields."""
+    value = {key: part for key, part in span.items() if key not in ("attributes", "events")}
+    value |= {f"attributes.{key}": part for key, part in read_attributes(span.get("attributes")).items()}
+    for event in span.get("events") or []:
+        name = event.get("name", "")
+        if name == "gen_ai.client.inference.operation.details":
+            value |= {f"attributes.{key}": part for key, part in read_attributes(event.get("attributes")).items()}
+        else:
+            value.setdefault("events", []).append({**event, "attributes": read_attributes(event.get("attributes"))})
+    identity = value.get("spanId") or (value.get("context") or {}).get("span_id", "")
+    return Record(f"{record.where}: span {identity}", value, prefix=prefix)
+
+
+def read_attributes(attributes: Any) -> dict[str, Any]:
+    """Attributes by name: OTLP writes a list of keys and typed values, the SDK an object."""
+    if isinstance(attributes, dict):
+        return dict(attributes)
+    return {part["key"]: read_any(part.get("value")) for part in attributes or [] if "key" in part}
+
+
+def read_any(value: Any) -> Any:
+    """A typed value of OTLP."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return value
+    kind, inner = next(iter(value.items()))
+    if kind == "arrayValue":
+        return [read_any(part) for part in inner.get("values", [])]
+    return read_attributes(inner.get("values")) if kind == "kvlistValue" else inner
+
+
+def read_span(record: Record) -> Items:
+    """A span of a model's call, by any of the conventions for generative AI; other spans give no item."""
+    gather_indexed(record)
+    gather_events(record)
+    names = ("gen_ai.input.messages", "gen_ai.prompt", "input.value")
+    answers = ("gen_ai.output.messages", "gen_ai.completion", "output.value")
+    context = pick(record, [f"attributes.{name}" for name in names])
+    response = pick(record, [f"attributes.{name}" for name in answers])
+    if is_blank(record.get(context[0])) and is_blank(record.get(response[0])):
+        return
+    columns = Columns(context=context, response=response)
+    columns.fields = {
+        "id": pick(record, ["spanId", "span_id", "context.span_id"])[0],
+        "dialogue": pick(record, ["attributes.gen_ai.conversation.id", "attributes.session.id"])[0],
+        "metadata.model": pick(record, ["attributes.gen_ai.response.model", "attributes.gen_ai.request.model"])[0],
+    }
+    yield from one(record, columns)
+
+
+def gather_indexed(record: Record) -> None:
+    """Joins `gen_ai.prompt.0.role`, `gen_ai.prompt.0.content` and the like, as OpenLLMetry writes them, to messages."""
+    for kind in ("prompt", "completion"):
+        start = f"attributes.gen_ai.{kind}."
+        messages: dict[int, dict[str, Any]] = {}
+        for name in [name for name in record.value if name.startswith(start)]:
+            index, _, key = name.removeprefix(start).partition(".")
+            if index.isdigit() and key:
+                messages.setdefault(int(index), {})[key] = record.value.pop(name)
+        if messages:
+            record.value[start.rstrip(".")] = [messages[index] for index in sorted(messages)]
+
+
+def gather_events(record: Record) -> None:
+    """Joins the events `gen_ai.user.message`, `gen_ai.choice` and the like of a span to messages."""
+    said: dict[str, list[dict[str, Any]]] = {"prompt": [], "completion": []}
+    left = []
+    for event in record.value.get("events", []):
+        name, attributes = str(event.get("name", "")), event["attributes"]
+        kind = "completion" if name in ("gen_ai.choice", "gen_ai.content.completion") else "prompt"
+        role = name.removeprefix("gen_ai.").removesuffix(".message")
+        text = next((attributes[key] for key in ("content", "message", f"gen_ai.{kind}") if key in attributes), None)
+        if name.startswith("gen_ai.") and text is not None:
+            message = parse_cell(text)
+            message = message if isinstance(message, dict) else {"content": message}
+            said[kind].append({**message, "role": ASSISTANT if kind == "completion" else role})
+            event["attributes"] = {key: part for key, part in attributes.items() if part is not text}
+            del event["name"]
+        left.append(event)
+    for kind, messages in said.items():
+        if messages:
+            record.value[f"attributes.gen_ai.{kind}"] = messages
+    if left:
+        record.value["events"] = left
+
+
+TOOLS: Mapping[str, Tool] = {
+    "saiten": Tool(is_saiten, read_saiten),
+    "logickor": Tool(
+        has("questions", "outputs"),
+        read_turns("questions", "outputs", "references", id="id", metadata__category="category"),
+    ),
+    "flexeval": Tool(has("lm_output"), read_flexeval),
+    "llm-jp-judge": Tool(has("ID", "prompt|text", "response|generate_response"), read_llm_jp),
+    "promptfoo": Tool(
+        either(
+            is_object_with("results", "results"),
+            is_list_of("results", "vars", "prompt"),
+            has("vars", "response|error", "prompt|provider"),
+            has("vars", "assert|providerOutput|description"),
+        ),
+        read_promptfoo,
+        open_lists("results.results", "results", "tests"),
+    ),
+    "inspect_ai": Tool(
+        either(
+            has("eval", "samples|plan"), has("epoch", "input", "output|messages"), has("input", "target", "metadata")
+        ),
+        read_inspect,
+        open_lists("samples"),
+    ),
+    "openai-evals": Tool(
+        either(
+            has("sample", "item|datasource_item"),
+            has("run_id", "event_id"),
+            is_object_with("spec", "eval_name"),
+            has("input", "ideal"),
+            is_list_of("data", "sample", "datasource_item"),
+        ),
+        read_evals,
+        open_lists("data"),
+    ),
+    "deepeval": Tool(
+        either(
+            has("testCases|test_cases|conversationalTestCases"),
+            has("input", "actual_output|actualOutput"),
+            is_list_of("turns", "role", "content"),
+            is_list_of("goldens", "input"),
+        ),
+        lambda record: (
+            one(record, Columns(context=["turns"], fields={"id": "name"}))
+            if not is_blank(record.get("turns"))
+            else read_columns(
+                "input",
+                ("actual_output", "actualOutput"),
+                id="name",
+                reference="expected_output" if "expected_output" in record.value else "expectedOutput",
+            )(record)
+        ),
+        open_lists("testCases", "conversationalTestCases", "test_cases", "goldens"),
+    ),
+    "opentelemetry": Tool(
+        either(has("resourceSpans|resource_spans"), has("attributes", "events", "context", "name")),
+        read_span,
+        open_spans,
+    ),
+    "mlflow": Tool(
+        either(
+            is_object_with("data", "spans"),
+            has("inputs", "outputs|expectations"),
+            has("request", "response", "trace_id|request_id|spans"),
+        ),
+        read_mlflow,
+    ),
+    "langfuse": Tool(
+        either(
+            has("input", "expectedOutput"),
+            has("input", "output", "traceId|sessionId|projectId|observations|htmlPath|userId|traceName|release"),
+            is_object_with("body", "input"),
+            is_list_of("data", "input", "output"),
+            is_list_of("data", "input", "expectedOutput"),
+        ),
+        read_logged,
+        open_lists("data", "batch"),
+    ),
+}
+"""By name, in the order in which they are tried."""
+
+
+def is_rows(value: dict[str, Any]) -> bool:
+    """Whether the document is an answer of the dataset server of Hugging Face."""
+    return is_list_of("rows", "row")(value)
+
+
+def open_table(record: Record) -> Iterator[Record]:
+    """The records of an object that is a table: rows by columns, columns by rows, or one list of objects."""
+    value = record.value
+    if is_rows(value):
+        for part in open_lists("rows")(record):
+            row = part.value.pop("row", None)
+            yield Record(part.where, {**part.value, **(row if isinstance(row, dict) else {})}, prefix="rows[].")
+        return
+    columns, data = value.get("columns"), value.get("data")
+    if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        record.entered += ["columns", "data"]
+        for number, row in enumerate(data):
+            yield Record(f"{record.where}: data[{number}]", dict(zip(map(str, columns), row, strict=False)))
+        return
+    if rows := turn_columns(value):
+        record.entered += list(value)
+        yield from (Record(f"{record.where}: row {number}", row) for number, row in rows)
+        return
+    lists = [key for key, part in value.items() if is_records(key, part)]
+    if len(lists) == 1 and not count_known([key for key in value if key != lists[0]], {}):
+        yield from open_lists(lists[0])(record)
+    elif len(lists) > 1 and not known_item(value):
+        raise UnreadableInput(f"{record.where}: holds several lists ({', '.join(lists)}); give one of them as a file")
+    else:
+        yield record
+
+
+def is_records(key: str, value: Any) -> bool:
+    """Whether a field holds records, and not the messages of a single one."""
+    if not isinstance(value, list) or not value or not all(isinstance(part, dict) for part in value):
+        return False
+    return not (count_known([key], {}) and find_key(value[0], ROLE_KEYS) and find_key(value[0], TEXT_KEYS))
+
+
+def known_item(value: dict[str, Any]) -> bool:
+    """Whether the object itself looks like an item."""
+    return find_columns(list(value), {}, "").useful
+
+
+def turn_columns(value: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The rows of an object that holds columns, as pandas and Hugging Face write them; none where it does not."""
+    parts = list(value.values())
+    if parts and all(isinstance(part, dict) and count_known(part, {}) > 1 for part in parts):
+        return list(value.items())  # rows by their names
+    if len(parts) < 2 or count_known(list(value), {}) < 2:
+        return []
+    if all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts) and parts[0]:
+        if all(key.isdigit() for key in parts[0]):
+            return [(key, {name: column[key] for name, column in value.items()}) for key in parts[0]]
+        return []
+    even = all(isinstance(part, list) and len(part) == len(parts[0]) for part in parts)
+    if even and any(isinstance(cell, str) for part in parts for cell in part) and is_columns(value):
+        return [
+            (str(number), dict(zip(value, row, strict=True))) for number, row in enumerate(zip(*parts, strict=True))
+        ]
+    return []
+
+
+def is_columns(value: dict[str, Any]) -> bool:
+    """Whether lists of the same length are columns: one of them holds responses, not messages."""
+    found = find_columns(list(value), {}, "")
+    return bool(found.response) and not any(isinstance(cell, dict) for cell in value[found.response[0]])
+
+
+def detect(value: dict[str, Any]) -> str:
+    """The tool whose format the first record has; `table` where none."""
+    return next((name for name, tool in TOOLS.items() if tool.matches(value)), "table")

@@ -1,0 +1,45 @@
+"""Words and signs in which gates are told, by the service and by the command alike.
+
+Measures and rules are the client's or the server's: both have the same fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+STATE_PHRASES = {
+    "validated": "shown to follow people's ratings",
+    "not-shown": "not shown to follow people's ratings",
+    "unknown": "not known to follow people's ratings",
+}
+"""The state in words, for reports."""
+
+
+def remark(states: Mapping[str, str], aspect: str | None) -> str:
+    """A remark on the judge after a finding on the aspect; empty without an aspect or states."""
+    return f" (judge {STATE_PHRASES[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
+
+
+def read_signature(signature: str) -> dict[str, str]:
+    """The pieces of a line that `sign` wrote, by name, in their order. A value may hold colons."""
+    pairs = (piece.partition(":") for piece in signature.split("|") if piece)
+    return {key: value for key, _, value in pairs}
+
+
+def tell_p(p: float) -> str:
+    """A probability in few digits."""
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
+
+
+def describe_rule(rule: Any) -> str:
+    """The rule in a few words: `max_drop 0.1, min_mean 2`."""
+    asked = {"max_drop": rule.max_drop, "min_mean": rule.min_mean}
+    return ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+
+
+def stands_still(measure: Any) -> bool:
+    """Whether there are values and none differs: in no pair, or, unpaired, in neither run."""
+    if measure.wins is not None:
+        return bool(measure.n > 0 and measure.wins.a_wins.wins == measure.wins.b_wins.wins == 0)
+    return bool(measure.cliffs_delta == 0 and measure.standard_error == 0 and measure.difference == 0)
