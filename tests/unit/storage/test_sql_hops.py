@@ -107,7 +107,8 @@ async def test_a_connection_that_nobody_waits_for_is_closed_before_the_engine(
     def connect_slowly(*arguments: Any, **options: Any) -> sqlite3.Connection:
         opened.set()
         may_open.wait(30)
-        return connect(*arguments, **options)
+        made: sqlite3.Connection = connect(*arguments, **options)
+        return made
 
     monkeypatch.setattr(sqlite3, "connect", connect_slowly)
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'late.db'}")
@@ -122,5 +123,6 @@ async def test_a_connection_that_nobody_waits_for_is_closed_before_the_engine(
     may_open.set()
     await closing
     left = [thread for thread in {*threading.enumerate()} - before if "connection_worker" in thread.name]
-    await asyncio.to_thread(lambda: [thread.join(30) for thread in left])
+    for thread in left:
+        await asyncio.to_thread(thread.join, 30)
     assert not any(thread.is_alive() for thread in left)
