@@ -52,4 +52,4 @@ def test_score_says_so_before_it_scores(tmp_path: Path) -> None:
     write_lines(tmp_path / "items.ndjson", [make_item(0)])
     done = saiten("score", "items.ndjson", folder=tmp_path, SAITEN_ENCODER="/models/brt")
     assert done.returncode == 0
-    assert "SAITEN_ENCODER=/models/brt: the encoder's folder brt does not exist" in done.stderr.splitlines()[1]
+    assert "SAITEN_ENCODER=/models/brt: the encoder's folder brt does not exist" in done.stderr.splitlines()[0]
