@@ -40,7 +40,7 @@ def open_tracing(settings: Settings) -> Tracing | None:
     try:
         from app.runtime.tracing import Tracing
     except ModuleNotFoundError as error:
-        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten[tracing]") from error
+        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten-server[tracing]") from error
     return Tracing(__version__)
 
 

@@ -71,7 +71,7 @@ class ModelKind:
     def require_installed(self) -> None:
         """Raises `unavailable` if the extra is not installed. Imports nothing."""
         if missing := self.find_missing():
-            reason = f"install saiten[bertscore] {self.purpose} ({', '.join(missing)} not installed)"
+            reason = f"install saiten-server[bertscore] {self.purpose} ({', '.join(missing)} not installed)"
             raise self.unavailable(reason)
 
     def explain(self, shown: str, error: Exception) -> str:

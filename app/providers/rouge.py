@@ -74,7 +74,7 @@ def open_words(language: str) -> Words:
 def open_overlap(language: str) -> Overlap:
     """ROUGE for `ja`, `ko` or `en`. Raises MetricUnavailable where rouge-score is not installed."""
     if find_spec("rouge_score") is None:
-        raise MetricUnavailable("install saiten[metrics] for ROUGE (rouge_score not installed)")
+        raise MetricUnavailable("install saiten-server[metrics] for ROUGE (rouge_score not installed)")
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 

@@ -61,7 +61,8 @@ class Connection:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        if not is_http_url(url):
+        # Behind a query or a fragment no path can be written.
+        if not is_http_url(url) or httpx.URL(url).query or httpx.URL(url).fragment:
             raise ServiceUnreachable(f"{url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
         self._http = httpx.AsyncClient(
             base_url=url,
@@ -282,16 +283,13 @@ class Connection:
 
 
 def is_http_url(written: str) -> bool:
-    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535, without a query or a
-    fragment, behind which no path can be written."""
+    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
     try:
         url = httpx.URL(written)
         url.raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, UnicodeError):
         return False
     port_fits = url.port is None or 1 <= url.port <= 65535
-    if url.query or url.fragment:
-        return False
     return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
 
 

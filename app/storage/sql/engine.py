@@ -75,7 +75,7 @@ def open_engine(url: str) -> AsyncEngine:
         create = _create_sqlite_engine if made.get_backend_name() == "sqlite" else _create_postgres_engine
         return create(made, common)
     except ModuleNotFoundError as error:
-        raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten[postgres]") from error
+        raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten-server[postgres]") from error
     except (ArgumentError, ValueError):
         # `from None`: the words of either may hold the password.
         raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None

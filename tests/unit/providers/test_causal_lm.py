@@ -343,5 +343,5 @@ asyncio.run(ask(CausalLM("some/model")))
 
 def test_without_the_extra_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    reason = "install saiten[bertscore] for perplexities (torch, transformers not installed)"
+    reason = "install saiten-server[bertscore] for perplexities (torch, transformers not installed)"
     assert [json.loads(line) for line in done.stdout.splitlines()] == [reason] * 2, done.stderr

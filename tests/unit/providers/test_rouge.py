@@ -114,6 +114,6 @@ print(open_words("ja").count("猫です"))
 
 def test_without_the_extra_it_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["install saiten[metrics] for ROUGE (rouge_score not installed)", "2"], (
+    assert done.stdout.splitlines() == ["install saiten-server[metrics] for ROUGE (rouge_score not installed)", "2"], (
         done.stderr
     )

@@ -15,7 +15,7 @@ import pytest
 
 from app.runtime.settings import Settings
 from app.web.application import create_application
-from tests.support.command import ROOT, saiten, served
+from tests.support.command import ROOT, run, served
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.span_receiver import Received, SpanReceiver
@@ -123,9 +123,11 @@ def test_a_missing_extra_is_said_in_one_line(tmp_path: Path) -> None:
     absent = "import sys\nsys.modules['opentelemetry.instrumentation'] = None\n"
     (tmp_path / "sitecustomize.py").write_text(absent)
     where = f"{tmp_path}{os.pathsep}{ROOT}"
-    done = saiten("serve", "--port", "0", folder=tmp_path, SAITEN_TRACING="otlp", PYTHONPATH=where)
+    # Not `saiten serve`, which isolates the server from such variables.
+    command = [sys.executable, "-m", "app", "serve", "--port", "0"]
+    done = run(command, tmp_path, None, {"SAITEN_TRACING": "otlp", "PYTHONPATH": where})
     assert done.returncode == 3
-    assert "install saiten[tracing]" in done.stderr
+    assert "install saiten-server[tracing]" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -40,5 +40,5 @@ asyncio.run(ask(BertScoreEncoder(encoder="some/encoder")))
 
 def test_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    reason = "install saiten[bertscore] to compare texts (torch, transformers, bert_score not installed)"
+    reason = "install saiten-server[bertscore] to compare texts (torch, transformers, bert_score not installed)"
     assert done.stdout.splitlines() == [reason] * 4, done.stderr
