@@ -17,7 +17,7 @@ def build(*packages: str) -> ModelKind:
 
 def test_names_the_packages_that_are_missing() -> None:
     with pytest.raises(
-        Unavailable, match=r"^install saiten\[bertscore\] to test \(no_such_one, nor_this not installed\)$"
+        Unavailable, match=r"^install saiten-server\[bertscore\] to test \(no_such_one, nor_this not installed\)$"
     ):
         build("no_such_one", "json", "nor_this").require_installed()
     build("json").require_installed()
