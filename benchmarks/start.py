@@ -62,7 +62,7 @@ uvicorn.run(application, port=int(sys.argv[1]), log_level="error")
 
 def saiten(*arguments: str) -> list[str]:
     """The command as it is called from a checkout."""
-    return [sys.executable, "-m", "app", *arguments]
+    return [sys.executable, "-m", "saiten", *arguments]
 
 
 def time_command(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> float:
