@@ -28,7 +28,7 @@ PLACES = (
     "compose.yaml",
     "pyproject.toml",
 )
-SUFFIXES = {"", ".html", ".js", ".md", ".mako", ".py", ".toml", ".tpl", ".txt", ".yaml", ".yml"}
+SUFFIXES = {"", ".html", ".js", ".json", ".md", ".mako", ".py", ".toml", ".tpl", ".txt", ".yaml", ".yml"}
 LEFT_OUT = ("app/data", "app/web/dashboard/locales", "docs/performance", "examples/ci", "tests/data", LIST.name)
 """Data, translations, recorded measurements, and the list itself."""
 
