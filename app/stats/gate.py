@@ -284,6 +284,9 @@ def rank(reason: GateReason) -> int:
     return {"fail": 1, "inconclusive": 2, "pass": 3}[reason.verdict]
 
 
+FEWEST_TO_PLAN = 6
+"""Dialogues from whose spread it is told how many more are needed; a comparison needs as many to find anything."""
+
 Code = Literal["drop", "below-minimum", "not-enough-data", "no-values", "held"]
 
 
@@ -584,13 +587,20 @@ def judge_minimum(asked: Minimum) -> RuleFinding:
         if highest < asked.least:
             return RuleFinding("below-minimum", "fail", detail)
         needed = asked.find_needed(asked.least - asked.mean)
-        return lack(f"{detail}: about {tell_items(asked, needed)} would show so small a shortfall")
+        return lack(f"{detail}: {tell_enough(asked, needed)} would show so small a shortfall")
     if lowest >= asked.least:
         return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
     needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"
     if needed <= asked.n:
         return RuleFinding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
-    return lack(f"{figures}, but {aim} need not have been seen: about {tell_items(asked, needed)} would do")
+    return lack(f"{figures}, but {aim} need not have been seen: {tell_enough(asked, needed)} would do")
+
+
+def tell_enough(asked: Minimum, items: int) -> str:
+    """How many items suffice. The spread of very few dialogues says nothing of that."""
+    if asked.units >= FEWEST_TO_PLAN:
+        return f"about {tell_items(asked, items)}"
+    return f"more {'items' if asked.units == asked.n else 'dialogues'} (from {asked.units} it cannot be told how many)"
 
 
 def tell_items(asked: Minimum, items: int) -> str:

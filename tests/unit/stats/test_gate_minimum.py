@@ -55,6 +55,11 @@ def test_it_says_how_many_values_would_do():
     assert judge_minimum(ask([4] * 13, 4)).verdict == "pass"
 
 
+def test_from_very_few_values_it_does_not_say_how_many_would_do():
+    detail = judge_minimum(ask([1, 3, 2], 2.5)).detail
+    assert "more items (from 3 it cannot be told how many) would show so small a shortfall" in detail
+
+
 @pytest.mark.parametrize("alpha", [0.2, 0.1, 0.05, 0.05 / 6, 0.05 / 64])
 @pytest.mark.parametrize("n", [1, 2, 5, 20, 100, 400])
 def test_a_bot_exactly_at_its_minimum_fails_at_most_alpha_of_the_time(alpha, n):
