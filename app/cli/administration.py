@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import click
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.process import cli_actor
+from app.cli.process import TERMINATED, cli_actor, leave_on_sigterm
 from app.domain.errors import NotFound
 from app.domain.governance import APIKey, AuditEvent, ProjectPolicy, Scope
 from app.domain.plain_text import printable
@@ -52,6 +52,7 @@ def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> st
     return label
 
 
+POLL_SECONDS = 2.0
 DEFAULT = math.inf  # the value of the word `default`: the key uses the limit of the settings
 MOST_REQUESTS = 100_000  # Per minute. Each request is an entry in Redis.
 
@@ -128,6 +129,21 @@ def create_key(
         f"{made.id}: scope {made.scope}, project {made.project}. It is not kept and cannot be shown again:", err=True
     )
     click.echo(key)
+
+
+@keys.command("wait")
+def wait_for_key() -> None:
+    """Wait until there is a key, which can be made meanwhile: for a container that runs before the service."""
+    leave_on_sigterm(TERMINATED)
+
+    async def wait(engine: AsyncEngine) -> None:
+        store = APIKeyStore(engine)
+        if not await store.any():
+            click.echo("there is no API key yet: run `saiten keys create` in this container")
+        while not await store.any():  # noqa: ASYNC110 (another process makes the key)
+            await asyncio.sleep(POLL_SECONDS)
+
+    with_engine(wait)
 
 
 @keys.command("list")
@@ -334,10 +350,7 @@ async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
 
 @click.group("database")
 def database() -> None:
-    """Show the schema's revision, and take it back to an older one (of DATABASE_URL).
-
-    Upgrades need no command: whatever opens the database brings it up to date first.
-    """
+    """Show the schema's revision, bring it up to date, and take it back to an older one (of DATABASE_URL)."""
 
 
 @database.command("show")
@@ -351,6 +364,13 @@ def show_revision() -> None:
         click.echo("the database has no tables yet")
     elif own not in {revision.number for revision in known}:
         click.echo(f"* {printable(own)}  made by a newer version of Saiten")
+
+
+@database.command("upgrade")
+def bring_up_to_date() -> None:
+    """Bring the schema up to date. Whatever opens the database does so as well: this is for a step before it."""
+    leave_on_sigterm(TERMINATED)
+    click.echo(f"the database has revision {with_engine(find_revision)}", err=True)
 
 
 @database.command("downgrade")

@@ -14,19 +14,23 @@ from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
 
 
-def leave_on_sigterm() -> None:
-    """Ends this process with 0 on SIGTERM, at once, for as long as nothing else takes the signal.
+def leave_on_sigterm(status: int = 0) -> None:
+    """Ends this process with `status` on SIGTERM, at once, for as long as nothing else takes the signal.
 
     The first process of a container ignores signals without a handler: stopped while it starts, it would go on until
     it is killed. No request has been accepted yet, and writes such as those of the schema are in a transaction.
     """
+
+    def leave(sign: int, frame: FrameType | None) -> None:
+        # Not by SystemExit, which Python 3.11 turns into a RuntimeError where a class is being created, and prints and
+        # ignores in a finalizer.
+        os._exit(status)
+
     signal.signal(signal.SIGTERM, leave)
 
 
-def leave(sign: int, frame: FrameType | None) -> None:
-    """Exits at once. Not by SystemExit, which Python 3.11 turns into a RuntimeError where a class is being created,
-    and prints and ignores in a finalizer."""
-    os._exit(0)
+TERMINATED = 128 + signal.SIGTERM
+"""What a command that SIGTERM ended before it was done exits with."""
 
 
 def cli_actor() -> str:

@@ -325,7 +325,7 @@ def test_migration_runs_before_the_new_processes_and_leans_on_nothing_of_the_cha
     pod = job["spec"]["template"]["spec"]
     assert "serviceAccountName" not in pod
     assert all("envFrom" not in container for container in pod["containers"])
-    assert pod["containers"][0]["command"][2].strip() == (CHART / "files" / "migrate.py").read_text().strip()
+    assert pod["containers"][0]["command"] == ["python", "-I", "-m", "app", "database", "upgrade"]
 
 
 def test_keda_scales_workers_by_the_age_of_the_queue():
@@ -527,14 +527,14 @@ def test_without_keys_needed_nobody_waits_for_one():
     assert [one["name"] for one in waiting["initContainers"]] == ["await-key"]
 
 
-def start(script: str, url: str) -> subprocess.Popen[str]:
-    text = (CHART / "files" / script).read_text()
-    environment = {"PATH": os.environ["PATH"], "DATABASE_URL": url, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE, text=True)
+def start(command: str, url: str) -> subprocess.Popen[str]:
+    environment = {"PATH": os.environ["PATH"], "DATABASE_URL": url}
+    started = [sys.executable, "-I", "-m", "app", *command.split()]
+    return subprocess.Popen(started, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def test_the_migration_makes_a_schema_that_needs_no_other(database_url):
-    with start("migrate.py", database_url) as process:
+    with start("database upgrade", database_url) as process:
         assert process.wait(LIMIT_SECONDS) == 0
 
     async def ask() -> bool:
@@ -550,7 +550,7 @@ def test_the_migration_makes_a_schema_that_needs_no_other(database_url):
 def test_a_migration_that_is_told_to_stop_ends_at_once_and_failed():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgresql+asyncpg://u@127.0.0.1:{silent.getsockname()[1]}/d"
-        with start("migrate.py", url) as process:
+        with start("database upgrade", url) as process:
             connection, _ = silent.accept()
             with connection:
                 assert connection.recv(1)
@@ -567,7 +567,7 @@ def test_await_key_waits_until_there_is_one(sqlite_url):
         finally:
             await engine.dispose()
 
-    with start("await_key.py", sqlite_url) as process:
+    with start("keys wait", sqlite_url) as process:
         assert process.stdout is not None
         assert "saiten keys create" in process.stdout.readline()
         asyncio.run(make())
@@ -575,7 +575,7 @@ def test_await_key_waits_until_there_is_one(sqlite_url):
 
 
 def test_await_key_stops_when_told(sqlite_url):
-    with start("await_key.py", sqlite_url) as process:
+    with start("keys wait", sqlite_url) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
