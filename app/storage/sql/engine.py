@@ -91,6 +91,7 @@ def _create_postgres_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
         **common,
     )
     event.listen(engine.sync_engine, "connect", notice_severed)
+    event.listen(engine.sync_engine, "connect", give_up_frozen)
     ask_the_idle(engine)
     # PostgreSQL's driver would frame a read in BEGIN and ROLLBACK, a round trip each.
     view = engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -341,6 +342,18 @@ def notice_severed(connection: Any, _record: Any) -> None:
     for name, value in OPTIONS.items():
         if hasattr(socket, name):
             found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+FROZEN_SECONDS = 15
+"""How long a transaction may stand still before PostgreSQL ends it: longer than any event loop is busy, and short
+enough for work to continue within 30 s."""
+
+
+def give_up_frozen(connection: Any, _record: Any) -> None:
+    """SQLAlchemy's `connect` listener for asyncpg: frees what a process has locked that was stopped in the middle of a
+    transaction (SIGSTOP, a paused machine) and whose connection stays open. Others would wait for it for ever."""
+    setting = f"SET idle_in_transaction_session_timeout = '{FROZEN_SECONDS}s'"
+    connection.run_async(lambda driver: driver.execute(setting))
 
 
 TRUSTED_SECONDS = 1.0

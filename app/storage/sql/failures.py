@@ -47,6 +47,7 @@ POSTGRES = {
     "3D000": "there is no such database; make it, or check the name in DATABASE_URL",
     "42P01": NO_TABLE,
     "42501": "the database user lacks a right; grant it the tables and the schema",
+    "25P03": "the database ended a transaction that stood still; try again",
     "25006": "the database may not be written; check that DATABASE_URL names the primary",
     "40": "the database ended a transaction in favour of another; try again",
     "53": "the database has no connection or memory to spare; try again, or raise its limits",
