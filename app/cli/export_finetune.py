@@ -20,7 +20,7 @@ from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
 from app.domain.validation import MARK, Unfit, clip, validate
-from app.research.training_data import (
+from app.finetuning.dataset import (
     Curriculum,
     Label,
     Matching,

@@ -14,7 +14,7 @@ from scipy import stats
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import Figure, ItemFigures, MetricItem
 from app.domain.validation import InvalidDocument, validate
-from app.research.metrics import compute_perplexity, correlate, draw_other_questions, summarise
+from app.metrics.measurement import compute_perplexity, correlate, draw_other_questions, summarise
 from app.stats.statistics import FEWEST
 
 TOOLS = {"len": "whitespace"}

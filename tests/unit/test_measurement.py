@@ -10,8 +10,8 @@ import pytest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import MetricItem
 from app.domain.validation import validate
+from app.metrics.measurement import MetricTools, choose_best, measure
 from app.providers.ports import EncoderUnavailable, Likelihood, MetricUnavailable, Passage, Rouge, Similarity
-from app.research.metrics import MetricTools, choose_best, measure
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
 
 

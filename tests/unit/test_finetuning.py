@@ -15,8 +15,7 @@ from app.domain.errors import InvalidLines, InvalidRequest, LanguageNotSupported
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
-from app.providers.ports import JudgingTask
-from app.research.training_data import (
+from app.finetuning.dataset import (
     Conversation,
     Curriculum,
     TrainingCandidate,
@@ -26,6 +25,7 @@ from app.research.training_data import (
     labels_of,
     match,
 )
+from app.providers.ports import JudgingTask
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader
 from app.storage.rubric_files import RubricFiles, default_folder

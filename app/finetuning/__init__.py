@@ -1,0 +1,1 @@
+"""Training data for a judge, from human ratings."""

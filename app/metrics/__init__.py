@@ -1,0 +1,1 @@
+"""Reference metrics of responses, for `saiten analyze metrics`."""
