@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from app.cli.demo import RATINGS_FILE, DemoRun, load_runs
+from app.openers import open_rubrics
 from app.runtime.bundled import bundled_folder
 from app.runtime.settings import read_settings
-from app.storage.rubric_files import open_rubrics
 
 RATED = "a-102"
 FILE = Path(str(bundled_folder("demo"))) / RATINGS_FILE

@@ -30,8 +30,8 @@ from app.domain.reference_metrics import (
 )
 from app.domain.validation import InvalidDocument, validate
 from app.metrics.measurement import NO_REFERENCE, MetricTools, measure, summarise
+from app.openers import open_encoder
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
-from app.providers.registry import open_encoder
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
 from saiten.commands.files import read_bytes

@@ -30,10 +30,10 @@ from app.finetuning.dataset import (
     hold_out,
     match,
 )
+from app.openers import open_rubrics
 from app.runtime.settings import read_settings
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
-from app.storage.rubric_files import open_rubrics
 from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults
 
 SHARE = 0.1

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from app.domain.rubric import Rubric, name_version
+from app.openers import open_rubrics
 from app.runtime.settings import read_settings
-from app.storage.rubric_files import check_rubric, open_rubrics, read_rubric
+from app.storage.rubric_files import check_rubric, read_rubric
 from saiten.commands.output import console
 from saiten.commands.service import URL
 

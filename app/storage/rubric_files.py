@@ -18,7 +18,6 @@ from pydantic_core import ErrorDetails
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import Location, pointer
 from app.domain.rubric import Rubric
-from app.runtime.settings import Settings
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -79,12 +78,6 @@ def default_folder(package: Path | None = None) -> Path:
     package = package or Path(str(resources.files("app")))
     packaged = package / "data" / "rubrics"
     return packaged if packaged.is_dir() else package.parent / "rubrics"
-
-
-def open_rubrics(settings: Settings) -> RubricSource:
-    """The shipped rubrics, and the operator's own."""
-    own = [Path(settings.rubrics)] if settings.rubrics else []
-    return RubricFiles([default_folder(), *own])
 
 
 def rubric_paths(folder: Path) -> Sequence[Path]:

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 
 from app import __version__
 from app.container import announce, open_container, warming, working
+from app.openers import open_tracing
 from app.runtime.settings import Settings
-from app.runtime.telemetry import open_tracing
 from app.web import openapi, problems
 from app.web.admission import Authenticator
 from app.web.api import analyses, batches, evaluations, governance, operations, ratings, rubrics, validations
