@@ -14,7 +14,7 @@ from app.runtime.bundled import bundled_folder
 from app.storage.rubric_files import RubricFiles, default_folder, read_rubric
 
 APP = Path(__file__).parents[3] / "app"
-RUBRICS = sorted(file.stem for file in (APP / "data" / "anchors").glob("*.jsonl"))
+RUBRICS = sorted(file.stem for file in (APP / "comparison" / "anchors").glob("*.jsonl"))
 
 
 def texts_of(utterances: tuple[Utterance, ...], response: str) -> tuple[str, ...]:
