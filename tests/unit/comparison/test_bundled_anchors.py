@@ -63,7 +63,7 @@ def test_every_aspect_is_rated_and_every_level_occurs(rubric_id: str) -> None:
 
 
 @pytest.mark.parametrize("rubric_id", RUBRICS)
-@pytest.mark.parametrize("folder", ["calibration", "demo"])
+@pytest.mark.parametrize("folder", ["scoring/calibration", "cli/demo_data"])
 def test_none_is_in_other_data_that_ships(rubric_id: str, folder: str) -> None:
     others = all_strings(folder)
     assert others
