@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app import openers
+from app import __version__
 from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer, open_process
@@ -23,12 +23,14 @@ from app.comparison.computations import Computations, Examiner
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.overview import Overviews
 from app.comparison.service import ComparisonService
+from app.domain.errors import SettingsInvalid
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
 from app.governance.retention import Retention
 from app.providers import registry
 from app.providers.call_cache import CachedCalls, CallCache
 from app.providers.flow_control import FlowControl
+from app.providers.flow_state import FlowLimits, LocalFlowState
 from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
 from app.ratings.rounds import RoundService
 from app.ratings.service import RatingService
@@ -38,8 +40,10 @@ from app.runtime.tasks import end_tasks
 from app.runtime.telemetry import Telemetry, open_no_span
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
-from app.storage.memory import NoCallCache
-from app.storage.request_windows import RequestLimiter
+from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
+from app.storage.queue import AsyncioJobQueue, JobQueue
+from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
+from app.storage.rubric_files import open_rubrics
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.evaluations import EvaluationStore
@@ -48,9 +52,11 @@ from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.texts import TextStore
-from app.text.speech_check import SpeechChecks
 
 if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from app.batches.provider_run import ProviderRun
     from app.runtime.tracing import Tracing
 
 logger = logging.getLogger("saiten")
@@ -118,6 +124,18 @@ class Container:
     worker: BatchWorker
 
 
+def open_tracing(settings: Settings) -> Tracing | None:
+    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
+    if OpenTelemetry is not installed or one of its variables is invalid."""
+    if settings.tracing == "off":
+        return None
+    try:
+        from app.runtime.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten-server[tracing]") from error
+    return Tracing(__version__)
+
+
 @asynccontextmanager
 async def open_container(
     settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
@@ -128,20 +146,20 @@ async def open_container(
     async with AsyncExitStack() as stack:
         if tracing is not None:
             stack.push_async_callback(tracing.close)
-        engine = await openers.open_database(settings, stack)
+        engine = await open_database(settings, stack)
         if tracing is not None:
             tracing.watch(engine)
-        redis = openers.open_redis(settings, stack)
+        redis = open_redis(settings, stack)
         store, spending = EvaluationStore(engine), SpendingStore(engine)
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
         telemetry = Telemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
-        cache = openers.open_cache(settings, engine, redis)
+        cache = open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
-        flow = openers.open_flow(settings, redis)
+        flow = open_flow(settings, redis)
         stack.push_async_callback(flow.close)
         telemetry.flow(flow.figures)
-        limiter = openers.open_limiter(redis)
+        limiter = open_limiter(redis)
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
         batches, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
@@ -169,6 +187,73 @@ async def open_container(
         )
 
 
+async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
+    """The engine, with its schema up to date."""
+    from app.storage.sql.engine import close_engine, open_engine
+    from app.storage.sql.schema import migrate
+
+    engine = open_engine(settings.sqlalchemy_url)
+    stack.push_async_callback(close_engine, engine)
+    await migrate(engine)
+    return engine
+
+
+def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
+    """A client for cache and flow control; None without REDIS_URL. It connects at the first use, because Redis may be
+    unreachable."""
+    if settings.redis_url is None:
+        return None
+    from redis.asyncio import Redis
+
+    seconds = settings.redis_timeout_seconds
+    client = Redis.from_url(
+        settings.redis_url, socket_timeout=seconds, socket_connect_timeout=seconds, health_check_interval=15
+    )
+    stack.push_async_callback(client.aclose)
+    return client
+
+
+def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
+    """The cache for replies of outside calls. A small cache in this process goes before one outside it."""
+    if settings.cache_kind == "redis" and redis is not None:
+        from app.storage.redis.cache import RedisCallCache
+
+        shared = RedisCallCache(
+            redis,
+            seconds=settings.cache_seconds,
+            value_bytes=settings.cache_value_bytes,
+            timeout_seconds=settings.redis_timeout_seconds,
+        )
+        return NearCallCache(shared)
+    if settings.cache_kind == "sql":
+        from app.storage.sql.cache import SQLCallCache
+
+        kept = SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
+        return NearCallCache(kept)
+    return MemoryCallCache(entries=settings.cache_entries) if settings.cache_kind == "memory" else NoCallCache()
+
+
+def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
+    """Flow control of the judge's calls, for all processes that share Redis, otherwise for this process."""
+    bounds = FlowLimits(
+        settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
+    )
+    if redis is None:
+        return FlowControl(LocalFlowState(bounds))
+    from app.storage.redis.flow import RedisFlowState, scope_of
+
+    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
+
+
+def open_limiter(redis: Redis | None) -> RequestLimiter:
+    """The limiter of requests per key, for all processes that share Redis, otherwise for this process."""
+    if redis is None:
+        return MemoryRequestLimiter()
+    from app.storage.redis.request_limits import RedisRequestLimiter
+
+    return RedisRequestLimiter(redis)
+
+
 def open_instruments(
     settings: Settings,
     stack: AsyncExitStack,
@@ -179,11 +264,12 @@ def open_instruments(
     telemetry: Telemetry,
 ) -> ScoringContext:
     """Opens what an evaluation needs."""
-    rubrics = openers.open_rubrics(settings)
+    rubrics = open_rubrics(settings.rubrics)
     calls = CachedCalls(cache, telemetry)
-    judge = openers.open_judge(settings, calls, flow)
+    judge = registry.open_judge(settings, calls, flow)
     stack.push_async_callback(judge.close)
-    translator = openers.open_translator(settings, cache, telemetry)
+    translating = registry.find_translator(settings)
+    translator = translating.open(settings, cache, telemetry) if translating else None
     if translator is not None:
         stack.push_async_callback(translator.close)
     provider = registry.find_encoder(settings)
@@ -202,7 +288,6 @@ def open_instruments(
         translator=translator,
         relevance=relevance,
         telemetry=telemetry,
-        speech=SpeechChecks(),
         now=lambda: datetime.now(UTC),
         new_id=lambda: new_id("ev_"),
         tries=1 + settings.judge_malformed_retries,
@@ -228,11 +313,9 @@ def open_batches(
 
     window = window_of(settings.judge_concurrency)
     store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
-    queue = openers.open_queue(settings, stack)
+    queue = open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
-    provider = openers.open_provider(
-        settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried
-    )
+    provider = open_provider(settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried)
     batches = BatchService(
         store=store,
         queue=queue,
@@ -260,6 +343,51 @@ def open_batches(
     return batches, worker
 
 
+def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:
+    """SAQ over Redis, or a queue in this process."""
+    if settings.redis_url is None:
+        return AsyncioJobQueue()
+    from app.storage.redis.queue import SAQJobQueue
+
+    queue = SAQJobQueue(settings.redis_url)
+    stack.push_async_callback(queue.close)
+    return queue
+
+
+def open_provider(
+    settings: Settings,
+    engine: AsyncEngine,
+    stack: AsyncExitStack,
+    *,
+    store: BatchStore,
+    queue: JobQueue,
+    cache: CallCache,
+    instruments: ScoringContext,
+) -> ProviderRun | None:
+    """The provider's own batch mode; None if the judge has none."""
+    provider = registry.find_judge(settings).open_batches(settings)
+    if provider is None:
+        return None
+    stack.push_async_callback(provider.close)
+    from app.batches.provider_run import ProviderRun
+    from app.providers.ports import DeferringJudge
+    from app.storage.sql.provider_batches import ProviderBatchStore
+
+    if not isinstance(instruments.judge, DeferringJudge):
+        return None
+    return ProviderRun(
+        store=store,
+        queue=queue,
+        provider_batches=ProviderBatchStore(engine),
+        provider=provider,
+        judge=instruments.judge,
+        cache=cache,
+        instruments=instruments,
+        owner=secrets.token_hex(8),
+        poll_seconds=settings.provider_poll_seconds,
+    )
+
+
 def open_meta(
     settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: ScoringContext
 ) -> tuple[RatingServices, ComparisonService]:
@@ -268,7 +396,7 @@ def open_meta(
     revalidation = Revalidation()
     reliabilities = Reliabilities(store, renew=lambda project: revalidation.ask(project, [None], removed=True))
     # Anchors bypass the call cache, which would repeat what the judge answered earlier.
-    judge = openers.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
+    judge = registry.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
     stack.push_async_callback(revalidation.close)
     comparison = ComparisonService(
@@ -383,12 +511,12 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
     loaded is logged; its first call fails with the same error."""
     await sleep(WARM_SECONDS)
     try:
-        await asyncio.to_thread(openers.load_clients, settings)
+        await asyncio.to_thread(registry.load_clients, settings)
     except ImportError:
         logger.exception("the client of the judge or the translator cannot be loaded")
     set_aside()
     if settings.encoder or settings.encoders:
-        for fault in await asyncio.to_thread(openers.find_encoder_faults, settings):
+        for fault in await asyncio.to_thread(registry.find_encoder_faults, settings):
             logger.warning("%s", fault)
 
 

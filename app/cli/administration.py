@@ -325,8 +325,8 @@ def erase(project: str, entries: dict[str, str]) -> None:
 
 async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
     """What was erased. Raises SaitenError."""
+    from app.container import open_cache, open_database, open_redis
     from app.governance.erasures import ErasureService
-    from app.openers import open_cache, open_database, open_redis
     from app.storage.sql.batches.store import BatchStore
     from app.storage.sql.texts import TextStore
 

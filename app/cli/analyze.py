@@ -251,10 +251,10 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
     from app.cli.analysis_input import read_observations
     from app.comparison.analyses import compute, prepare
-    from app.openers import open_rubrics
     from app.runtime.settings import read_settings
+    from app.storage.rubric_files import open_rubrics
 
-    rubrics = open_rubrics(read_settings())
+    rubrics = open_rubrics(read_settings().rubrics)
     observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
     return compute(request, observations, rubrics), observations
 

@@ -11,7 +11,7 @@ import click
 from app.cli.process import bind, cli_actor, is_loopback, resolve
 from app.container import open_container
 from app.domain.errors import SettingsInvalid
-from app.openers import find_encoder_faults
+from app.providers.registry import find_encoder_faults
 from app.runtime.memory import tune_collection
 from app.runtime.settings import Settings, find_unknown, read_settings
 from app.runtime.telemetry import configure_logging

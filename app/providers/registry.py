@@ -165,6 +165,34 @@ def find_encoder(settings: Settings) -> EncoderProvider | None:
     return next((provider for provider in ENCODERS.values() if provider.wanted(settings)), None)
 
 
+def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
+    """The judge that the settings name or imply. A baseline never replaces another judge. Raises SettingsInvalid."""
+    provider = find_judge(settings)
+    provider.check(settings)
+    return provider.open(settings, calls, flow)
+
+
+def open_encoder(settings: Settings) -> Encoder | None:
+    """The encoder, unless it is off."""
+    provider = find_encoder(settings)
+    return provider.open(settings) if provider else None
+
+
+def find_encoder_faults(settings: Settings) -> list[str]:
+    """One sentence per configured encoder that is unavailable, with what was tried. It may query a hub, so run it in a
+    thread."""
+    provider = find_encoder(settings)
+    return provider.find_faults(settings) if provider else []
+
+
+def load_clients(settings: Settings) -> None:
+    """Imports the modules for calls to judge and translator, which takes most of a second. Run it in a thread once the
+    service is ready; an earlier call imports them itself."""
+    translator = find_translator(settings)
+    for module in (*find_judge(settings).preload, *(translator.preload if translator else ())):
+        import_module(module)
+
+
 @cache
 def load_providers() -> None:
     """Imports the modules in this folder, so that each registers its providers."""

@@ -76,8 +76,13 @@ def default_folder(package: Path | None = None) -> Path:
     """The folder of the shipped rubrics: inside the package if it was installed, beside it in a checkout. `package` is
     the package's folder, by default that of `app`."""
     package = package or Path(str(resources.files("app")))
-    packaged = package / "data" / "rubrics"
+    packaged = package / "rubrics"
     return packaged if packaged.is_dir() else package.parent / "rubrics"
+
+
+def open_rubrics(own: str | None) -> RubricFiles:
+    """The shipped rubrics, and those in the operator's `own` folder."""
+    return RubricFiles([default_folder(), *([Path(own)] if own else [])])
 
 
 def rubric_paths(folder: Path) -> Sequence[Path]:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from app import openers
 from app.container import WARM_SECONDS, warm_up, warming, working
+from app.providers import registry
 from app.runtime.settings import Settings
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -109,7 +109,7 @@ async def test_clients_are_loaded_a_while_after_the_start_and_in_a_thread(monkey
     async def sleep(seconds: float) -> None:
         course.append(seconds)
 
-    monkeypatch.setattr(openers, "load_clients", lambda _: course.append(threading.get_ident()))
+    monkeypatch.setattr(registry, "load_clients", lambda _: course.append(threading.get_ident()))
     await warm_up(Settings(), sleep=sleep)
     waited, thread = course
     assert waited == WARM_SECONDS > 0
@@ -125,7 +125,7 @@ async def test_a_client_that_cannot_be_loaded_is_logged_and_ends_nothing(
     async def sleep(_: float) -> None:
         return
 
-    monkeypatch.setattr(openers, "load_clients", fail)
+    monkeypatch.setattr(registry, "load_clients", fail)
     await warm_up(Settings(), sleep=sleep)
     assert "cannot be loaded" in caplog.text
     assert "No module named 'openai'" in caplog.text
@@ -133,7 +133,7 @@ async def test_a_client_that_cannot_be_loaded_is_logged_and_ends_nothing(
 
 async def test_a_service_that_ends_at_once_loads_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Settings] = []
-    monkeypatch.setattr(openers, "load_clients", loaded.append)
+    monkeypatch.setattr(registry, "load_clients", loaded.append)
     async with warming(Settings()):
         await asyncio.sleep(0)
     assert loaded == []

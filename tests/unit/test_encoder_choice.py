@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.container import warm_up
-from app.openers import find_encoder_faults
+from app.providers.registry import find_encoder_faults
 from app.runtime.settings import Settings
 from tests.support.command import saiten
 from tests.support.gate_files import write_lines

@@ -15,7 +15,8 @@ from app.domain.errors import InvalidLines, InvalidRequest, LanguageNotSupported
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
-from app.finetuning.dataset import (
+from app.providers.ports import JudgingTask
+from app.ratings.training_data import (
     Conversation,
     Curriculum,
     TrainingCandidate,
@@ -25,7 +26,6 @@ from app.finetuning.dataset import (
     labels_of,
     match,
 )
-from app.providers.ports import JudgingTask
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader
 from app.storage.rubric_files import RubricFiles, default_folder

@@ -1,1 +1,0 @@
-"""Training data for a judge, from human ratings."""

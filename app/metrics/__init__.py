@@ -1,1 +1,0 @@
-"""Reference metrics of responses, for `saiten analyze metrics`."""
