@@ -284,15 +284,20 @@ class DatabaseFile:
         self._ends = set[asyncio.Future[Any]]()
 
     async def open(self, driver: Any) -> Any:
-        """The connection, open. Raises sqlite3.OperationalError where `close` was called meanwhile."""
-        if self._closed:
-            raise sqlite3.OperationalError("the database was closed")
+        """The connection, open. Raises sqlite3.OperationalError if `close` has been called."""
+        self._refuse_if_closed()
         await driver
-        if self._closed:
+        try:
+            self._refuse_if_closed()
+        except sqlite3.OperationalError:
             await driver.close()
-            raise sqlite3.OperationalError("the database was closed")
+            raise
         self._opened.add(driver)
         return driver
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise sqlite3.OperationalError("the database was closed")
 
     def note_end(self, end: asyncio.Future[Any]) -> None:
         """Remembers what a connection's thread still has to do, although its caller may be gone."""
