@@ -47,6 +47,7 @@ $(DEMO): | $(VENV)/.core
 # Of another database, named in the environment, nothing is made: it is served as it is.
 run: $(VENV)/.core $(if $(DATABASE_URL),,$(DEMO))  ## serve on http://127.0.0.1:8000, with the demo's runs in it
 	@echo "To open in a browser: http://127.0.0.1:8000/"
+	@echo "For other commands on this database: export DATABASE_URL=$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}"
 	@DATABASE_URL="$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}" $(BIN)/saiten serve
 
 test: install lint types imports unit  ## format, lint, types, import contracts and tests

@@ -47,7 +47,7 @@ class Admitted:
 
 
 class Authenticator:
-    """Authenticates callers. While there are no keys, `allow_anonymous` admits everyone from anywhere."""
+    """Authenticates callers. While there are no keys, `allow_anonymous` admits everyone who shows none, from anywhere."""
 
     def __init__(self, key_store: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
         self._key_store = key_store
@@ -72,7 +72,7 @@ class Authenticator:
         key = await find_key(key_store, shown)
         if key is not None:
             return Admitted(key.project, key.scope, key)
-        if not await key_store.any():
+        if not is_key(shown) and not await key_store.any():
             self._require_loopback(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
@@ -85,7 +85,9 @@ class Authenticator:
         keys exist by now. True while the store is unavailable, so that an outage does not end long streams."""
         try:
             key_store = self._key_store()
-            return await find_key(key_store, shown) is not None or not await key_store.any()
+            if await find_key(key_store, shown) is not None:
+                return True
+            return not is_key(shown) and not await key_store.any()
         except StoreError:
             return True
 
@@ -127,6 +129,13 @@ def bearer_of(request: Request) -> Credential | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     key = token.strip()
     return Credential(key) if scheme.lower() == "bearer" and key else None
+
+
+def is_key(shown: Credential | None) -> bool:
+    """Whether a key is presented, valid or not: a wrong one is refused even while there are no keys, since its owner
+    believes to be in the key's project. A session outlives the keys that were removed, as when a database is replaced.
+    """
+    return shown is not None and not shown.is_session
 
 
 def credential_of(request: Request) -> Credential | None:
