@@ -47,7 +47,7 @@ class Admitted:
 
 
 class Authenticator:
-    """Authenticates callers. While there are no keys, `allow_anonymous` admits everyone who shows none, from anywhere."""
+    """Authenticates callers. Without any keys, `allow_anonymous` admits everyone who shows none, from anywhere."""
 
     def __init__(self, key_store: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
         self._key_store = key_store

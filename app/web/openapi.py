@@ -27,6 +27,10 @@ def header(description: str, *, required: bool = False, **schema: Any) -> dict[s
 
 
 REQUEST_ID = header("the caller's, or one made for this request; the log has it too", required=True)
+LINK = {
+    "description": 'the address of the next page as `<…>; rel="next"`; none after the last',
+    "schema": {"type": "string"},
+}
 REPLAYED = header("`true` where the answer is the stored one of an earlier request with this key", enum=["true"])
 BY_STATUS: dict[str, dict[str, Any]] = {
     "401": {"WWW-Authenticate": header('`Bearer realm="saiten"`', required=True)},
