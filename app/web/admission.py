@@ -64,9 +64,7 @@ class Authenticator:
         if self._only is not None:
             only, caller = self._only
             if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):
-                raise RequestRefused(
-                    401, "unauthorized", "A valid key is needed", "this service belongs to another process"
-                )
+                raise RequestRefused(401, "unauthorized", "this service belongs to another process")
             return caller
         key_store = self._key_store()
         key = await find_key(key_store, shown)
@@ -76,9 +74,7 @@ class Authenticator:
             self._require_loopback(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
-        raise RequestRefused(
-            401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
-        )
+        raise RequestRefused(401, "unauthorized", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'})
 
     async def holds(self, shown: Credential | None) -> bool:
         """Whether the credential is still valid: not if its key was revoked or its session closed, or if it is None and
@@ -97,7 +93,7 @@ class Authenticator:
         host = request.client.host if request.client else ""
         if host not in LOOPBACK:
             detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
-            raise RequestRefused(403, "loopback-only", "Not from here without a key", detail)
+            raise RequestRefused(403, "loopback-only", detail)
         # A page of another site in the user's browser also connects from loopback: with its own Origin, or under a host
         # name that resolves to this machine (DNS rebinding).
         named = request.headers.get("host", "")
@@ -106,7 +102,7 @@ class Authenticator:
         is_public = "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
         if not is_local(request.headers.get("origin", "")) or is_public:
             detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
-            raise RequestRefused(403, "loopback-only", "Not from this page without a key", detail)
+            raise RequestRefused(403, "loopback-only", detail)
 
 
 def is_local(origin: str) -> bool:

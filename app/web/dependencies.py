@@ -106,7 +106,7 @@ async def administer(request: Request, container: Serving) -> None:
         return
     await note_attempt(request, container, request.scope["route"].path)
     detail = "this needs a key with the scope admin; make one with `saiten keys create --scope admin`"
-    raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+    raise RequestRefused(403, "insufficient-scope", detail)
 
 
 Administering = Depends(administer)

@@ -65,6 +65,31 @@ STATUSES: Mapping[type[SaitenError], int] = {
 }
 """A test checks that every class that can be raised has an entry of its own or of a base below SaitenError."""
 
+REFUSALS: Mapping[str, str] = {
+    "ambiguous-framing": "The request's length is ambiguous",
+    "body-timeout": "The body took too long",
+    "body-too-large": "The body is too large",
+    "cross-site-form": "Not from another site",
+    "headers-too-large": "The headers are too large",
+    "insufficient-scope": "The key's scope does not allow this",
+    "invalid-http": "The request is not valid HTTP",
+    "invalid-idempotency-key": "The Idempotency-Key is not valid",
+    "invalid-json": "The body is not valid JSON",
+    "loopback-only": "Not from here without a key",
+    "stopping": "The service is stopping",
+    "unauthorized": "A valid key is needed",
+    "unsupported-media-type": "The media type of the body is not supported",
+}
+"""The codes of requests that are refused before any service is called, with their titles."""
+
+NOT_ALLOWED = HTTPStatus.METHOD_NOT_ALLOWED
+TITLES: Mapping[str, str] = {
+    **{kind.code: kind.title for kind in STATUSES},
+    **REFUSALS,
+    "method-not-allowed": NOT_ALLOWED.phrase,
+}
+"""Every code, with its title."""
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
@@ -74,11 +99,12 @@ ExtraHeaders = Mapping[str, str] | None
 
 
 class RequestRefused(InvalidRequest):
-    """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …)."""
+    """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …) and a code of
+    `REFUSALS`."""
 
-    def __init__(self, status: int, code: str, title: str, detail: str, headers: ExtraHeaders = None) -> None:
+    def __init__(self, status: int, code: str, detail: str, headers: ExtraHeaders = None) -> None:
         super().__init__(detail)
-        self.status, self.code, self.title = status, code, title
+        self.status, self.code, self.title = status, code, REFUSALS[code]
         self.headers = dict(headers or {})
 
 

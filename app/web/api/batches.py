@@ -47,7 +47,7 @@ from app.web.dependencies import (
 )
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
-from app.web.openapi import LINK, PROBLEMS, form, header, lines, reads
+from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
@@ -109,7 +109,7 @@ RESULTS = {
             },
             {"position": 1, "item": "sea-2", "candidate": 0, "status": "failed", "error": WORKER_DIED},
         ),
-        "text/csv": {"schema": {"type": "string", "description": "RFC 4180 with a header; formulas are defused"}},
+        "text/csv": {"schema": {**STREAM, "description": "RFC 4180 with a header; formulas are defused"}},
     },
 }
 

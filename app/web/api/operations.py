@@ -19,8 +19,9 @@ from app.providers.registry import is_baseline
 from app.web import problems
 from app.web.dependencies import Serving
 from app.web.limits import describe_key
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, answers
 from app.web.problems import RequestRefused
+from saiten.models import Info
 
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
@@ -42,7 +43,7 @@ async def check_liveness() -> dict[str, str]:
 async def check_readiness(request: Request, container: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is not checked: restarting Saiten would not repair it."""
     if request.app.state.draining:
-        raise RequestRefused(503, "stopping", "The service is stopping", "send new requests elsewhere")
+        raise RequestRefused(503, "stopping", "send new requests elsewhere")
     try:
         async with asyncio.timeout(READY_SECONDS):
             await container.scoring.evaluations.ping()
@@ -57,7 +58,7 @@ async def read_metrics(container: Serving) -> Response:
     return Response(generate_latest(container.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
+@router.get("/v1/info", summary="Which service this is", responses={200: answers(Info), **PROBLEMS})
 async def read_info(request: Request, container: Serving) -> dict[str, Any]:
     """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
     context = container.scoring.context

@@ -308,7 +308,7 @@ def require_same_origin(request: Request) -> None:
     elsewhere = bool(origin) and origin.partition("://")[2] != request.headers.get("host", "")
     if foreign or (elsewhere and not site):
         detail = "send the form from this service's own page"
-        raise RequestRefused(403, "cross-site-form", "Not from another site", detail)
+        raise RequestRefused(403, "cross-site-form", detail)
 
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -346,7 +346,7 @@ async def enter_to_write(request: Request) -> str:
     project = await enter(request)
     if not may_write(request):
         detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
-        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+        raise RequestRefused(403, "insufficient-scope", detail)
     return project
 
 
