@@ -76,7 +76,7 @@ def name_operations(document: dict[str, Any], routes: Iterable[BaseRoute]) -> No
     """Names every operation after its function, in place: generators make methods of these names."""
     for route in routes:
         if isinstance(route, APIRoute) and route.include_in_schema:
-            for method in route.methods:
+            for method in route.methods or ():
                 document["paths"][route.path_format][method.lower()]["operationId"] = name_operation(route.name)
 
 

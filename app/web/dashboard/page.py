@@ -25,8 +25,9 @@ from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
 from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import receive, require_media_type
-from app.web.dashboard.language import LANGUAGE_COOKIE, LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
+from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
+from app.web.languages import LANGUAGES
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (
@@ -185,7 +186,7 @@ class LoginNeeded(RequestRefused):
 
     def __init__(self, address: str) -> None:
         detail = "sign in with a key that `saiten keys create` made"
-        super().__init__(401, "unauthorized", "A valid key is needed", detail)
+        super().__init__(401, "unauthorized", detail)
         self.address = address
 
 
