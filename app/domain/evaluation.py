@@ -360,7 +360,8 @@ EvaluationStatus = Literal["scored", "partial"]
 @dataclass(frozen=True)
 class EvaluationFilter:
     """Which evaluations to list; None and empty mean any. `rubric` is an id or `id@version`, `batch` a batch's id; all
-    `metadata` entries must match; `created_from` is inclusive and `created_before` exclusive."""
+    `metadata` entries must match, those of the evaluation's batch among them; `created_from` is inclusive and
+    `created_before` exclusive."""
 
     rubric: str | None = None
     status: EvaluationStatus | None = None

@@ -151,7 +151,7 @@ async def test_what_no_column_can_hold_lists_nothing(store: EvaluationStore, tex
 
 
 async def test_results_of_batches_are_listed_and_failures_are_not(engine: AsyncEngine, store: EvaluationStore) -> None:
-    await make_batch(BatchStore(engine), count=3)
+    await make_batch(BatchStore(engine), count=3, metadata={"system": "bot-a", "build": "7", "run": "x"})
     await run_chunk(BatchStore(engine), 0)
     async with read(engine) as connection:
         query = select(func.count()).where(evaluations.c.failure.is_(None), evaluations.c.batch_id == "ba_1")
@@ -159,6 +159,17 @@ async def test_results_of_batches_are_listed_and_failures_are_not(engine: AsyncE
     found, _ = await store.list("team", EvaluationFilter(batch="ba_1"), after=None, limit=50)
     assert expected
     assert len(found) == expected
+    for metadata, count in (
+        ({"build": "7", "run": "x"}, expected),
+        ({"build": "7", "system": "甲"}, expected),
+        ({"build": "8"}, 0),
+        # Each says of itself that another one made it.
+        ({"system": "bot-a"}, 0),
+    ):
+        found, _ = await store.list("team", EvaluationFilter(metadata=metadata), after=None, limit=50)
+        assert len(found) == count, metadata
+    found, _ = await store.list("rivals", EvaluationFilter(metadata={"build": "7"}), after=None, limit=50)
+    assert found == []
 
 
 async def test_pages_hold_each_once_also_of_one_moment_and_end_with_a_rare_filter(

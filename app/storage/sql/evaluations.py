@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, delete, insert, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import request_of
@@ -24,6 +24,7 @@ from app.storage.sql.batches.rows import STORED, read_candidate, read_options, r
 from app.storage.sql.tables import (
     Instant,
     batch_items,
+    batch_metadata,
     batches,
     can_store,
     equals,
@@ -156,11 +157,18 @@ class EvaluationStore:
         column = (evaluations.c.id, evaluations.c.created_at)
         looked_at = select(*column).where(equals(evaluations.c.project, project), *range_of(wanted, after))
         window = looked_at.order_by(*order).limit(SCANNED)
-        # Single evaluations have the dialogue's name in the record alone.
-        marks = wanted.metadata if wanted.dialogue is None else {**wanted.metadata, "dialogue": wanted.dialogue}
-        fits = [*conditions_of(wanted), *has_marks(self._engine, evaluations.c.record, marks)]
-        named = window.subquery()
-        query = select(*column, evaluations.c.record).join(named, named.c.id == evaluations.c.id).where(*fits)
+        seen, record = window.subquery(), evaluations.c.record
+        own = has_marks(self._engine, record, wanted.metadata)
+        fits = [*conditions_of(wanted), *map(or_, own, map(is_of_batch, wanted.metadata, wanted.metadata.values()))]
+        if wanted.dialogue is not None:
+            # Single evaluations have its name in the record alone.
+            fits += has_marks(self._engine, record, {"dialogue": wanted.dialogue})
+        query = (
+            select(*column, record, batches.c.options)
+            .join(seen, seen.c.id == evaluations.c.id)
+            .outerjoin(batches, batches.c.id == evaluations.c.batch_id)
+            .where(*fits)
+        )
         rows = await db.fetch(self._engine, query.order_by(*order).limit(limit + 1))
         found = await asyncio.to_thread(read_evaluations, rows[:limit], wanted)
         if len(rows) > limit:
@@ -242,11 +250,22 @@ def conditions_of(wanted: EvaluationFilter) -> Iterator[ColumnElement[bool]]:
             yield evaluations.c.signature.concat("|").contains(f"|rubric:{wanted.rubric}|", autoescape=True)
 
 
+def is_of_batch(key: str, value: str) -> ColumnElement[bool]:
+    """The condition that the evaluation is of a batch with this entry of metadata."""
+    entry = batch_metadata.c
+    return exists().where(entry.batch_id == evaluations.c.batch_id, entry.key == key, entry.value == value)
+
+
 def read_evaluations(rows: Sequence[Any], wanted: EvaluationFilter) -> list[Evaluation]:
     """The evaluations of rows that hold metadata and dialogue themselves, and not in another part of the record."""
-    found = (Evaluation.model_validate(from_json(row.record)["evaluation"], context=STORED) for row in rows)
-    entries, dialogue = wanted.metadata.items(), wanted.dialogue
-    return [one for one in found if entries <= one.metadata.items() and dialogue in {None, one.dialogue}]
+    found = []
+    for row in rows:
+        one = Evaluation.model_validate(from_json(row.record)["evaluation"], context=STORED)
+        # What an evaluation says itself counts more than what its batch says.
+        shared = from_json(row.options).get("metadata", {}) if row.options and wanted.metadata else {}
+        if wanted.metadata.items() <= {**shared, **one.metadata}.items() and wanted.dialogue in {None, one.dialogue}:
+            found.append(one)
+    return found
 
 
 def named(project: str, key: str) -> ColumnElement[bool]:

@@ -127,7 +127,7 @@ async def list_evaluations(
     cursor: str | None = None,
 ) -> Response:
     """The project's evaluations, newest first, results of batches among them. `metadata.KEY=VALUE`, such as
-    `metadata.system=bot-a`, lists those whose own metadata hold that entry.
+    `metadata.system=bot-a`, lists those whose metadata, or whose batch's, hold that entry.
 
     `next` and the `Link` header lead to the next page; new evaluations do not shift the pages. A page looks at a few
     thousand evaluations: with a rare filter it may be short, or empty, although `next` leads to another one.
