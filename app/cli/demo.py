@@ -229,15 +229,15 @@ PRIVATE = "demo.db"
 
 NEXT = """
 These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. To look at the runs,
-with ratings by simulated raters, in this folder:
-  export DATABASE_URL={database}    # every further command uses it too
-  {saiten} serve    # then open http://127.0.0.1:8000/, with the API's pages at /docs
-Next:
+with ratings by simulated raters, open http://127.0.0.1:8000/ (API pages at /docs) while this runs, in this folder:
+  export DATABASE_URL={database}
+  {saiten} serve
+In this shell, every further command then uses these runs too. Next:
   an LLM judge        OPENAI_API_KEY=sk-… {saiten} serve
   a local LLM judge   OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve
   the English path    DEEPL_API_KEY=… (with either)
-  blended relevance   {install}    # PyTorch is large
-  your own data       {saiten} score FILE    # CSV, XLSX, JSON and more
+  blended relevance   {install} (PyTorch is large)
+  your own data       {saiten} score FILE (CSV, XLSX, JSON and more)
   thousands at once   POST /v1/batches"""
 
 DATABASE = "saiten-demo.db"

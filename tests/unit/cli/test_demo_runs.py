@@ -37,8 +37,8 @@ def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: P
     assert [row[3] for row in rows] == 2 * BUILDS
     assert NEXT.split("\n")[1] in done.stdout
     # The lines can be pasted: the second command finds the runs of the first, by the path of this very installation.
-    assert "\n  export DATABASE_URL=sqlite+aiosqlite:///saiten-demo.db " in done.stdout
-    assert f"\n  {Path(sys.executable).parent / 'saiten'} serve" in done.stdout
+    assert "\n  export DATABASE_URL=sqlite+aiosqlite:///saiten-demo.db\n" in done.stdout
+    assert f"\n  {Path(sys.executable).parent / 'saiten'} serve\n" in done.stdout
     assert "-m pip install 'saiten-server[bertscore]'" in done.stdout
     assert "make " not in done.stdout
     assert [each.name for each in tmp_path.iterdir()] == ["saiten-demo.db"]
