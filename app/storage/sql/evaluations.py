@@ -153,10 +153,12 @@ class EvaluationStore:
         texts = (wanted.rubric, wanted.batch, wanted.dialogue, *wanted.metadata, *wanted.metadata.values())
         if not can_store(project, *(text for text in texts if text is not None)):
             return [], None
+        picks = any((wanted.rubric, wanted.status, wanted.batch, wanted.dialogue, wanted.metadata))
+        scanned = SCANNED if picks else limit + 1
         order = (evaluations.c.created_at.desc(), evaluations.c.id.desc())
         column = (evaluations.c.id, evaluations.c.created_at)
         looked_at = select(*column).where(equals(evaluations.c.project, project), *range_of(wanted, after))
-        window = looked_at.order_by(*order).limit(SCANNED)
+        window = looked_at.order_by(*order).limit(scanned)
         seen, record = window.subquery(), evaluations.c.record
         own = has_marks(self._engine, record, wanted.metadata)
         fits = [*conditions_of(wanted), *map(or_, own, map(is_of_batch, wanted.metadata, wanted.metadata.values()))]
@@ -174,7 +176,7 @@ class EvaluationStore:
         if len(rows) > limit:
             last = rows[limit - 1]
         else:
-            last = await db.fetch_one(self._engine, window.limit(1).offset(SCANNED - 1))
+            last = await db.fetch_one(self._engine, window.limit(1).offset(scanned - 1))
         return found, None if last is None else (last.created_at, last.id)
 
     async def ping(self) -> None:
