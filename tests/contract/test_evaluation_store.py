@@ -190,8 +190,8 @@ async def test_pages_hold_each_once_also_of_one_moment_and_end_with_a_rare_filte
     # A place in another project is but a moment.
     _, place = await store.list("team", EvaluationFilter(), after=None, limit=3)
     await save(store, "other", 0, project="rivals")
-    found, _ = await store.list("rivals", EvaluationFilter(), after=place, limit=3)
-    assert [evaluation.id for evaluation in found] == ["ev_other"]
+    theirs, _ = await store.list("rivals", EvaluationFilter(), after=place, limit=3)
+    assert [evaluation.id for evaluation in theirs] == ["ev_other"]
 
 
 async def test_a_page_reads_one_range_of_the_index(engine: AsyncEngine, store: EvaluationStore) -> None:
