@@ -31,6 +31,8 @@ GROUP = "saiten.commands"
 COMMANDS = {
     "serve": "Answer over HTTP.",
     "worker": "Score the batches that a service accepts.",
+    "init": "Write saiten.toml, a CI workflow and an example of your data.",
+    "collect": "Ask a bot for its responses.",
     "score": "Score a file of dialogues.",
     "convert": "Turn a table or another tool's log into items.",
     "analyze": "Analyze ratings and scores.",
@@ -49,8 +51,10 @@ COMMANDS = {
 """Every command, with what it does."""
 
 OWN = {
+    "collect": "saiten.commands.collect:command",
     "convert": "saiten.commands.convert:command",
     "gate": "saiten.commands.gate:command",
+    "init": "saiten.commands.init:command",
     "ratings": "saiten.commands.ratings:command",
     "score": "saiten.commands.score:command",
 }
