@@ -40,7 +40,7 @@ COMMANDS = {
     "gate": "Pass or fail a build by its scores.",
     "attack": "Measure how far attacks move the judge.",
     "export-finetune": "Turn human ratings into chat JSONL to fine-tune a judge.",
-    "rubric": "Check, list and show rubrics.",
+    "rubric": "Begin, check, list and show rubrics.",
     "policy": "Show and set a project's policy.",
     "erase": "Erase everything that has certain metadata.",
     "keys": "Create, list and revoke API keys.",
