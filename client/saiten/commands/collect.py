@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -382,7 +383,7 @@ def tell(found: Collected, target: Path) -> None:
     click.echo(f"saiten: {len(found.said):,} of {total:,} items answered{cached}: {target}", err=True)
     slow = sorted(said.latency_ms for said in found.said.values())
     if slow:
-        middle, late = slow[len(slow) // 2], slow[min(len(slow) - 1, int(0.95 * len(slow)))]
+        middle, late = median(slow), slow[min(len(slow) - 1, int(0.95 * len(slow)))]
         click.echo(f"  latency: median {middle:,.0f} ms, 95 % within {late:,.0f} ms", err=True)
     if found.failed:
         click.echo(f"  {len(found.failed):,} failed: {failures_beside(target)}", err=True)

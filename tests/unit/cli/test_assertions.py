@@ -103,3 +103,15 @@ def test_results_without_texts_cannot_be_asserted(tmp_path: Path) -> None:
     done = saiten("gate", "--candidate", "old.ndjson", "--baseline", "old.ndjson", folder=tmp_path)
     assert done.returncode == 3
     assert "assertions look at responses, which this candidate does not hold" in done.stderr
+
+
+def test_the_page_s_example_is_read(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    text = page.partition('```toml title="saiten.toml"\n')[2].partition("```")[0]
+    (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+    assert [one.kind for one in read_assertions(str(tmp_path / "s.toml"))] == [
+        "not_contains",
+        "matches",
+        "max_latency_ms",
+    ]
+    assert [name for name in Assertion.model_fields if name not in page] == []
