@@ -1,8 +1,8 @@
 """Builds docs/ into build/site, in English, Japanese and Korean: `make docs`. A broken link or anchor is an error.
 
 Each language is a site of its own, so that its search finds its own pages: English at the top, the others in `ja/` and
-`ko/`. They hold the pages that are translated, and lead to the English ones for the rest. Files outside docs/ that a page
-links to go along in `repository/`, so that the site needs no other host.
+`ko/`. They hold the pages that are translated, and lead to the English ones for the rest. Files outside docs/ that a
+page links to go along in `repository/`, so that the site needs no other host.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Stage:
                     "[project.theme]",
                     f'language = "{self.language}"',
                     "font = false",
-                    'features = ["content.code.copy", "navigation.sections", "navigation.footer", "navigation.top", "search.highlight"]',
+                    'features = ["content.code.copy", "navigation.sections", "navigation.top", "search.highlight"]',
                     "[[project.theme.palette]]",
                     'media = "(prefers-color-scheme: light)"',
                     'scheme = "default"',
