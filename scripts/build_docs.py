@@ -13,9 +13,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
@@ -72,20 +74,21 @@ class Stage:
         if not target.is_file():
             raise SystemExit(f"{source.relative_to(ROOT)}: {written} is no file")
         found = target.relative_to(ROOT)
+        language = "en"
         if found.parts[0] == "docs":
             found = found.relative_to("docs")
-            name, suffix = found.stem.partition(".")[::2]
-            page = f"{name}.md"
-            if found.suffix == ".md" and find_source(page, suffix or self.language):
-                if suffix in ("", self.language):
-                    return f"{opening}{relate(page, place)}{closing}"
-                return f"{opening}{relate(f'../{suffix}/{name}.html', place)}{closing}"
+            if found.suffix == ".md" and found.suffixes[0][1:] in LANGUAGES:
+                language = found.suffixes[0][1:]
+                found = Path(found.name.replace(f".{language}.", "."))
         else:
             found = Path("repository") / found
-        if self.language == "en":
-            self.add(target, found.as_posix())
+        if language == self.language:
+            if language == "en":
+                self.add(target, found.as_posix())
             return f"{opening}{relate(found.as_posix(), place)}{closing}"
-        return f"{opening}{relate(f'../{found.as_posix()}'.replace('.md', '.html'), place)}{closing}"
+        top = "" if self.language == "en" else "../"
+        there = top + ("" if language == "en" else f"{language}/") + found.as_posix().removesuffix(".md")
+        return f"{opening}{relate(there + ('.html' if found.suffix == '.md' else ''), place)}{closing}"
 
     def build(self) -> None:
         """Writes the configuration beside the pages and lets Zensical build them."""
@@ -160,6 +163,37 @@ def relate(target: str, place: str) -> str:
     return os.path.relpath(target, PurePosixPath(place).parent).replace(os.sep, "/")
 
 
+class Anchors(HTMLParser):
+    """What a built page links to, and the places in it that a link can name."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = {""}
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.places.add(value)
+            elif name in ("href", "src") and value and tag in ("a", "img", "link", "script"):
+                self.links.append(value)
+
+
+def find_broken() -> Iterator[str]:
+    """Each link of the built site that leads nowhere; Zensical checks those between the pages of one language only."""
+    pages = {path.resolve(): Anchors(path) for path in SITE.rglob("*.html") if path.name != "404.html"}
+    for path, page in pages.items():
+        for link in page.links:
+            address = urlsplit(link)
+            if address.scheme or address.netloc:
+                continue
+            target = (path.parent / unquote(address.path)).resolve() if address.path else path
+            there = pages.get(target)
+            if not target.exists() or (there and unquote(address.fragment) not in there.places):
+                yield f"{path.relative_to(SITE)}: {unquote(link)}"
+
+
 def list_pages(navigation: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["index.md", *(page for section in navigation for page in section["pages"])]
 
@@ -173,6 +207,8 @@ def main() -> None:
             if source := find_source(page, language):
                 stage.add(source, page)
         stage.build()
+    if broken := sorted(find_broken()):
+        raise SystemExit("\n".join(["links that lead nowhere:", *broken]))
     print(f"Open {SITE.relative_to(ROOT)}/index.html")
 
 
