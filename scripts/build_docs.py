@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -30,9 +30,9 @@ LINK = re.compile(r"(```.*?```)|(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))", re.DOTALL)
 """A fenced block, which is left alone, or a link to a file."""
 
 
-def load_navigation() -> list[dict[str, Any]]:
-    """The sections in order, each with `title` by language and `pages`."""
-    found: list[dict[str, Any]] = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
+def load_navigation() -> dict[str, Any]:
+    """`sections` in order, each with `title` by language and `pages`; titles of untranslated pages in `in_english`."""
+    found: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
     return found
 
 
@@ -40,10 +40,6 @@ def find_source(page: str, language: str) -> Path | None:
     """The file in docs/ that has this page in this language."""
     path = ROOT / "docs" / (page if language == "en" else f"{page.removesuffix('.md')}.{language}.md")
     return path if path.exists() else None
-
-
-def read_title(path: Path) -> str:
-    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").strip()
 
 
 class Stage:
@@ -142,13 +138,14 @@ class Stage:
     def _navigate(self) -> str:
         """TOML for the pages in order; those that are in English only are links out of this site."""
         sections: list[str] = ['"index.md"']
-        for section in load_navigation():
+        navigation = load_navigation()
+        for section in navigation["sections"]:
             entries = []
             for page in section["pages"]:
                 if find_source(page, self.language):
                     entries.append(json.dumps(page))
                 else:
-                    title = read_title(ROOT / "docs" / page) + IN_ENGLISH[self.language]
+                    title = navigation["in_english"][page][self.language] + IN_ENGLISH[self.language]
                     entries.append(write_entry(title, json.dumps(f"../{page.removesuffix('.md')}.html")))
             sections.append(write_entry(section["title"][self.language], f"[{', '.join(entries)}]"))
         return f"[{', '.join(sections)}]"
@@ -194,16 +191,13 @@ def find_broken() -> Iterator[str]:
                 yield f"{path.relative_to(SITE)}: {unquote(link)}"
 
 
-def list_pages(navigation: Sequence[Mapping[str, Any]]) -> list[str]:
-    return ["index.md", *(page for section in navigation for page in section["pages"])]
-
-
 def main() -> None:
     for folder in (STAGE, SITE):
         shutil.rmtree(folder, ignore_errors=True)
+    pages = [page for section in load_navigation()["sections"] for page in section["pages"]]
     for language in LANGUAGES:
         stage = Stage(language)
-        for page in list_pages(load_navigation()):
+        for page in ["index.md", *pages]:
             if source := find_source(page, language):
                 stage.add(source, page)
         stage.build()

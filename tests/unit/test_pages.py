@@ -101,11 +101,13 @@ def test_links_lead_to_files_and_headings(name: str) -> None:
 
 
 def test_every_page_has_its_place_in_the_site() -> None:
-    sections = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
-    listed = [page for section in sections for page in section["pages"]]
-    pages = {path.name for path in (ROOT / "docs").glob("*.md") if path.stem.partition(".")[1] == ""}
+    navigation = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
+    listed = [page for section in navigation["sections"] for page in section["pages"]]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md") if "." not in path.stem}
     assert sorted(listed) == sorted(pages - {"index.md"})
-    assert all(set(section["title"]) == {"en", "ja", "ko"} for section in sections)
+    translated = {page for page in pages if (ROOT / "docs" / page).with_suffix(".ja.md").exists()}
+    assert set(navigation["in_english"]) == set(listed) - translated
+    assert all(set(section["title"]) == {"en", "ja", "ko"} for section in navigation["sections"])
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if re.search(r"docs/.*\.(ja|ko)\.md", name)])
