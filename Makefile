@@ -97,7 +97,7 @@ pages: install  ## write again what is generated: the rubric schema, docs/settin
 	$(BIN)/python scripts/simulate_demo_ratings.py
 
 docs: install  ## build the site of docs/ into build/site, in three languages; a broken link is an error
-	@$(PIP) install -e '.[docs]' -c constraints.txt
+	@$(PIP) install -e client -e '.[docs]' -c constraints.txt
 	$(BIN)/python scripts/build_docs.py
 
 constraints: install  ## pin what is installed now
