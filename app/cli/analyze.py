@@ -22,6 +22,7 @@ ABOUT = {
     "composite-fit": "Fit the weights of a linear composite, such as MATE.",
     "blend-fit": "Choose the weight of the relevance term.",
     "win-rates": "How often each system answers a context best.",
+    "corrected": "What people would say, from a judge and some of their ratings.",
 }
 METRICS = "Measure responses: length, ROUGE, BERTScore, perplexity."
 
@@ -52,6 +53,11 @@ MORE = {
         "The share of contexts (items) in which each system is the best, ties apart, with Wilson's interval. "
         "Without --rubric more counts as better; a rubric may say that another level is best."
     ),
+    "corrected": (
+        "A judge scores all items and people rate some. By system: the judge's mean, people's mean of what they "
+        "rated, and the corrected mean (PPI++) with its interval, or why there is none and how many ratings it needs; "
+        'and the differences of systems. A record holds "scores", and "ratings" where people rated the item.'
+    ),
 }
 
 EXAMPLES = {
@@ -61,6 +67,7 @@ EXAMPLES = {
     "composite-fit": ["answers.ndjson --rubric lfqa --composite mate"],
     "blend-fit": ["ratings.ndjson --aspect relevance --folds 5"],
     "win-rates": ["--batch ba_1 --batch ba_2 --url http://127.0.0.1:8000"],
+    "corrected": ["judged.ndjson --ranges fluency=1:5"],
 }
 
 
@@ -124,6 +131,16 @@ OWN: dict[str, list[click.Parameter]] = {
         SEED,
     ],
     "win-rates": [VALUES],
+    "corrected": [
+        click.Option(["--alpha"], type=float, metavar="P", help="Intervals are at 1 - alpha (0.05)."),
+        click.Option(
+            ["--units"],
+            type=click.Choice(["clusters", "independent"]),
+            help="What is independent: dialogues, or items.",
+        ),
+        click.Option(["--quantile"], type=click.Choice(["t", "normal"]), help="Of t; or as ppi-python has it."),
+        click.Option(["--ranges"], metavar="A=1:5,B=0:1", help="Each aspect's scale; refuse any value outside it."),
+    ],
 }
 
 
@@ -141,6 +158,21 @@ def read_match(text: str) -> dict[str, str]:
     found = {score.strip(): rating.strip() for score, _, rating in pairs}
     if not all(found) or not all(found.values()) or len(found) < len(pairs):
         raise click.BadParameter(f"write --match like mate=acceptability, each score once, not {text[:48]!r}")
+    return found
+
+
+def read_ranges(text: str) -> dict[str, list[float]]:
+    """`fluency=1:5,overall=0:1` as scales; raises BadParameter."""
+    found: dict[str, list[float]] = {}
+    for part in text.split(","):
+        name, _, ends = part.partition("=")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            low = high = math.nan
+        if not name.strip() or not (math.isfinite(low) and math.isfinite(high)) or name.strip() in found:
+            raise click.BadParameter(f"write --ranges like fluency=1:5,overall=0:1, each once, not {part[:48]!r}")
+        found[name.strip()] = [low, high]
     return found
 
 
@@ -312,7 +344,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
     from saiten.commands.files import InvalidItems
 
     given = {key: value for key, value in options.items() if value is not None}
-    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels}
+    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_ranges}
     given |= {key: read(given[key]) for key, read in readers.items() if key in given}
     if batch:
         given["batches"] = list(batch)

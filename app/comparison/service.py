@@ -9,12 +9,14 @@ from datetime import datetime
 from io import BytesIO
 from typing import Any, TypeVar
 
+from app.batches.summaries import bounds_of
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
     CompositeFitRequest,
+    CorrectedRequest,
     GateRequest,
     HierarchyRequest,
     WinRatesRequest,
@@ -117,22 +119,38 @@ class ComparisonService:
         if compared is None or compared.values != "scores":
             found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
 
+        if isinstance(wanted, CorrectedRequest):
+            wanted = wanted.model_copy(update={"ranges": {**self._find_ranges(batches), **wanted.ranges}})
+            if found is not None and found.used.simulated:
+                raise InvalidRequest("these ratings are simulated: they say nothing of what people would say")
+
         def work() -> Report:
             from app.comparison.analyses import analyse, orient
-            from app.ratings.table import judge_opinions, rater_opinions
+            from app.ratings.table import all_opinions, judge_opinions, rater_opinions
 
-            opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
+            people = all_opinions if isinstance(wanted, CorrectedRequest) else rater_opinions
+            opinions = judge_opinions(table) if found is None else people(table, found.ratings)
             known = opinions.names
             for number, name in enumerate(wanted.aspects or ()):
                 if name not in known:
                     raise UnknownAspect(f"{clip(name)!r} has no rating here", pointer=f"/aspects/{number}")
-            observations = opinions.observe(wanted.aspects)
+            observations = opinions.observe(None if people is all_opinions else wanted.aspects)
             if compared is not None:
                 observations = orient(observations, best)
             report = analyse(wanted, observations, self.rubrics)
             return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
+
+    def _find_ranges(self, batches: Sequence[Batch]) -> dict[str, tuple[float, float]]:
+        """The scales of what the batches' rubrics measure; raises InvalidRequest where two rubrics differ in one."""
+        ranges: dict[str, tuple[float, float]] = {}
+        for batch in batches:
+            for name, scale in bounds_of(self.rubrics.nearest(batch.rubric_name)).items():
+                if ranges.setdefault(name, scale) != scale:
+                    detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
+                    raise InvalidRequest(detail, pointer="/batches")
+        return ranges
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""

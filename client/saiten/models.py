@@ -139,6 +139,9 @@ class AnalysisOptions(TypedDict, total=False):
     folds: int
     resamples: int
     seed: int
+    units: Literal["clusters", "independent"]
+    quantile: Literal["t", "normal"]
+    ranges: Mapping[str, tuple[float, float]]
 
 
 # Evaluations
@@ -1066,6 +1069,90 @@ class WinReport(Report, Undefinable):
     best: dict[str, float] = Field(default_factory=dict)
 
 
+class MeanFigure(Answer):
+    """A mean with its interval."""
+
+    mean: float
+    interval: Interval = None
+
+
+class CorrectedFigure(MeanFigure):
+    """A mean on people's scale. `weight`, in JSON `lambda`, is the judge's, from 0 (people alone) to 1."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    weight: float = Field(alias="lambda")
+    standard_error: float
+
+
+class LevelShare(Answer):
+    """The share of items at one level of the scale."""
+
+    judge: float
+    human: float | None
+    corrected: CorrectedFigure | None
+    refused: str | None = None
+
+
+class CorrectedAspect(Answer):
+    """One system's means of one aspect. `corrected` is None where `refused` says why."""
+
+    judged: int
+    rated: int
+    clusters: int
+    rated_clusters: int
+    judge: MeanFigure
+    human: MeanFigure | None
+    corrected: CorrectedFigure | None
+    refused: str | None = None
+    ratings_needed: int | None = None
+    ratings_for_half_width: int | None = None
+    levels: dict[str, LevelShare] = Field(default_factory=dict)
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class CorrectedSystem(Answer):
+    """One system's means by aspect."""
+
+    aspects: dict[str, CorrectedAspect]
+
+
+class CorrectedDifference(Answer):
+    """Candidate minus baseline."""
+
+    difference: float
+    interval: Interval = None
+    p: float | None
+    standard_error: float | None = None
+    freedom: float | None = None
+
+
+class AspectDifference(Answer):
+    """The difference of two systems in one aspect, on the judge's scale and on people's."""
+
+    judge: CorrectedDifference
+    corrected: CorrectedDifference | None
+    refused: str | None = None
+
+
+class SystemsDifference(Answer):
+    """Two systems, aspect by aspect."""
+
+    baseline: str
+    candidate: str
+    aspects: dict[str, AspectDifference]
+
+
+class CorrectedReport(Report):
+    """A judge's means corrected by people's ratings."""
+
+    alpha: float
+    systems: dict[str, CorrectedSystem]
+    differences: tuple[SystemsDifference, ...]
+    unmatched: dict[str, str] = Field(default_factory=dict)
+
+
 REPORTS: Mapping[str, type[Report]] = {
     "agreement": AgreementReport,
     "correlation": CorrelationReport,
@@ -1073,5 +1160,6 @@ REPORTS: Mapping[str, type[Report]] = {
     "composite-fit": CompositeFit,
     "blend-fit": BlendFit,
     "win-rates": WinReport,
+    "corrected": CorrectedReport,
 }
 """The report of each analysis. One that is not listed has a `Report` with what the service answers."""

@@ -38,7 +38,8 @@ ANALYSIS_BODY = {
     CSV: {
         "schema": {
             "type": "string",
-            "description": "columns `system`, `item`, `rater`, one per aspect, `score:NAME` and `similarity`",
+            "description": "columns `system`, `item`, `rater`, `similarity`, `probability`, `score:NAME`, and one per "
+            "aspect",
         },
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
@@ -85,7 +86,7 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
     found: dict[str, Any] = {}
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
-        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match"}:
+        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match", "ranges"}:
             raise InvalidRequest("is not an option of this analysis", pointer=where)
         if name in found:
             raise InvalidRequest("is given more than once", pointer=where)
