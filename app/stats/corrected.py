@@ -41,7 +41,7 @@ from app.domain.reports import (
     Quantile,
     SystemsDifference,
 )
-from app.stats.observations import Floats, Integers, Mask, Observations, number_keys
+from app.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
 from app.stats.resampling import (
     Clustered,
     clip,
@@ -126,9 +126,23 @@ def estimate_plain(values: Floats, clusters: Integers, weights: Floats | None = 
     return Estimate(part.clustered, part.clusters, rated_error=part.clustered.error)
 
 
+def group(clusters: Integers) -> tuple[Integers, Integers]:
+    """The different numbers, ascending, and each one's place among them; numbers are ≥ 0. Nothing is sorted."""
+    held = np.zeros(int(clusters.max()) + 1 if len(clusters) else 0, dtype=np.bool_)
+    held[clusters] = True
+    numbers: Integers = np.cumsum(held)
+    numbers -= 1
+    return np.flatnonzero(held), numbers[clusters]
+
+
+def unite(*clusters: Integers) -> Integers:
+    """The numbers that are in any of these, ascending."""
+    return group(np.concatenate(clusters))[0]
+
+
 def weigh_part(values: Floats, clusters: Integers, weights: Floats | None, *, plain: bool) -> Estimate:
     """A weighted mean with what each cluster adds to its error."""
-    names, place = np.unique(clusters, return_inverse=True)
+    names, place = group(clusters)
     k = len(names)
     own = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
     mean = float(own @ values)
@@ -138,9 +152,11 @@ def weigh_part(values: Floats, clusters: Integers, weights: Floats | None, *, pl
     shares: Floats = np.bincount(place, own, k).astype(np.float64)
     if not plain:
         parts = parts / np.sqrt(np.maximum(1 - shares, 1e-12))
-    # Whether items of a cluster are independent or all alike is not known: the fewer degrees of freedom are taken.
-    apart: Floats = np.bincount(place, own * own, k).astype(np.float64)
-    freedom = min(count_freedom(shares, apart), count_freedom(shares, shares * shares))
+    freedom = k - 1.0
+    if not plain and (weights is not None or k < len(values)):
+        # Whether items of a cluster are independent or all alike is not known: the fewer degrees of freedom are taken.
+        apart: Floats = np.bincount(place, own * own, k).astype(np.float64)
+        freedom = min(count_freedom(shares, apart), count_freedom(shares, shares * shares))
     error = float(np.sqrt(parts @ parts))
     if error <= 1e-12 * float(np.abs(values).max()):
         error, parts = 0.0, np.zeros(k)
@@ -171,7 +187,7 @@ def estimate_corrected(sample: Sample, *, plain: bool = False, weight: float | N
         # λ was chosen to fit these ratings, which makes their residuals too small.
         inflation, freedom = freedom / (freedom - 1) * (1 + 1 / (freedom - 2)), freedom - 1
     ours, theirs = first.parts * sqrt(inflation), second.parts
-    names = np.union1d(residual.clusters, predicted.clusters)
+    names = unite(residual.clusters, predicted.clusters)
     parts = spread_out(ours, residual.clusters, names) + spread_out(theirs, predicted.clusters, names)
     variances = float(ours @ ours), float(theirs @ theirs)
     total = sum(variances)
@@ -191,7 +207,7 @@ def find_weight(sample: Sample, *, plain: bool) -> float:
     spread = float(sample.scores.var(ddof=1)) if len(sample.scores) > 1 else 0.0
     if not spread or not np.ptp(judged) or not np.ptp(human):
         return 0.0
-    if plain and sample.weights is None and len(np.unique(sample.clusters)) == len(rated):
+    if plain and sample.weights is None and len(group(sample.clusters)[0]) == len(rated):
         covariance = float(np.mean((human - human.mean()) * (judged - judged.mean())))
         found = covariance / ((1 + len(judged) / np.count_nonzero(others)) * spread)
         return float(np.clip(found, 0, 1))
@@ -211,7 +227,7 @@ def split_terms(sample: Sample, others: Mask) -> tuple[Integers, Floats, Floats,
         weigh_part(sample.scores[rated], sample.clusters[rated], weights, plain=True),
         weigh_part(sample.scores[others], sample.clusters[others], None, plain=True),
     ]
-    names = np.union1d(parts[0].clusters, parts[2].clusters)
+    names = unite(parts[0].clusters, parts[2].clusters)
     people, ours, theirs = (spread_out(part.clustered.parts, part.clusters, names) for part in parts)
     return names, people, ours, theirs
 
@@ -254,7 +270,7 @@ def find_refusal(sample: Sample, options: Options) -> tuple[str, int | None] | N
     rated."""
     rated = ~np.isnan(sample.ratings)
     human, own = sample.ratings[rated], sample.clusters[rated]
-    n, units = len(human), len(np.unique(own))
+    n, units = len(human), len(group(own)[0])
     extent = (float(human.min()), float(human.max()))
     fewest = 2 if options.quantile == "normal" else FEWEST_RATED
     least = fewest if options.quantile == "normal" else max(fewest, count_skewed(sample))
@@ -287,7 +303,7 @@ def count_skewed(sample: Sample) -> int:
 
 def find_skewness(values: Floats, clusters: Integers) -> float:
     """Skewness of the clusters' means; 0 without a spread."""
-    place = number_keys(clusters - clusters.min())
+    place = group(clusters)[1]
     means = np.bincount(place, values) / np.bincount(place)
     centred = means - means.mean()
     spread = float(np.mean(centred**2))
@@ -409,7 +425,7 @@ def find_shared_weight(baseline: Sample, candidate: Sample) -> float:
     sides = [split_terms(sample, sample.others) for sample in (baseline, candidate) if sample.others.any()]
     if len(sides) < 2:
         return 0.0
-    names = np.union1d(sides[0][0], sides[1][0])
+    names = unite(sides[0][0], sides[1][0])
     before, after = (np.stack([spread_out(column, side[0], names) for column in side[1:]]) for side in sides)
     people, ours, theirs = after - before
     moved = ours - theirs
@@ -468,7 +484,7 @@ def report_corrected(
 
 
 Levels = Mapping[float, Floats]
-"""By level, the share of raters who gave it, item by item."""
+"""By level, the share of raters who gave it, of each rated item in order."""
 
 
 def split_systems(
@@ -484,11 +500,7 @@ def split_systems(
     chosen = observations.probability
     probability = nothing if chosen is None else observations.means(chosen)
     judged, rated = ~np.isnan(scores), ~np.isnan(ratings)
-    levels = (
-        {}
-        if column is None
-        else {level: observations.means(mark_level(column, level)) for level in list_levels(column)}
-    )
+    shares = {} if column is None else share_raters(observations, column, rated)
     found = {}
     for number, name in enumerate(observations.systems):
         own = observations.unit_system == number
@@ -504,7 +516,7 @@ def split_systems(
         uneven = known.any() and bool(np.ptp(probability[here & rated]))
         weights = 1 / probability[here] if uneven else None
         sample = Sample(scores[here], ratings[here], cluster[here], weights)
-        found[name] = sample, int(np.sum(own & rated & ~judged)), {lvl: raw[here] for lvl, raw in levels.items()}
+        found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
     return found
 
 
@@ -515,20 +527,30 @@ def list_levels(column: Floats) -> list[float]:
     return levels.tolist() if few else []
 
 
-def mark_level(column: Floats, level: float) -> Floats:
-    """Whether each rating is of that level; NaN where there is none."""
-    return np.where(np.isnan(column), np.nan, (column == level).astype(np.float64))
+def share_raters(observations: Observations, column: Floats, rated: Mask) -> dict[float, Floats]:
+    """By level the share of raters who gave it, of each unit that is rated; shape (rated units,)."""
+    rows = np.flatnonzero(~np.isnan(column))
+    place = (np.cumsum(rated) - 1)[observations.unit[rows]]
+    units = int(rated.sum())
+    return {lvl: average_groups((column[rows] == lvl).astype(np.float64), place, units) for lvl in list_levels(column)}
+
+
+def pick(shares: Mapping[float, Floats], rated: Mask, here: Mask) -> dict[float, Floats]:
+    """The shares of the rated units that are here."""
+    return {level: share[here[rated]] for level, share in shares.items()}
 
 
 def share_levels(sample: Sample, levels: Levels, options: Options) -> dict[str, LevelShare]:
     """The share of items at each level, as the judge says (its scores rounded to the nearest level) and corrected."""
     if not levels or not sample.rated:
         return {}
-    known = np.array(sorted(levels))
+    known, rated = np.array(sorted(levels)), ~np.isnan(sample.ratings)
     nearest = known[np.searchsorted((known[1:] + known[:-1]) / 2, sample.scores)]
     found = {}
     for level in known.tolist():
-        own = replace(sample, scores=(nearest == level).astype(np.float64), ratings=levels[level])
+        ratings = np.full(len(nearest), np.nan)
+        ratings[rated] = levels[level]
+        own = replace(sample, scores=(nearest == level).astype(np.float64), ratings=ratings)
         corrected = correct(own, options)
         found[f"{level:g}"] = LevelShare(
             judge=corrected.judge.clustered.mean,
@@ -567,8 +589,8 @@ def describe(found: Corrected, sample: Sample, options: Options, left_out: int) 
     return CorrectedAspect(
         judged=len(sample.scores),
         rated=sample.rated,
-        clusters=len(np.unique(sample.clusters)),
-        rated_clusters=len(np.unique(sample.clusters[rated])),
+        clusters=len(group(sample.clusters)[0]),
+        rated_clusters=len(group(sample.clusters[rated])[0]),
         judge=MeanFigure(mean=found.judge.clustered.mean, interval=judged),
         human=human,
         corrected=show(found, options),
