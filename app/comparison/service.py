@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from app.batches.summaries import bounds_of
 from app.comparison.judge_checks import AnchorCheck
-from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
+from app.comparison.runs import assemble_run, best_of, find_batch, read_items, read_rated_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
@@ -162,13 +162,15 @@ class ComparisonService:
 
     async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
         """The candidate batch against the baseline batch."""
-        baseline = await self._run(project, request.baseline)
-        candidate = await self._run(project, request.candidate)
+        people = request.estimate == "corrected"
+        baseline = await self._run(project, request.baseline, people=people)
+        candidate = await self._run(project, request.candidate, people=people)
 
         def work() -> Comparison:
             from app.stats.comparison import compare
+            from app.stats.corrected_runs import compare_corrected
 
-            return compare(
+            compared = compare(
                 baseline,
                 candidate,
                 alpha=request.alpha,
@@ -176,6 +178,11 @@ class ComparisonService:
                 allow_signature_mismatch=request.allow_signature_mismatch,
                 seed=request.seed,
             )
+            if not people:
+                return compared
+            paired = compared.pairing.test == "paired"
+            corrected = compare_corrected(baseline, candidate, alpha=request.alpha, paired=paired)
+            return compared.model_copy(update={"estimate": request.estimate, "corrected": corrected})
 
         found = await self.compute(work)
         signatures = {*baseline.signatures, *candidate.signatures}
@@ -192,8 +199,9 @@ class ComparisonService:
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
-        candidate = await self._run(project, request.candidate)
-        baseline = await self._run(project, request.baseline) if request.baseline else None
+        people = request.estimate == "corrected"
+        candidate = await self._run(project, request.candidate, people=people)
+        baseline = await self._run(project, request.baseline, people=people) if request.baseline else None
 
         def work() -> GateReport:
             from app.stats.gate import judge_gate, tell_coverage
@@ -212,6 +220,7 @@ class ComparisonService:
                 allow_signature_mismatch=request.allow_signature_mismatch,
                 seed=request.seed,
                 judge=request.judge_check,
+                estimate=request.estimate,
             )
 
         report = await self.compute(work)
@@ -236,10 +245,17 @@ class ComparisonService:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
         return await self.anchors.check(project, request, scope or RequestScope())
 
-    async def _run(self, project: str, batch_id: str) -> ComparedRun:
+    async def _run(self, project: str, batch_id: str, *, people: bool = False) -> ComparedRun:
+        """The batch as a run; with `people`, its items hold their ratings: simulated ones, and those of excluded raters
+        and rounds, never count."""
         batch = await find_batch(self.batches, project, batch_id)
         rubric = self.rubrics.nearest(batch.rubric_name)
-        items = await read_items(self.batches, project, batch)
+        if people:
+            found = await read_ratings(self.ratings, project, [batch.id])
+            ratings = [] if found.used.simulated else found.ratings
+            items = await read_rated_items(self.batches, project, batch, ratings, rubric)
+        else:
+            items = await read_items(self.batches, project, batch)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from app.domain.batch import BatchName
-from app.domain.comparison import Alpha, ChosenTest, GateRule
+from app.domain.comparison import Alpha, ChosenTest, Estimate, GateRule
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
@@ -140,13 +140,15 @@ REQUESTS: dict[str, type[AnalysisRequest]] = {
 
 
 class ComparisonRequest(Value):
-    """Two batches to compare. `seed` is the seed of the resampling."""
+    """Two batches to compare. `seed` is the seed of the resampling. With the estimate `corrected` the measures stand on
+    people's scale too, by their stored ratings of either batch."""
 
     baseline: BatchId
     candidate: BatchId
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
+    estimate: Estimate = "judge"
     seed: Seed = 0
 
 
@@ -154,7 +156,7 @@ class GateTerms(Value):
     """The terms of a gate, over HTTP and in `saiten.toml`. Without rules but with a baseline run, no aspect may drop.
 
     `min_coverage` is the required share of verdicts. `check_judge` first scores the anchors, which costs a few dozen
-    judge calls.
+    judge calls. `estimate` says what decides: the judge's ratings, or the judge's corrected by people's.
     """
 
     rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
@@ -162,6 +164,7 @@ class GateTerms(Value):
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
+    estimate: Estimate = "judge"
     check_judge: bool = False
 
 

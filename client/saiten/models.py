@@ -95,6 +95,7 @@ class ComparisonOptions(TypedDict, total=False):
     alpha: float
     test: Literal["auto", "paired", "unpaired"]
     allow_signature_mismatch: bool
+    estimate: Literal["judge", "corrected"]
     seed: int
 
 
@@ -619,6 +620,40 @@ class RunCoverage(Coverage):
     candidates: int
 
 
+class MeanFigure(Answer):
+    """A mean with its interval."""
+
+    mean: float
+    interval: Interval = None
+
+
+class CorrectedFigure(MeanFigure):
+    """A mean on people's scale. `weight`, in JSON `lambda`, is the judge's, from 0 (people alone) to 1."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    weight: float = Field(alias="lambda")
+    standard_error: float
+
+
+class CorrectedMeasure(Answer):
+    """One aspect or composite of both runs on people's scale."""
+
+    rated_baseline: int
+    rated_candidate: int
+    baseline: CorrectedFigure | None
+    candidate: CorrectedFigure | None
+    difference: float | None
+    interval: Interval = None
+    standard_error: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    smallest_detectable: float | None = None
+    verdict: str
+    refused: str | None = None
+    ratings_needed: int | None = None
+
+
 class Comparison(Answer):
     """Two runs, measure by measure; `signature_differences` holds (baseline, candidate) by piece of the signature."""
 
@@ -631,6 +666,8 @@ class Comparison(Answer):
     blended: dict[str, Measure] = Field(default_factory=dict)
     coverage: dict[str, RunCoverage]
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    estimate: str = "judge"
+    corrected: dict[str, CorrectedMeasure] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reliability: dict[str, str] = Field(default_factory=dict)
 
@@ -657,6 +694,8 @@ class GateReport(Answer):
     coverage: RunCoverage
     rules: tuple[Rule, ...] = ()
     comparison: Comparison | None = None
+    estimate: str = "judge"
+    corrected: dict[str, CorrectedMeasure] = Field(default_factory=dict)
     candidate: str = ""
     signatures: dict[str, int] = Field(default_factory=dict)
     reliability: dict[str, str] = Field(default_factory=dict)
@@ -1067,22 +1106,6 @@ class WinReport(Report, Undefinable):
     clusters: int | None = None
     aspects: dict[str, AspectWins]
     best: dict[str, float] = Field(default_factory=dict)
-
-
-class MeanFigure(Answer):
-    """A mean with its interval."""
-
-    mean: float
-    interval: Interval = None
-
-
-class CorrectedFigure(MeanFigure):
-    """A mean on people's scale. `weight`, in JSON `lambda`, is the judge's, from 0 (people alone) to 1."""
-
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
-
-    weight: float = Field(alias="lambda")
-    standard_error: float
 
 
 class LevelShare(Answer):
