@@ -161,19 +161,14 @@ def read_match(text: str) -> dict[str, str]:
     return found
 
 
-def read_ranges(text: str) -> dict[str, list[float]]:
+def read_scales(text: str) -> dict[str, list[float]]:
     """`fluency=1:5,overall=0:1` as scales; raises BadParameter."""
-    found: dict[str, list[float]] = {}
-    for part in text.split(","):
-        name, _, ends = part.partition("=")
-        try:
-            low, high = map(float, ends.split(":"))
-        except ValueError:
-            low = high = math.nan
-        if not name.strip() or not (math.isfinite(low) and math.isfinite(high)) or name.strip() in found:
-            raise click.BadParameter(f"write --ranges like fluency=1:5,overall=0:1, each once, not {part[:48]!r}")
-        found[name.strip()] = [low, high]
-    return found
+    from app.domain.analysis_request import read_ranges
+
+    try:
+        return read_ranges(text)
+    except ValueError:
+        raise click.BadParameter(f"write --ranges like fluency=1:5,overall=0:1, each once, not {text[:48]!r}") from None
 
 
 def read_labels(text: str) -> dict[str, float]:
@@ -344,7 +339,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
     from saiten.commands.files import InvalidItems
 
     given = {key: value for key, value in options.items() if value is not None}
-    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_ranges}
+    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_scales}
     given |= {key: read(given[key]) for key, read in readers.items() if key in given}
     if batch:
         given["batches"] = list(batch)

@@ -127,6 +127,18 @@ class CorrectedRequest(AnalysisRequest):
         return self
 
 
+def read_ranges(text: str) -> dict[str, list[float]]:
+    """`fluency=1:5,overall=0:1` as scales by aspect; raises ValueError."""
+    found: dict[str, list[float]] = {}
+    for part in text.split(","):
+        name, _, ends = part.strip().rpartition("=")
+        low, high = map(float, ends.split(":"))
+        if not name or name in found:
+            raise ValueError(part)
+        found[name] = [low, high]
+    return found
+
+
 REQUESTS: dict[str, type[AnalysisRequest]] = {
     "agreement": AgreementRequest,
     "correlation": CorrelationRequest,

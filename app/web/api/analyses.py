@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest
+from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest, read_ranges
 from app.domain.comparison import Comparison, GateReport
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
@@ -86,12 +86,24 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
     found: dict[str, Any] = {}
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
-        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match", "ranges"}:
+        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match"}:
             raise InvalidRequest("is not an option of this analysis", pointer=where)
         if name in found:
             raise InvalidRequest("is given more than once", pointer=where)
-        found[name] = text.split(",") if name == "aspects" else read_number(name, text, where)
+        found[name] = read_option(name, text, where)
     return found
+
+
+def read_option(name: str, text: str, where: str) -> Any:
+    """One option of the query as a JSON value."""
+    if name == "aspects":
+        return text.split(",")
+    if name != "ranges":
+        return read_number(name, text, where)
+    try:
+        return read_ranges(text)
+    except ValueError:
+        raise InvalidRequest("must be like fluency=1:5,overall=0:1, each aspect once", pointer=where) from None
 
 
 def read_number(name: str, text: str, where: str) -> Any:
