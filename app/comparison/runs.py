@@ -50,6 +50,8 @@ async def read_rated_items(
     store: BatchStore, project: str, batch: Batch, ratings: Sequence[StoredRating], rubric: Rubric
 ) -> list[RunItem]:
     """The same with the means of people's ratings of each response, and of the composites that each rater's make."""
+    if not ratings:
+        return await read_items(store, project, batch)
     from app.ratings.table import AnswerTable
 
     table, items = AnswerTable(), list[RunItem]()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from app.batches.summaries import bounds_of
 from app.comparison.judge_checks import AnchorCheck
-from app.comparison.runs import assemble_run, best_of, find_batch, read_items, read_rated_items, tabulate
+from app.comparison.runs import assemble_run, best_of, find_batch, read_rated_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
@@ -250,12 +250,9 @@ class ComparisonService:
         and rounds, never count."""
         batch = await find_batch(self.batches, project, batch_id)
         rubric = self.rubrics.nearest(batch.rubric_name)
-        if people:
-            found = await read_ratings(self.ratings, project, [batch.id])
-            ratings = [] if found.used.simulated else found.ratings
-            items = await read_rated_items(self.batches, project, batch, ratings, rubric)
-        else:
-            items = await read_items(self.batches, project, batch)
+        found = await read_ratings(self.ratings, project, [batch.id]) if people else None
+        ratings = [] if found is None or found.used.simulated else found.ratings
+        items = await read_rated_items(self.batches, project, batch, ratings, rubric)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)
 
 
