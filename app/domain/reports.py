@@ -387,7 +387,8 @@ class CorrectedAspect(Value):
         description="how many more ratings would halve the interval; null where not even ratings of all items would"
     )
     levels: dict[str, LevelShare] = Field(
-        default_factory=dict, description="shares by level, where people's ratings are of at most 11 whole numbers"
+        default_factory=dict,
+        description="shares by level, of at most 11 whole numbers; empty for others, and in very large reports",
     )
     left_out: int = Field(default=0, description="rated items without a score")
     notes: Notes = ()

@@ -53,7 +53,7 @@ from app.stats.resampling import (
     join_errors,
     join_freedom,
 )
-from app.stats.statistics import count, settled_means
+from app.stats.statistics import count, refuse_many, settled_means
 
 FEWEST_RATED = 15
 """Clusters with ratings below which intervals were not found to hold."""
@@ -68,10 +68,19 @@ SKEWNESS_ALLOWANCE = 2.0
 APART = 1.0
 """By how many of the ratings' own ranges scores may lie beyond them where no scale is known."""
 
-MOST_SYSTEMS = 30
-"""Each is compared with each."""
+MOST_PAIRS = 20_000
+"""Pairs of systems by aspects."""
+
+MOST_VALUES = 40_000_000
+"""Items by aspects, of several systems by half their number as well: some seconds for each ten million."""
 
 MOST_LEVELS = 11
+MOST_SHARED = 4_000_000
+"""Values up to which each level has its share, some seconds' work."""
+
+MOST_SHARES = 20_000
+"""Shares in one report: systems by aspects by levels."""
+
 NO_RATINGS = "there are no ratings by people"
 Bounds = tuple[float, float]
 
@@ -446,21 +455,28 @@ def report_corrected(
     restricts them. Raises InvalidRequest where no record has scores, or there are too many systems."""
     if not observations.scores:
         raise InvalidRequest("no record has scores of a judge", pointer="/scores_field")
+    wanted = [name for name in observations.scores if aspects is None or name in aspects]
     systems = len(observations.systems)
-    if systems > MOST_SYSTEMS:
-        raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are compared with each other")
+    refuse_many(systems, len(wanted), most=MOST_PAIRS)
+    values = observations.units * len(wanted)
+    if values * max(1, systems // 2) > MOST_VALUES:
+        raise InvalidRequest(
+            f"{observations.units:,} items of {count(systems, 'system')} by {count(len(wanted), 'aspect')} are too "
+            "many to correct at once: take fewer aspects or systems"
+        )
+    sharing = values <= MOST_SHARED and systems * len(wanted) * MOST_LEVELS <= MOST_SHARES
 
     def options_of(aspect: str) -> Options:
         return Options(alpha, quantile, (ranges or {}).get(aspect))
 
     cluster = number_keys(observations.unit_cluster) if units == "clusters" else np.arange(observations.units)
     found: dict[str, dict[str, tuple[Corrected, CorrectedAspect]]] = {name: {} for name in observations.systems}
-    for aspect in observations.scores if aspects is None else [one for one in aspects if one in observations.scores]:
+    for aspect in wanted:
         options = options_of(aspect)
         for name, (sample, left_out, raw) in split_systems(observations, aspect, cluster).items():
             corrected = correct(sample, options)
             figures = describe(corrected, sample, options, left_out)
-            shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0)))
+            shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if sharing else {}
             found[name][aspect] = corrected, figures.model_copy(update={"levels": shares})
     if not any(found.values()):
         raise InvalidRequest("no item has a score", pointer="/data")

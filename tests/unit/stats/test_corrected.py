@@ -33,8 +33,8 @@ PPI_PYTHON = [
     (40, 300, -0.4, 1, 2.975, 2.7709826108475086, 3.1790173891524915),
 ]
 """Rated, unrated, correlation and spread of the data that `draw_all` draws, and what ppi-python 0.2.3 makes of them:
-`ppi_mean_pointestimate(y, f, f_unrated)` and `ppi_mean_ci(y, f, f_unrated, alpha=0.1)`. (It cannot be installed beside
-our pins: numba needs an older numpy.)"""
+`ppi_mean_pointestimate(y, f, f_unrated)` and `ppi_mean_ci(y, f, f_unrated, alpha=0.1)`. They are recorded
+because the package brings numba, LLVM, statsmodels and a downloader along for this one test."""
 
 
 def draw_all() -> list[tuple[Sample, int]]:
@@ -307,3 +307,18 @@ def test_the_report_holds_lambda_by_its_name() -> None:
     assert [(one["baseline"], one["candidate"]) for one in told["differences"]] == [("a", "b")]
     own = told["differences"][0]["aspects"]["overall"]
     assert own["judge"]["p"] < 0.01 < own["corrected"]["p"]
+
+
+def test_what_would_take_minutes_is_refused_before_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row for name in "abc" for row in records(draw(items=30, rated=20), name)]
+    monkeypatch.setattr("app.stats.corrected.MOST_PAIRS", 2)
+    with pytest.raises(InvalidRequest, match="make 3 pairs; at most 2"):
+        report_corrected(read(rows))  # type: ignore[arg-type]
+    monkeypatch.setattr("app.stats.corrected.MOST_PAIRS", 3)
+    monkeypatch.setattr("app.stats.corrected.MOST_VALUES", 89)
+    with pytest.raises(InvalidRequest, match="90 items of 3 systems by 1 aspect are too many"):
+        report_corrected(read(rows))  # type: ignore[arg-type]
+    monkeypatch.setattr("app.stats.corrected.MOST_VALUES", 90)
+    monkeypatch.setattr("app.stats.corrected.MOST_SHARED", 89)
+    found = report_corrected(read(rows), ranges={"overall": (1, 5)})  # type: ignore[arg-type]
+    assert found.systems["a"].aspects["overall"].levels == {}
