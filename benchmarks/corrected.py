@@ -1,6 +1,6 @@
 """How often corrected intervals hold what people would say, and how much a judge saves: simulated runs.
 
-    python -m benchmarks.corrected                    # 2,000 runs a case, some 10 minutes
+    python -m benchmarks.corrected                    # 2,000 runs a case, some 20 minutes
     python -m benchmarks.corrected --quick            # 100 runs a case: does everything run?
     python -m benchmarks.corrected --json FILE        # the rows as JSON as well
 
