@@ -438,13 +438,13 @@ def open_dashboard(
     stack.push_async_callback(computations.close)
     charts = ChartRenderer(open_executor=open_process)
     stack.callback(charts.close)
-    batches, rubrics = BatchStore(engine), instruments.rubrics
+    batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
     return Dashboard(
         browser=ResultBrowser(engine),
         charts=charts,
         computations=computations,
-        examiner=Examiner(batches=batches, rubrics=rubrics, compute=comparison.compute),
-        overviews=Overviews(batches=batches, ratings=RatingStore(engine), rubrics=rubrics, compute=comparison.compute),
+        examiner=Examiner(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
+        overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
     )
 
 

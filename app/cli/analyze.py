@@ -22,6 +22,7 @@ ABOUT = {
     "composite-fit": "Fit the weights of a linear composite, such as MATE.",
     "blend-fit": "Choose the weight of the relevance term.",
     "win-rates": "How often each system answers a context best.",
+    "corrected": "What people would say, from a judge and some of their ratings.",
 }
 METRICS = "Measure responses: length, ROUGE, BERTScore, perplexity."
 
@@ -52,6 +53,11 @@ MORE = {
         "The share of contexts (items) in which each system is the best, ties apart, with Wilson's interval. "
         "Without --rubric more counts as better; a rubric may say that another level is best."
     ),
+    "corrected": (
+        "A judge scores all items and people rate some. By system: the judge's mean, people's mean of what they "
+        "rated, and the corrected mean (PPI++) with its interval, or why there is none and how many ratings it needs; "
+        'and the differences of systems. A record holds "scores", and "ratings" where people rated the item.'
+    ),
 }
 
 EXAMPLES = {
@@ -61,6 +67,7 @@ EXAMPLES = {
     "composite-fit": ["answers.ndjson --rubric lfqa --composite mate"],
     "blend-fit": ["ratings.ndjson --aspect relevance --folds 5"],
     "win-rates": ["--batch ba_1 --batch ba_2 --url http://127.0.0.1:8000"],
+    "corrected": ["judged.ndjson --ranges fluency=1:5"],
 }
 
 
@@ -124,6 +131,16 @@ OWN: dict[str, list[click.Parameter]] = {
         SEED,
     ],
     "win-rates": [VALUES],
+    "corrected": [
+        click.Option(["--alpha"], type=float, metavar="P", help="Intervals are at 1 - alpha (0.05)."),
+        click.Option(
+            ["--units"],
+            type=click.Choice(["clusters", "independent"]),
+            help="What is independent: dialogues, or items.",
+        ),
+        click.Option(["--quantile"], type=click.Choice(["t", "normal"]), help="Of t; or as ppi-python has it."),
+        click.Option(["--ranges"], metavar="A=1:5,B=0:1", help="Each aspect's scale; refuse any value outside it."),
+    ],
 }
 
 
@@ -142,6 +159,16 @@ def read_match(text: str) -> dict[str, str]:
     if not all(found) or not all(found.values()) or len(found) < len(pairs):
         raise click.BadParameter(f"write --match like mate=acceptability, each score once, not {text[:48]!r}")
     return found
+
+
+def read_scales(text: str) -> dict[str, list[float]]:
+    """`fluency=1:5,overall=0:1` as scales; raises BadParameter."""
+    from app.domain.analysis_request import read_ranges
+
+    try:
+        return read_ranges(text)
+    except ValueError:
+        raise click.BadParameter(f"write --ranges like fluency=1:5,overall=0:1, each once, not {text[:48]!r}") from None
 
 
 def read_labels(text: str) -> dict[str, float]:
@@ -312,7 +339,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
     from saiten.commands.files import InvalidItems
 
     given = {key: value for key, value in options.items() if value is not None}
-    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels}
+    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_scales}
     given |= {key: read(given[key]) for key, read in readers.items() if key in given}
     if batch:
         given["batches"] = list(batch)

@@ -26,6 +26,7 @@ REPORTS = {
     "composite-fit": "CompositeFit",
     "blend-fit": "BlendFit",
     "win-rates": "WinReport",
+    "corrected": "CorrectedReport",
 }
 """Analysis → its report in app.domain.reports, which is loaded only where a report is read."""
 

@@ -19,7 +19,7 @@ from app.comparison.runs import are_numbered, scales_of
 from app.domain.analysis_request import GateTerms
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun, RunItem
-from app.domain.errors import SaitenError, SignatureMismatch
+from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Value
 from app.domain.rubric import Rubric
@@ -65,6 +65,11 @@ def judge(asked: FileGate) -> str:
     from app.stats.gate import judge_gate
 
     terms = asked.terms
+    if terms.estimate == "corrected":
+        detail = (
+            "people's ratings are stored with a service's batches; name both runs as batches (ba_…) for `corrected`"
+        )
+        raise InvalidRequest(detail, pointer="/estimate")
     report = judge_gate(
         read_run(asked.candidate),
         None if asked.baseline is None else read_run(asked.baseline),

@@ -15,6 +15,8 @@ from app.domain.reports import (
     AspectCorrelation,
     BlendFit,
     CompositeFit,
+    CorrectedDifference,
+    CorrectedReport,
     CorrelationReport,
     Correlations,
     HierarchyReport,
@@ -236,6 +238,60 @@ def _(report: WinReport) -> list[Part]:
     # Where nothing was contested every aspect says so at length.
     reasons = {"": report.undefined} if report.undefined else {n: each.undefined for n, each in report.aspects.items()}
     return [*parts, *pairs_of(report), *folded(report.best), *notes(reasons)]
+
+
+@render.register
+def _(report: CorrectedReport) -> list[Part]:
+    level = f"{100 * (1 - report.alpha):g} %"
+    rows, reasons, about = [], {}, {}
+    for system, found in report.systems.items():
+        for aspect, each in found.aspects.items():
+            name = f"{system or UNNAMED}, {aspect}"
+            reasons[name] = {} if each.refused is None else {"corrected": each.refused}
+            about[name] = each.notes
+            human, corrected = each.human, each.corrected
+            rows.append(
+                (
+                    name,
+                    f"{each.judged:,}",
+                    f"{each.rated:,}",
+                    spanned(each.judge.mean, each.judge.interval),
+                    DASH if human is None else spanned(human.mean, human.interval),
+                    DASH if corrected is None else spanned(corrected.mean, corrected.interval),
+                    DASH if corrected is None else f"{corrected.weight:.2f}",
+                    figure(each.ratings_for_half_width, ",d"),
+                )
+            )
+    heads = ("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
+    parts: list[Part] = [TerminalTable(f"means with {level} intervals", heads, rows)]
+    parts.append(Text("corrected: what people would say of all; λ: the judge's weight in it; more: ratings that would"))
+    parts.append(Text("halve the interval"))
+    pairs = [
+        (
+            f"{pair.candidate or UNNAMED} - {pair.baseline or UNNAMED}, {aspect}",
+            *changes(own.judge),
+            *changes(own.corrected),
+        )
+        for pair in report.differences
+        for aspect, own in pair.aspects.items()
+    ]
+    if len(pairs) > MOST_PAIRS:
+        parts.append(Text(f"{len(pairs):,} differences stand in the output of --json"))
+    elif pairs:
+        parts.append(TerminalTable("differences", ("systems, aspect", "judge", "p", "corrected", "p"), pairs))
+    return [
+        *parts,
+        *remarks(about),
+        *remarks({name: (why,) for name, why in report.unmatched.items()}),
+        *notes(reasons),
+    ]
+
+
+def changes(found: CorrectedDifference | None) -> tuple[str, str]:
+    """`-0.120 [-0.20, -0.04]`, `0.004`."""
+    if found is None:
+        return DASH, DASH
+    return spanned(found.difference, found.interval), figure(found.p, ".4f")
 
 
 def pairs_of(report: WinReport) -> list[Part]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
+from app.batches.summaries import bounds_of
 from app.domain.analysis_request import (
     AgreementRequest,
     AnalysisRequest,
     BlendFitRequest,
     CompositeFitRequest,
+    CorrectedRequest,
     CorrelationRequest,
     HierarchyRequest,
     Values,
     WinRatesRequest,
 )
+from app.domain.composites import evaluate
 from app.domain.errors import InvalidRequest
 from app.domain.reports import Report
 from app.domain.rubric import LinearComposite, Rubric
@@ -35,12 +39,16 @@ def make_reader(
         rubric = rubrics.get(request.rubric)
         scales = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
         aspects = aspects or tuple(scales)
+    corrected = isinstance(request, CorrectedRequest)
+    if isinstance(request, CorrectedRequest):
+        scales = {**(scales or {}), **request.ranges}
     return ObservationReader(
         labels=request.labels,
         label_aspect=request.label_aspect,
         scores_field=request.scores_field,
         aspects=aspects,
         scales=scales,
+        scale_scores=corrected,
         noun=noun,
         name_characters=MOST_NAME,
         bounds=bounds,
@@ -84,20 +92,51 @@ def compute(request: AnalysisRequest, observations: Observations, rubrics: Rubri
             from app.stats.win_rates import rate_wins
 
             return rate_wins(observations)
-        case CompositeFitRequest():
-            from app.stats.fitting import fit_composite
-
-            composite = find_composite(rubrics.get(request.rubric or "lfqa"), request.composite)
-            return fit_composite(observations, composite, request.target, seed=request.seed)
-        case BlendFitRequest():
-            from app.stats.fitting import fit_blend
-
-            if observations.similarity is None:
-                raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")
-            return fit_blend(
-                observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic
-            )
+        case CompositeFitRequest() | BlendFitRequest():
+            return fit(request, observations, rubrics)
+        case CorrectedRequest():
+            return correct_means(request, observations, rubrics)
     raise NotImplementedError(type(request).__name__)
+
+
+def fit(request: CompositeFitRequest | BlendFitRequest, observations: Observations, rubrics: RubricSource) -> Report:
+    """The weights of a composite, or the weight of the blend."""
+    from app.stats.fitting import fit_blend, fit_composite
+
+    if isinstance(request, CompositeFitRequest):
+        composite = find_composite(rubrics.get(request.rubric or "lfqa"), request.composite)
+        return fit_composite(observations, composite, request.target, seed=request.seed)
+    if observations.similarity is None:
+        raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")
+    return fit_blend(observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic)
+
+
+def correct_means(request: CorrectedRequest, observations: Observations, rubrics: RubricSource) -> Report:
+    """The judge's means corrected by people's ratings; with a rubric those of its composites too."""
+    from app.stats.corrected import report_corrected
+
+    ranges = dict(request.ranges)
+    if request.rubric is not None:
+        rubric = rubrics.get(request.rubric)
+        observations, ranges = add_composites(observations, rubric), {**bounds_of(rubric), **ranges}
+    return report_corrected(
+        observations,
+        alpha=request.alpha,
+        units=request.units,
+        quantile=request.quantile,
+        ranges=ranges,
+        aspects=request.aspects,
+    )
+
+
+def add_composites(observations: Observations, rubric: Rubric) -> Observations:
+    """The observations with the rubric's composites of people's ratings and of scores, where all parts are there."""
+
+    def add(columns: Mapping[str, Floats]) -> dict[str, Floats]:
+        complete = [one for one in rubric.composites if one.id not in columns and {*one.aspects} <= columns.keys()]
+        return {**columns, **{one.id: cast("Floats", evaluate(one, cast("Any", columns))) for one in complete}}
+
+    return replace(observations, ratings=add(observations.ratings), scores=add(observations.scores))
 
 
 def orient(observations: Observations, best: Mapping[str, float]) -> Observations:

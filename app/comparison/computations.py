@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from cachetools import LRUCache
 
-from app.comparison.runs import assemble_run, find_batch, read_items
-from app.domain.comparison import Changes, Comparison, GateReport
+from app.comparison.runs import assemble_run, find_batch, read_rated_items
+from app.domain.comparison import Changes, Comparison, CorrectedMeasure, GateReport, RunItem
 from app.domain.errors import SaitenError
 from app.domain.reports import Correlations
+from app.ratings.reliability import read_ratings
 from app.runtime.memory import release
 from app.runtime.tasks import end_tasks
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.ratings import RatingStore
 
 logger = logging.getLogger("saiten.meta")
 
@@ -155,18 +157,21 @@ def open_task(task: asyncio.Task[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Examination:
-    """Comparison, gate and changes of two batches. The gate has the default rules: no aspect may drop."""
+    """Comparison, gate and changes of two batches. The gate has the default rules: no aspect may drop. `corrected` are
+    the measures on people's scale, empty where people rated nothing."""
 
     comparison: Comparison
     gate: GateReport
     changes: Changes
+    corrected: Mapping[str, CorrectedMeasure] = field(default_factory=dict)
 
 
 class Examiner:
     """Examines a candidate batch against a baseline batch. `compute` runs the work in a thread."""
 
-    def __init__(self, *, batches: BatchStore, rubrics: RubricSource, compute: Compute) -> None:
+    def __init__(self, *, batches: BatchStore, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
         self._batches = batches
+        self._ratings = ratings
         self._rubrics = rubrics
         self._compute = compute
 
@@ -189,17 +194,26 @@ class Examiner:
         ids = baseline_id, candidate_id
         batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
         rubrics = {batch_id: self._rubrics.nearest(batch.rubric_name) for batch_id, batch in batches.items()}
-        items = {batch_id: await read_items(self._batches, project, batch) for batch_id, batch in batches.items()}
+        items: dict[str, list[RunItem]] = {}
+        for batch_id, batch in batches.items():
+            found = await read_ratings(self._ratings, project, [batch_id])
+            ratings = [] if found.used.simulated else found.ratings
+            items[batch_id] = await read_rated_items(self._batches, project, batch, ratings, rubrics[batch_id])
 
         def work() -> Examination:
             from app.stats.changes import find_changes
+            from app.stats.corrected_runs import compare_corrected
             from app.stats.gate import judge_gate
 
             runs = (assemble_run(batches[batch_id], items[batch_id], rubrics[batch_id]) for batch_id in ids)
             baseline, candidate = runs
             try:
                 gate = judge_gate(candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch)
-                return Examination(cast(Comparison, gate.comparison), gate, find_changes(baseline, candidate, measure))
+                comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
+                if any(one.people for read in items.values() for one in read):
+                    paired = comparison.pairing.test == "paired"
+                    corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
+                return Examination(comparison, gate, find_changes(baseline, candidate, measure), corrected)
             finally:
                 for read in items.values():
                     release(read)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.batches.summaries import bounds_of, score_pages
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, GateRule, RunItem
+from app.domain.composites import compose
 from app.domain.errors import NotFound
+from app.domain.human_rating import StoredRating
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored
 
@@ -41,6 +44,37 @@ async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunI
     """Every result of the batch that there is now as a run's item, in order; results are let go of likewise."""
     pages = score_pages(store, project, batch.id)
     return [describe_result(result, batch) async for page in pages for result in page]
+
+
+async def read_rated_items(
+    store: BatchStore, project: str, batch: Batch, ratings: Sequence[StoredRating], rubric: Rubric
+) -> list[RunItem]:
+    """The same with the means of people's ratings of each response, and of the composites that each rater's make."""
+    if not ratings:
+        return await read_items(store, project, batch)
+    from app.ratings.table import AnswerTable
+
+    table, items = AnswerTable(), list[RunItem]()
+    async for page in score_pages(store, project, batch.id):
+        await asyncio.to_thread(table.add, batch, page)
+        items += [describe_result(result, batch) for result in page]
+    return await asyncio.to_thread(attach_ratings, items, table, ratings, rubric)
+
+
+def attach_ratings(
+    items: Sequence[RunItem], table: AnswerTable, ratings: Sequence[StoredRating], rubric: Rubric
+) -> list[RunItem]:
+    """The items, of which the table holds one a row, with people's ratings."""
+    given: dict[int, dict[str, list[float]]] = {}
+    for opinion in table.rate(ratings):
+        composites = {name: value for name, value in compose(rubric, opinion.ratings).items() if value is not None}
+        for name, value in {**composites, **opinion.ratings}.items():
+            given.setdefault(opinion.row, {}).setdefault(name, []).append(value)
+    rated = list(items)
+    for row, values in given.items():
+        people = {name: sum(each) / len(each) for name, each in values.items()}
+        rated[row] = replace(items[row], people=people)
+    return rated
 
 
 def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> ComparedRun:

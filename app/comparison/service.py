@@ -9,12 +9,14 @@ from datetime import datetime
 from io import BytesIO
 from typing import Any, TypeVar
 
+from app.batches.summaries import bounds_of
 from app.comparison.judge_checks import AnchorCheck
-from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
+from app.comparison.runs import assemble_run, best_of, find_batch, read_rated_items, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
     CompositeFitRequest,
+    CorrectedRequest,
     GateRequest,
     HierarchyRequest,
     WinRatesRequest,
@@ -117,22 +119,38 @@ class ComparisonService:
         if compared is None or compared.values != "scores":
             found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
 
+        if isinstance(wanted, CorrectedRequest):
+            wanted = wanted.model_copy(update={"ranges": {**self._find_ranges(batches), **wanted.ranges}})
+            if found is not None and found.used.simulated:
+                raise InvalidRequest("these ratings are simulated: they say nothing of what people would say")
+
         def work() -> Report:
             from app.comparison.analyses import analyse, orient
-            from app.ratings.table import judge_opinions, rater_opinions
+            from app.ratings.table import all_opinions, judge_opinions, rater_opinions
 
-            opinions = judge_opinions(table) if found is None else rater_opinions(table, found.ratings)
+            people = all_opinions if isinstance(wanted, CorrectedRequest) else rater_opinions
+            opinions = judge_opinions(table) if found is None else people(table, found.ratings)
             known = opinions.names
             for number, name in enumerate(wanted.aspects or ()):
                 if name not in known:
                     raise UnknownAspect(f"{clip(name)!r} has no rating here", pointer=f"/aspects/{number}")
-            observations = opinions.observe(wanted.aspects)
+            observations = opinions.observe(None if people is all_opinions else wanted.aspects)
             if compared is not None:
                 observations = orient(observations, best)
             report = analyse(wanted, observations, self.rubrics)
             return report if found is None else report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
+
+    def _find_ranges(self, batches: Sequence[Batch]) -> dict[str, tuple[float, float]]:
+        """The scales of what the batches' rubrics measure; raises InvalidRequest where two rubrics differ in one."""
+        ranges: dict[str, tuple[float, float]] = {}
+        for batch in batches:
+            for name, scale in bounds_of(self.rubrics.nearest(batch.rubric_name)).items():
+                if ranges.setdefault(name, scale) != scale:
+                    detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
+                    raise InvalidRequest(detail, pointer="/batches")
+        return ranges
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
@@ -144,13 +162,15 @@ class ComparisonService:
 
     async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
         """The candidate batch against the baseline batch."""
-        baseline = await self._run(project, request.baseline)
-        candidate = await self._run(project, request.candidate)
+        people = request.estimate == "corrected"
+        baseline = await self._run(project, request.baseline, people=people)
+        candidate = await self._run(project, request.candidate, people=people)
 
         def work() -> Comparison:
             from app.stats.comparison import compare
+            from app.stats.corrected_runs import compare_corrected
 
-            return compare(
+            compared = compare(
                 baseline,
                 candidate,
                 alpha=request.alpha,
@@ -158,6 +178,11 @@ class ComparisonService:
                 allow_signature_mismatch=request.allow_signature_mismatch,
                 seed=request.seed,
             )
+            if not people:
+                return compared
+            paired = compared.pairing.test == "paired"
+            corrected = compare_corrected(baseline, candidate, alpha=request.alpha, paired=paired)
+            return compared.model_copy(update={"estimate": request.estimate, "corrected": corrected})
 
         found = await self.compute(work)
         signatures = {*baseline.signatures, *candidate.signatures}
@@ -174,8 +199,9 @@ class ComparisonService:
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
-        candidate = await self._run(project, request.candidate)
-        baseline = await self._run(project, request.baseline) if request.baseline else None
+        people = request.estimate == "corrected"
+        candidate = await self._run(project, request.candidate, people=people)
+        baseline = await self._run(project, request.baseline, people=people) if request.baseline else None
 
         def work() -> GateReport:
             from app.stats.gate import judge_gate, tell_coverage
@@ -194,6 +220,7 @@ class ComparisonService:
                 allow_signature_mismatch=request.allow_signature_mismatch,
                 seed=request.seed,
                 judge=request.judge_check,
+                estimate=request.estimate,
             )
 
         report = await self.compute(work)
@@ -218,10 +245,14 @@ class ComparisonService:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
         return await self.anchors.check(project, request, scope or RequestScope())
 
-    async def _run(self, project: str, batch_id: str) -> ComparedRun:
+    async def _run(self, project: str, batch_id: str, *, people: bool = False) -> ComparedRun:
+        """The batch as a run; with `people`, its items hold their ratings: simulated ones, and those of excluded raters
+        and rounds, never count."""
         batch = await find_batch(self.batches, project, batch_id)
         rubric = self.rubrics.nearest(batch.rubric_name)
-        items = await read_items(self.batches, project, batch)
+        found = await read_ratings(self.ratings, project, [batch.id]) if people else None
+        ratings = [] if found is None or found.used.simulated else found.ratings
+        items = await read_rated_items(self.batches, project, batch, ratings, rubric)
         return await asyncio.to_thread(assemble_run, batch, items, rubric)
 
 

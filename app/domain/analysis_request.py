@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from app.domain.batch import BatchName
-from app.domain.comparison import Alpha, ChosenTest, GateRule
+from app.domain.comparison import Alpha, ChosenTest, Estimate, GateRule
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
-from app.domain.reports import Decorrelation
+from app.domain.reports import Decorrelation, Quantile
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -20,7 +20,7 @@ LabelValue = Annotated[Finite, Field(ge=-1e15, le=1e15)]
 Values = Literal["ratings", "scores"]
 """Human ratings, or the values of a judge or a metric."""
 
-TAKEN = ("system", "item", "dialogue", "rater", "ratings", "labels", "similarity")
+TAKEN = ("system", "item", "dialogue", "rater", "ratings", "labels", "similarity", "probability")
 """Fields of a record that have another meaning and cannot hold scores."""
 
 
@@ -104,6 +104,41 @@ class WinRatesRequest(AnalysisRequest):
     values: Values | None = None
 
 
+class CorrectedRequest(AnalysisRequest):
+    """What people would say, from the judge's scores of all items and people's ratings of some.
+
+    `ranges` holds the lowest and the highest value by aspect: a rating or a score outside is refused. `probability` in
+    a record is that with which its item was chosen for people to rate, where not all had the same.
+    """
+
+    alpha: Alpha = 0.05
+    units: Literal["clusters", "independent"] = "clusters"
+    quantile: Quantile = "t"
+    ranges: Annotated[
+        dict[AspectName, Annotated[tuple[LabelValue, LabelValue], Field(strict=False)]], Field(max_length=256)
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_ranges(self) -> CorrectedRequest:
+        faults = [
+            (("ranges", name), "the first is to be below the second") for name, (a, b) in self.ranges.items() if a >= b
+        ]
+        refuse("CorrectedRequest", faults)
+        return self
+
+
+def read_ranges(text: str) -> dict[str, list[float]]:
+    """`fluency=1:5,overall=0:1` as scales by aspect; raises ValueError."""
+    found: dict[str, list[float]] = {}
+    for part in text.split(","):
+        name, _, ends = part.strip().rpartition("=")
+        low, high = map(float, ends.split(":"))
+        if not name or name in found:
+            raise ValueError(part)
+        found[name] = [low, high]
+    return found
+
+
 REQUESTS: dict[str, type[AnalysisRequest]] = {
     "agreement": AgreementRequest,
     "correlation": CorrelationRequest,
@@ -111,18 +146,21 @@ REQUESTS: dict[str, type[AnalysisRequest]] = {
     "composite-fit": CompositeFitRequest,
     "blend-fit": BlendFitRequest,
     "win-rates": WinRatesRequest,
+    "corrected": CorrectedRequest,
 }
 """By the name of the analysis in the path and on the command line."""
 
 
 class ComparisonRequest(Value):
-    """Two batches to compare. `seed` is the seed of the resampling."""
+    """Two batches to compare. `seed` is the seed of the resampling. With the estimate `corrected` the measures stand on
+    people's scale too, by their stored ratings of either batch."""
 
     baseline: BatchId
     candidate: BatchId
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
+    estimate: Estimate = "judge"
     seed: Seed = 0
 
 
@@ -130,7 +168,7 @@ class GateTerms(Value):
     """The terms of a gate, over HTTP and in `saiten.toml`. Without rules but with a baseline run, no aspect may drop.
 
     `min_coverage` is the required share of verdicts. `check_judge` first scores the anchors, which costs a few dozen
-    judge calls.
+    judge calls. `estimate` says what decides: the judge's ratings, or the judge's corrected by people's.
     """
 
     rules: Annotated[tuple[GateRule, ...], listed(maximum=64)] = ()
@@ -138,6 +176,7 @@ class GateTerms(Value):
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
+    estimate: Estimate = "judge"
     check_judge: bool = False
 
 

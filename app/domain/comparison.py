@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from app.domain.governance import TextKeeping
 from app.domain.model import Finite, Value, listed, refuse
 from app.domain.reliability import State
-from app.domain.reports import Best, Interval, PairedWins, Undefined
+from app.domain.reports import Best, CorrectedFigure, Interval, PairedWins, Undefined
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
@@ -21,6 +21,7 @@ Unit = Literal["dialogue", "item"]
 Kind = Literal["aspect", "composite", "blended"]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
+Estimate = Literal["judge", "corrected"]
 GateVerdict = Literal["pass", "fail", "inconclusive"]
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 
@@ -31,7 +32,8 @@ class RunItem:
 
     `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
     is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
-    None for an independent item.
+    None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
+    any.
     """
 
     item: str
@@ -43,6 +45,7 @@ class RunItem:
     blended: Mapping[str, float | None] = field(default_factory=dict)
     position: int | None = None
     cluster: str | None = None
+    people: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,27 @@ class Measure(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
+class CorrectedMeasure(Value):
+    """One aspect or composite of both runs on people's scale: the judge's scores corrected by people's ratings.
+
+    The difference has a λ of its own, so that it need not be the difference of the two means.
+    """
+
+    rated_baseline: int = Field(description="responses of the baseline run that people rated; 0 without such a run")
+    rated_candidate: int = Field(description="likewise, of the candidate run")
+    baseline: CorrectedFigure | None
+    candidate: CorrectedFigure | None
+    difference: float | None = Field(description="candidate minus baseline")
+    interval: Interval = Field(description="of the difference, at 1 - alpha")
+    standard_error: float | None = Field(description="of the difference, robust to clusters")
+    p: float | None = Field(description="of t, two-sided")
+    p_adjusted: float | None = Field(description="p by Holm over the measures that have one")
+    smallest_detectable: float | None = Field(description="the difference that is shown with 80 % power")
+    verdict: Verdict
+    refused: str | None = Field(description="why there is no difference")
+    ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
+
+
 class RunCoverage(Value):
     """How many of the expected verdicts there are."""
 
@@ -188,6 +212,10 @@ class Comparison(Value):
     )
     notes: Annotated[tuple[str, ...], listed()] = Field(
         default=(), description="what a reader of the figures should know, a sentence each"
+    )
+    estimate: Estimate = Field(default="judge", description="as asked for; both stand here where it is `corrected`")
+    corrected: dict[str, CorrectedMeasure] = Field(
+        default_factory=dict, description="aspects and composites on people's scale; empty unless asked for"
     )
     reliability: dict[str, State] = Field(
         default_factory=dict,
@@ -260,6 +288,10 @@ class GateReport(Value):
     coverage: RunCoverage = Field(description="the candidate's, over all measures that the rules name")
     rules: Annotated[tuple[GateRule, ...], listed()] = Field(description="those applied, the default ones among them")
     comparison: Comparison | None = Field(description="null without a baseline run")
+    estimate: Estimate = Field(default="judge", description="which estimate decided")
+    corrected: dict[str, CorrectedMeasure] = Field(
+        default_factory=dict, description="what rules name, on people's scale; empty unless `estimate` is `corrected`"
+    )
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")
     reliability: dict[str, State] = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app.domain.model import Value, listed
 
@@ -342,5 +342,101 @@ class WinReport(Value):
     ratings_used: Used = None
 
 
-Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport
+Quantile = Literal["t", "normal"]
+
+
+class MeanFigure(Value):
+    """A mean with its interval."""
+
+    mean: float
+    interval: Interval = Field(description="at 1 - alpha; null where the values show no spread")
+
+
+class CorrectedFigure(MeanFigure):
+    """A mean on people's scale."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    weight: float = Field(alias="lambda", description="of the judge, from 0 (people alone) to 1")
+    standard_error: float = Field(description="of the mean, robust to clusters")
+
+
+class LevelShare(Value):
+    """The share of items at one level of the scale. A score counts for the level nearest to it."""
+
+    judge: float = Field(description="as the judge rates all items")
+    human: float | None = Field(description="as people rated some; null where no one did")
+    corrected: CorrectedFigure | None
+    refused: str | None = Field(description="why `corrected` is null")
+
+
+class CorrectedAspect(Value):
+    """One system's means of one aspect: what the judge says, what people said of some items, and what people would say
+    of all."""
+
+    judged: int = Field(description="items with a score")
+    rated: int = Field(description="of these, items that people rated")
+    clusters: int = Field(description="what is independent: dialogues, and items that belong to none")
+    rated_clusters: int = Field(description="of these, those with items that people rated")
+    judge: MeanFigure
+    human: MeanFigure | None
+    corrected: CorrectedFigure | None
+    refused: str | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
+    ratings_needed: int | None = Field(description="ratings, in all, that a corrected figure needs; else null")
+    ratings_for_half_width: int | None = Field(
+        description="how many more ratings would halve the interval; null where not even ratings of all items would"
+    )
+    levels: dict[str, LevelShare] = Field(
+        default_factory=dict,
+        description="shares by level, of at most 11 whole numbers; empty for others, and in very large reports",
+    )
+    left_out: int = Field(default=0, description="rated items without a score")
+    notes: Notes = ()
+
+
+class CorrectedSystem(Value):
+    """One system's means by aspect."""
+
+    aspects: dict[str, CorrectedAspect]
+
+
+class CorrectedDifference(Value):
+    """Candidate minus baseline. What both share, items and dialogues, is taken out of the error."""
+
+    difference: float
+    interval: Interval = Field(description="at 1 - alpha; null where the values show no spread")
+    p: float | None = Field(description="two-sided, by t; not corrected for the number of differences")
+    standard_error: float | None
+    freedom: float | None = Field(description="degrees of freedom of t")
+
+
+class AspectDifference(Value):
+    """The difference of two systems in one aspect, on the judge's scale and on people's."""
+
+    judge: CorrectedDifference
+    corrected: CorrectedDifference | None
+    refused: str | None = Field(description="why `corrected` is null")
+
+
+class SystemsDifference(Value):
+    """Two systems, aspect by aspect."""
+
+    baseline: str
+    candidate: str
+    aspects: dict[str, AspectDifference]
+
+
+class CorrectedReport(Value):
+    """A judge's means corrected by people's ratings."""
+
+    alpha: float = Field(description="intervals are at 1 - alpha")
+    systems: dict[str, CorrectedSystem]
+    differences: Annotated[tuple[SystemsDifference, ...], listed()] = Field(description="of each two systems")
+    unmatched: dict[str, str] = Field(
+        default_factory=dict, description="aspects that people rated and the judge did not score"
+    )
+    ratings_used: Used = None
+
+
+Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport | CorrectedReport
 """The report of any analysis."""

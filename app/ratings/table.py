@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import NamedTuple
 
@@ -308,6 +308,21 @@ def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opini
         shape=np.array(shape),
         shapes=[*shapes],
         ratings={name: np.array([one.ratings.get(name, np.nan) for one in found]) for name in names},
+    )
+
+
+def all_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opinions:
+    """The human ratings as in `rater_opinions`, and a row without any for each result that no one rated."""
+    found = rater_opinions(table, ratings)
+    rest = np.setdiff1d(np.arange(len(table)), found.row)
+    nothing = np.full(len(rest), np.nan)
+    return replace(
+        found,
+        row=np.concatenate([found.row, rest]),
+        rater=np.concatenate([found.rater, np.full(len(rest), NO_RATER, dtype=np.int64)]),
+        shape=np.concatenate([found.shape, np.full(len(rest), len(found.shapes), dtype=np.int64)]),
+        shapes=[*found.shapes, ()],
+        ratings={name: np.concatenate([column, nothing]) for name, column in found.ratings.items()},
     )
 
 

@@ -24,6 +24,8 @@ from app.domain.comparison import (
     ChosenTest,
     ComparedRun,
     Comparison,
+    CorrectedMeasure,
+    Estimate,
     GateReason,
     GateReport,
     GateRule,
@@ -33,6 +35,7 @@ from app.domain.comparison import (
 from app.domain.judge_check import JudgeCheck
 from app.stats import resampling
 from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
+from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import MeasureKey, number_clusters, tabulate
@@ -57,8 +60,10 @@ def judge_gate(
     allow_signature_mismatch: bool = False,
     seed: int = 0,
     judge: JudgeCheck | None = None,
+    estimate: Estimate = "judge",
 ) -> GateReport:
-    """The verdict on the candidate run. Without rules no aspect may drop against the baseline run.
+    """The verdict on the candidate run. Without rules no aspect may drop against the baseline run. With the `estimate`
+    `corrected` rules are judged on people's scale, by the ratings that the runs' items hold.
 
     `min_coverage` is the share that must be there of each measure that a rule names, and of its pairs.
     `judge` is what a check of the judge found. Raises InvalidRequest where there is nothing to judge by, UnknownAspect
@@ -73,10 +78,16 @@ def judge_gate(
     coverage = cover(candidate, measures_of(asked))
     differ = comparison is not None and comparison.pairing.contexts_differ
     remark = f"; {tell_contexts(comparison.pairing)}" if comparison is not None and differ else ""
+    corrected: dict[str, CorrectedMeasure] = {}
+    if estimate == "corrected":
+        paired = comparison is not None and comparison.pairing.test == "paired"
+        ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired)
+    else:
+        ruled = list(judge_rules(asked, candidate, comparison, alpha))
     reasons = [
         *tell_judge(judge),
         judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark),
-        *judge_rules(asked, candidate, comparison, alpha),
+        *ruled,
     ]
     return GateReport(
         verdict=conclude(reasons),
@@ -86,6 +97,8 @@ def judge_gate(
         coverage=coverage,
         rules=tuple(one.rule for one in asked),
         comparison=comparison,
+        estimate=estimate,
+        corrected=corrected,
         candidate=candidate.name,
         signatures=dict(candidate.signatures),
     )

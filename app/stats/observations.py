@@ -33,9 +33,10 @@ class Observations:
     `system`, `item` and `rater` have shape (n,) and index `systems`, `items` and `raters`; `rater` is NO_RATER where
     none is named. `ratings` and `scores` hold a column of shape (n,) by aspect, NaN where there is no value: humans'
     ratings, and the values of a metric or a judge beside them (equal on all rows of an item). `similarity` is b, where
-    given. `lines` are the rows' 1-based line numbers in what they were read from. `folded` are the aspects whose values
-    stand as minus their distance from that level, the best of their scale. `dialogue`, of shape (n,), numbers the
-    dialogue that the row's item is a turn of, NO_DIALOGUE where none is named; None where none is named at all.
+    given, `probability` that with which the row's item was chosen for people to rate. `lines` are the rows' 1-based
+    line numbers in what they were read from. `folded` are the aspects whose values stand as minus their distance from
+    that level, the best of their scale. `dialogue`, of shape (n,), numbers the dialogue that the row's item is a turn
+    of, NO_DIALOGUE where none is named; None where none is named at all.
     """
 
     systems: tuple[str, ...]
@@ -50,6 +51,7 @@ class Observations:
     lines: Integers | None = None
     folded: Mapping[str, float] = field(default_factory=dict)
     dialogue: Integers | None = None
+    probability: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -224,9 +226,10 @@ def repetitions(read: Observations, noun: str) -> Faults:
 
 
 def contradictions(read: Observations, noun: str) -> Faults:
-    """Lines whose score or similarity is another than an earlier line's of the same item."""
+    """Lines whose score, similarity or probability is another than an earlier line's of the same item."""
     columns = {f"its score {clip(aspect)!r}": column for aspect, column in read.scores.items()}
     columns |= {} if read.similarity is None else {"its similarity": read.similarity}
+    columns |= {} if read.probability is None else {"its probability": read.probability}
     found: list[Pairs] = []
     for what, column in columns.items():
         if agree_within(read.unit, read.units, column):

@@ -39,7 +39,10 @@ Place = tuple[str, str | None]
 
 NUMBERS = (float, int)
 NAMES = ("system", "item", "rater", "dialogue")
-PLAIN = {*NAMES, "similarity"}
+ITEM_NUMBERS = ("similarity", "probability")
+"""Fields of a record that hold one number of the item."""
+
+PLAIN = {*NAMES, *ITEM_NUMBERS}
 
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record."""
@@ -83,12 +86,13 @@ class ObservationReader:
     """Takes records one by one and makes Observations of them.
 
     A record is `{"system"?, "item", "dialogue"?, "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect:
-    number | null}, "similarity"?: number, "labels"?: "OTX…"}`; other fields are passed over. `labels` says what each
-    letter of a record's labels is worth: each letter is one rater's rating of `label_aspect`, and the rater's name its
-    position from 1. `scores_field` names the field that holds the scores. Where `aspects` are given, a record may name
-    no other; where not, an aspect that only one record of three or more names is taken for a misspelling. `scales` hold
-    the lowest and the highest rating by aspect. `noun` is what the numbers count, in faults. Where `name_characters` is
-    given, no name may be longer. `bounds` are MOST_ROWS and MOST_CELLS where none are given.
+    number | null}, "similarity"?: number, "probability"?: number, "labels"?: "OTX…"}`; other fields are passed over.
+    `labels` says what each letter of a record's labels is worth: each letter is one rater's rating of `label_aspect`,
+    and the rater's name its position from 1. `scores_field` names the field that holds the scores. Where `aspects` are
+    given, a record may name no other; where not, an aspect that only one record of three or more names is taken for a
+    misspelling. `scales` hold the lowest and the highest rating by aspect, with `scale_scores` the scores' too. `noun`
+    is what the numbers count, in faults. Where `name_characters` is given, no name may be longer. `bounds` are
+    MOST_ROWS and MOST_CELLS where none are given.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class ObservationReader:
         scores_field: str = "scores",
         aspects: Sequence[str] | None = None,
         scales: Scales | None = None,
+        scale_scores: bool = False,
         noun: str = "line",
         name_characters: int | None = None,
         bounds: ReadingLimits | None = None,
@@ -110,13 +115,14 @@ class ObservationReader:
         self._label_aspect = label_aspect
         self._aspects = aspects
         self._scales = scales or {}
+        self._score_scales = self._scales if scale_scores else {}
         self._bounds = bounds or ReadingLimits(MOST_ROWS, MOST_CELLS)
         self._known: dict[str, dict[str, int]] = {field: {} for field in NAMES}
         self._numbers = {field: array("q") for field in NAMES}
         self._line = array("q")
         self._ratings: Columns = {}
         self._scores: Columns = {}
-        self._similarity = NumberColumn()
+        self._single = {field: NumberColumn() for field in ITEM_NUMBERS}
         self._records = 0
         self._first = 0
         self._faults: list[tuple[int, str]] = []
@@ -150,10 +156,10 @@ class ObservationReader:
             system = self._known["system"].setdefault("", len(self._known["system"]))
         dialogue = self._number(record, "dialogue")
         scores = self._scores_of(record)
-        similarity = record.get("similarity")
-        if similarity is not None:
-            check_number(similarity, "similarity")
-        given = self._ratings_of(record, similarity is not None or bool(scores))
+        single = {field: value for field in ITEM_NUMBERS if (value := record.get(field)) is not None}
+        for field, value in single.items():
+            check_single(value, field)
+        given = self._ratings_of(record, bool(single) or bool(scores))
         if self.labels is not None:
             given += self._labels_of(record, self.labels)
         self._refuse_more(len(given), line)
@@ -169,8 +175,8 @@ class ObservationReader:
                 self._ratings[aspect].put(row, value, line)
             for aspect, value in scores.items():
                 self._scores[aspect].put(row, value, line)
-            if similarity is not None:
-                self._similarity.put(row, similarity, line)
+            for field, value in single.items():
+                self._single[field].put(row, value, line)
 
     def take_columns(self, cells: Mapping[Place, Sequence[str]], lines: Sequence[int]) -> None:
         """Takes one record per line from the columns of a table, three times as fast as `take`; an empty cell means no
@@ -198,16 +204,20 @@ class ObservationReader:
 
     def _numbers_of(self, cells: Mapping[Place, Sequence[str]]) -> Iterator[tuple[NumberColumn, Floats]]:
         """Each column with its numbers, NaN for an empty cell; raises Unfit for one that does not fit, names too."""
-        similarity = {"similarity": self._similarity}
-        targets = {"ratings": self._ratings, self.scores_field: self._scores, "similarity": similarity}
+        targets = {"ratings": self._ratings, self.scores_field: self._scores}
+        targets |= {field: {field: column} for field, column in self._single.items()}
+        known_scales = {"ratings": self._scales, self.scores_field: self._score_scales}
         for (field, aspect), texts in cells.items():
             distinct = set(texts) - {""}
             if field in NAMES:
                 for name in distinct - self._known[field].keys():
                     self._check_name(name, field)
                 continue
-            name, columns, scales = aspect or field, targets[field], self._scales if field == "ratings" else {}
+            name, columns, scales = aspect or field, targets[field], known_scales.get(field, {})
             known = {text: number_of(text, field) for text in distinct}
+            if field in ITEM_NUMBERS:
+                for one in known.values():
+                    check_single(one, field)
             for number in (None, *known.values()):
                 self._check({name: number}, columns, scales)
             if distinct or aspect:
@@ -228,7 +238,7 @@ class ObservationReader:
         fit, or where there is none. No record can be added afterwards: the memory is shared."""
         if not self._total and not self._records:
             self.refuse(1, "there is no record")
-        elif not self._total and not self._ratings and not self._scores and not self._similarity.lines:
+        elif not self._total and not self._ratings and not self._scores and not self._single["similarity"].lines:
             self.refuse(self._first, f"neither this {self.noun} nor any other has ratings or scores")
         lonely = list(self._lonely())
         rows = len(self._line)
@@ -245,12 +255,17 @@ class ObservationReader:
                 for aspect in sorted(self._ratings, key=lambda aspect: place.get(aspect, 0))
             },
             scores={aspect: column.filled(rows) for aspect, column in self._scores.items()},
-            similarity=self._similarity.filled(rows) if self._similarity.lines else None,
+            similarity=self._fill_single("similarity", rows),
+            probability=self._fill_single("probability", rows),
             lines=integers(self._line),
             dialogue=integers(self._numbers["dialogue"]) if self._known["dialogue"] else None,
         )
         check_rows(read, self.noun, [*self._faults, *lonely], self._total + len(lonely))
         return read
+
+    def _fill_single(self, field: str, rows: int) -> Floats | None:
+        column = self._single[field]
+        return column.filled(rows) if column.lines else None
 
     def _number(self, record: dict[str, Any], field: str) -> int:
         """The number of the name in that field, in the order in which names first come; −1 for an empty name, or none.
@@ -315,7 +330,7 @@ class ObservationReader:
             return {}
         if not isinstance(scores, dict):
             raise Unfit(f"its {clip(self.scores_field)} are not an object")
-        self._check(scores, self._scores, {})
+        self._check(scores, self._scores, self._score_scales)
         return scores
 
     def _check(self, values: Mapping[str, Any], columns: Columns, scales: Scales) -> None:
@@ -359,6 +374,13 @@ class ObservationReader:
                     # A line that was refused may be another that has it, unless the name looks misspelt.
                     if near or not self._total:
                         yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
+
+
+def check_single(value: Any, field: str) -> None:
+    """Raises Unfit unless the value of an item's number is one, and a probability above 0 and at most 1."""
+    check_number(value, field)
+    if field == "probability" and not 0 < value <= 1:
+        raise Unfit(f"its probability is {value:g}, which is not above 0 and at most 1")
 
 
 def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> str | None:
@@ -461,9 +483,9 @@ def parse_line(line: bytes) -> Any:
 def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     """The observations of a table in UTF-8, with or without a byte order mark; raises InvalidLines.
 
-    The first row names the columns: `item`; where wanted `system`, `rater`, `dialogue`, `similarity`, `labels` (where
-    the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an aspect. An empty
-    cell means no value; empty rows are skipped. A row is numbered by its first line.
+    The first row names the columns: `item`; where wanted `system`, `rater`, `dialogue`, `similarity`, `probability`,
+    `labels` (where the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an
+    aspect. An empty cell means no value; empty rows are skipped. A row is numbered by its first line.
     """
     broken: list[tuple[int, str]] = []
     places: list[Place] = []
@@ -534,13 +556,13 @@ def header_faults(names: list[str]) -> Iterator[str]:
     for name in dict.fromkeys(names):
         if name and names.count(name) > 1:
             yield f"the header has {clip(name)!r} more than once"
-    if not set(names) - {*NAMES, "similarity"}:
+    if not set(names) - PLAIN:
         yield "the header names no aspect"
 
 
 def place_of(name: str, reader: ObservationReader) -> Place:
     """Where a column's cells go in a record; raises Unfit for an aspect that is not known."""
-    if name in (*NAMES, "similarity") or (name == "labels" and reader.labels is not None):
+    if name in PLAIN or (name == "labels" and reader.labels is not None):
         return name, None
     for prefix in ("score:", "scores.", f"{reader.scores_field}."):
         if name.startswith(prefix):
@@ -572,7 +594,7 @@ def add_row(row: list[str], places: Sequence[Place], reader: ObservationReader, 
             if aspect is not None:
                 record[field][aspect] = number_of(cell, aspect) if cell else None
             elif cell:
-                record[field] = number_of(cell, field) if field == "similarity" else cell
+                record[field] = number_of(cell, field) if field in ITEM_NUMBERS else cell
     except Unfit as unfit:
         reader.refuse(line, str(unfit))
         return

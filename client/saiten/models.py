@@ -95,6 +95,7 @@ class ComparisonOptions(TypedDict, total=False):
     alpha: float
     test: Literal["auto", "paired", "unpaired"]
     allow_signature_mismatch: bool
+    estimate: Literal["judge", "corrected"]
     seed: int
 
 
@@ -139,6 +140,9 @@ class AnalysisOptions(TypedDict, total=False):
     folds: int
     resamples: int
     seed: int
+    units: Literal["clusters", "independent"]
+    quantile: Literal["t", "normal"]
+    ranges: Mapping[str, tuple[float, float]]
 
 
 # Evaluations
@@ -616,6 +620,40 @@ class RunCoverage(Coverage):
     candidates: int
 
 
+class MeanFigure(Answer):
+    """A mean with its interval."""
+
+    mean: float
+    interval: Interval = None
+
+
+class CorrectedFigure(MeanFigure):
+    """A mean on people's scale. `weight`, in JSON `lambda`, is the judge's, from 0 (people alone) to 1."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+    weight: float = Field(alias="lambda")
+    standard_error: float
+
+
+class CorrectedMeasure(Answer):
+    """One aspect or composite of both runs on people's scale."""
+
+    rated_baseline: int
+    rated_candidate: int
+    baseline: CorrectedFigure | None
+    candidate: CorrectedFigure | None
+    difference: float | None
+    interval: Interval = None
+    standard_error: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    smallest_detectable: float | None = None
+    verdict: str
+    refused: str | None = None
+    ratings_needed: int | None = None
+
+
 class Comparison(Answer):
     """Two runs, measure by measure; `signature_differences` holds (baseline, candidate) by piece of the signature."""
 
@@ -628,6 +666,8 @@ class Comparison(Answer):
     blended: dict[str, Measure] = Field(default_factory=dict)
     coverage: dict[str, RunCoverage]
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    estimate: str = "judge"
+    corrected: dict[str, CorrectedMeasure] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reliability: dict[str, str] = Field(default_factory=dict)
 
@@ -656,6 +696,8 @@ class GateReport(Answer):
     coverage: RunCoverage
     rules: tuple[Rule, ...] = ()
     comparison: Comparison | None = None
+    estimate: str = "judge"
+    corrected: dict[str, CorrectedMeasure] = Field(default_factory=dict)
     candidate: str = ""
     signatures: dict[str, int] = Field(default_factory=dict)
     reliability: dict[str, str] = Field(default_factory=dict)
@@ -1068,6 +1110,74 @@ class WinReport(Report, Undefinable):
     best: dict[str, float] = Field(default_factory=dict)
 
 
+class LevelShare(Answer):
+    """The share of items at one level of the scale."""
+
+    judge: float
+    human: float | None
+    corrected: CorrectedFigure | None
+    refused: str | None = None
+
+
+class CorrectedAspect(Answer):
+    """One system's means of one aspect. `corrected` is None where `refused` says why."""
+
+    judged: int
+    rated: int
+    clusters: int
+    rated_clusters: int
+    judge: MeanFigure
+    human: MeanFigure | None
+    corrected: CorrectedFigure | None
+    refused: str | None = None
+    ratings_needed: int | None = None
+    ratings_for_half_width: int | None = None
+    levels: dict[str, LevelShare] = Field(default_factory=dict)
+    left_out: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class CorrectedSystem(Answer):
+    """One system's means by aspect."""
+
+    aspects: dict[str, CorrectedAspect]
+
+
+class CorrectedDifference(Answer):
+    """Candidate minus baseline."""
+
+    difference: float
+    interval: Interval = None
+    p: float | None
+    standard_error: float | None = None
+    freedom: float | None = None
+
+
+class AspectDifference(Answer):
+    """The difference of two systems in one aspect, on the judge's scale and on people's."""
+
+    judge: CorrectedDifference
+    corrected: CorrectedDifference | None
+    refused: str | None = None
+
+
+class SystemsDifference(Answer):
+    """Two systems, aspect by aspect."""
+
+    baseline: str
+    candidate: str
+    aspects: dict[str, AspectDifference]
+
+
+class CorrectedReport(Report):
+    """A judge's means corrected by people's ratings."""
+
+    alpha: float
+    systems: dict[str, CorrectedSystem]
+    differences: tuple[SystemsDifference, ...]
+    unmatched: dict[str, str] = Field(default_factory=dict)
+
+
 REPORTS: Mapping[str, type[Report]] = {
     "agreement": AgreementReport,
     "correlation": CorrelationReport,
@@ -1075,5 +1185,6 @@ REPORTS: Mapping[str, type[Report]] = {
     "composite-fit": CompositeFit,
     "blend-fit": BlendFit,
     "win-rates": WinReport,
+    "corrected": CorrectedReport,
 }
 """The report of each analysis. One that is not listed has a `Report` with what the service answers."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest
+from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest, read_ranges
 from app.domain.comparison import Comparison, GateReport
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
@@ -38,7 +38,8 @@ ANALYSIS_BODY = {
     CSV: {
         "schema": {
             **STREAM,
-            "description": "columns `system`, `item`, `rater`, one per aspect, `score:NAME` and `similarity`",
+            "description": "columns `system`, `item`, `rater`, `similarity`, `probability`, `score:NAME`, and one per "
+            "aspect",
         },
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
@@ -89,8 +90,20 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
             raise InvalidRequest("is not an option of this analysis", pointer=where)
         if name in found:
             raise InvalidRequest("is given more than once", pointer=where)
-        found[name] = text.split(",") if name == "aspects" else read_number(name, text, where)
+        found[name] = read_option(name, text, where)
     return found
+
+
+def read_option(name: str, text: str, where: str) -> Any:
+    """One option of the query as a JSON value."""
+    if name == "aspects":
+        return text.split(",")
+    if name != "ranges":
+        return read_number(name, text, where)
+    try:
+        return read_ranges(text)
+    except ValueError:
+        raise InvalidRequest("must be like fluency=1:5,overall=0:1, each aspect once", pointer=where) from None
 
 
 def read_number(name: str, text: str, where: str) -> Any:

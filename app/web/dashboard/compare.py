@@ -160,6 +160,7 @@ async def make_report(
         "gate": gate,
         "reasons": list_reasons(gate, names, speech),
         "tables": tables,
+        "corrected": [(name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
         "worse": list_names(tables["aspects"], "worse", speech),
         "better": list_names(tables["aspects"], "better", speech),
         "chart": chart,

@@ -137,7 +137,10 @@ async def examine(
     wait_seconds: float = WAIT_SECONDS,
 ) -> Examination | PendingComputation:
     """The comparison, once it is computed. Raises SignatureMismatch, and UnknownAspect for the measure."""
-    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch)
+    service = container.ratings.service
+    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
+    rated = await service.mark_ratings(project), excluded
+    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch, rated)
     return await container.dashboard.computations.get(
         project,
         key,

@@ -40,6 +40,7 @@ class GateSettings(BaseModel):
     alpha: float = 0.05
     test: str = "auto"
     allow_signature_mismatch: bool = False
+    estimate: str = "judge"
     check_judge: bool = False
     url: str | None = None
     candidate: str | None = None

@@ -95,6 +95,8 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
         pairing = report.comparison.pairing
         yield "test", pairing.test
         yield "units", f"{pairing.clusters:,} {pairing.unit}{'' if pairing.clusters == 1 else 's'}"
+    if report.estimate != "judge":
+        yield "estimate", report.estimate
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
     for name, state in report.reliability.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from saiten.models import Comparison, GateReason, GateReport, Measure
+from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure
 from saiten.wording import describe_rule, read_signature, remark, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
@@ -36,6 +36,7 @@ LEXICAL_NOTE = " (lexical judge: a baseline, not an LLM judge)"
 def write_markdown(report: GateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
     parts = [f"### Saiten gate: {name_verdict(report)}", name_runs(report), *list_reasons(report)]
+    parts += write_corrected(report)
     if report.comparison is not None:
         parts += write_table(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
@@ -107,6 +108,31 @@ def write_table(comparison: Comparison) -> list[str]:
     return ["\n".join([*head, *(write_row(name, measure) for name, measure in rows)])]
 
 
+def write_corrected(report: GateReport) -> Iterator[str]:
+    """That people's ratings decided, and the measures on their scale; nothing where the judge decided."""
+    if report.estimate != "corrected":
+        return
+    yield "Decided by corrected figures: the judge's scores of all responses, corrected by people's ratings of some."
+    level = f"{100 * (1 - report.alpha):g}"
+    rows = [
+        f"| corrected | baseline | candidate | difference [{level} %] | p adj. | rated |",
+        "|:--|--:|--:|:--|--:|--:|",
+    ]
+    for name, found in report.corrected.items():
+        cells = [
+            escape(name),
+            show(None if found.baseline is None else found.baseline.mean),
+            show(None if found.candidate is None else found.candidate.mean),
+            show_difference(found),
+            DASH if found.p_adjusted is None else tell_p(found.p_adjusted).removeprefix("p ").removeprefix("= "),
+            f"{found.rated_baseline:,} / {found.rated_candidate:,}",
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    yield "\n".join(rows)
+    if report.comparison is not None:
+        yield "By the judge alone:"
+
+
 def write_row(name: str, measure: Measure) -> str:
     """One measure. A figure that there is not is a dash."""
     cells = [
@@ -133,7 +159,7 @@ def show(figure: float | None) -> str:
     return DASH if figure is None else f"{figure:.3f}"
 
 
-def show_difference(measure: Measure) -> str:
+def show_difference(measure: Measure | CorrectedMeasure) -> str:
     """The difference, with its interval where there is one."""
     if measure.difference is None:
         return DASH

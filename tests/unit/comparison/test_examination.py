@@ -18,7 +18,12 @@ AFTER: dict[str, list[int | None]] = {"warmth": [0, 1, 0, 1, 1, None], "clarity"
 
 @pytest.fixture
 def examiner(bench: Bench) -> Examiner:
-    return Examiner(batches=bench.batches, rubrics=FakeRubrics([RUBRIC]), compute=bench.comparison.compute)
+    return Examiner(
+        batches=bench.batches,
+        ratings=bench.comparison.ratings,
+        rubrics=FakeRubrics([RUBRIC]),
+        compute=bench.comparison.compute,
+    )
 
 
 async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Examiner) -> None:

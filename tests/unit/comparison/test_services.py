@@ -18,7 +18,7 @@ from app.domain.analysis_request import (
 from app.domain.comparison import GateRule
 from app.domain.errors import InvalidLines, InvalidRequest, JudgeUnavailable, NotFound, SignatureMismatch, UnknownAspect
 from app.domain.evaluation import JudgeOptions
-from app.domain.human_rating import HumanRating, RatingFilter
+from app.domain.human_rating import Exclusion, HumanRating, RatingFilter
 from app.domain.reliability import UNVALIDATED, AspectValidation, Validation
 from app.ratings.reliability import key_in
 from tests.support.bench import KO, Bench, build_bench
@@ -370,3 +370,56 @@ async def test_an_error_of_the_judge_is_not_a_verdict(bench: Bench) -> None:
         await bench.comparison.gate(
             "team", GateRequest(baseline="ba_1", candidate="ba_2", rules=rules, check_judge=True)
         )
+
+
+async def rate_two(bench: Bench, **more: Any) -> None:
+    """Twenty items, which the judge rates 1 in one run and 0 in the other, and people rate nearly alike in both."""
+    for batch_id, warmth, other in (("ba_1", [1, 1, 1, 0] * 5, 99), ("ba_2", [0, 0, 1, 0] * 5, 7)):
+        await score_batch(bench.batches, batch_id, {"warmth": warmth})
+        given = [
+            rating(f"item-{at}", batch=batch_id, ratings={"warmth": (at + at // 4 + (at % other == 1)) % 2}, **more)
+            for at in range(20)
+        ]
+        await bench.rating.keep_ratings("team", given)
+
+
+async def test_a_batch_is_corrected_by_the_ratings_of_some_of_its_items(bench: Bench) -> None:
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1, 1] * 10})
+    given = [
+        rating(f"item-{at}", r, batch="ba_1", ratings={"warmth": at % 2}) for at in range(20) for r in ("r1", "r2")
+    ]
+    await bench.rating.keep_ratings("team", given)
+    report: Any = await bench.comparison.analyse("team", ask("corrected", batch="ba_1"))
+    (found,) = report.systems.values()
+    own = found.aspects["warmth"]
+    assert (own.judged, own.rated, own.judge.mean, own.human.mean) == (40, 20, pytest.approx(0.75), pytest.approx(0.5))
+    assert own.corrected.mean == pytest.approx(0.5)
+    assert 0 <= own.corrected.interval[0] < 0.5 < own.corrected.interval[1] <= 1
+    assert report.ratings_used.counted == 40
+    with pytest.raises(UnknownAspect):
+        await bench.comparison.analyse("team", ask("corrected", batch="ba_1", aspects=["mood"]))
+
+
+async def test_simulated_ratings_correct_nothing(bench: Bench) -> None:
+    await rate_two(bench, simulated=True)
+    with pytest.raises(InvalidRequest, match="simulated"):
+        await bench.comparison.analyse("team", ask("corrected", batches=["ba_1", "ba_2"]))
+    asked = GateRequest(candidate="ba_2", baseline="ba_1", estimate="corrected")
+    report = await bench.comparison.gate("team", asked)
+    assert report.verdict == "inconclusive"
+    assert report.corrected["warmth"].refused == "baseline run: there are no ratings by people"
+
+
+async def test_people_decide_a_gate_and_stand_beside_the_judge_in_a_comparison(bench: Bench) -> None:
+    await rate_two(bench)
+    rules = (GateRule(aspect="warmth", max_drop=0.2, must_detect=1),)
+    terms: dict[str, Any] = {"candidate": "ba_2", "baseline": "ba_1", "rules": rules, "min_coverage": 0}
+    assert (await bench.comparison.gate("team", GateRequest(**terms))).verdict == "fail"
+    report = await bench.comparison.gate("team", GateRequest(**terms, estimate="corrected"))
+    assert (report.verdict, report.corrected["warmth"].rated_candidate) == ("pass", 20)
+    asked = ComparisonRequest(baseline="ba_1", candidate="ba_2", estimate="corrected")
+    compared = await bench.comparison.compare("team", asked)
+    assert compared.aspects["warmth"].verdict == "worse"
+    assert compared.corrected["warmth"].verdict == "inconclusive"
+    await bench.rating.exclude("team", Exclusion(rater="r1"))
+    assert (await bench.comparison.compare("team", asked)).corrected["warmth"].rated_candidate == 0

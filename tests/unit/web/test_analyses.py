@@ -448,3 +448,54 @@ async def test_the_document_knows_each_analysis_once(client: httpx.AsyncClient) 
         for method, about in methods.items():
             named = [(one["in"], one["name"]) for one in about.get("parameters", [])]
             assert len(set(named)) == len(named), (path, method)
+
+
+def judged_records() -> list[dict[str, Any]]:
+    """Forty scored items, the first twenty of which people rated."""
+    draw = random.Random(3)
+    records: list[dict[str, Any]] = []
+    for number in range(40):
+        rating = draw.randint(1, 5)
+        record: dict[str, Any] = {"system": "a", "item": f"i{number}", "scores": {"good": min(5, rating + number % 2)}}
+        if number < 20:
+            record["ratings"] = {"good": rating}
+        records.append(record)
+    return records
+
+
+async def test_corrected_figures_in_every_form(client: httpx.AsyncClient) -> None:
+    records = judged_records()
+    whole = await find(client, "corrected", {"data": records, "ranges": {"good": [1, 5]}})
+    own = whole["systems"]["a"]["aspects"]["good"]
+    assert (own["judged"], own["rated"], own["refused"]) == (40, 20, None)
+    assert 0 < own["corrected"]["lambda"] <= 1
+    assert own["corrected"]["interval"][0] < own["corrected"]["mean"] < own["corrected"]["interval"][1]
+    table = "item,system,good,score:good\n" + "".join(
+        f"{one['item']},a,{one.get('ratings', {}).get('good', '')},{one['scores']['good']}\n" for one in records
+    )
+    for body, headers in ((write(records), NDJSON), (table.encode(), CSV)):
+        response = await client.post("/v1/analyses/corrected?ranges=good=1:5", content=body, headers=headers)
+        assert response.json() == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "query", "pointer"),
+    [
+        ({"ranges": {"good": [5, 1]}}, "", "/ranges/good"),
+        ({"ranges": {"good": [1, 4]}}, "", "off its scale from 1 to 4"),
+        ({"quantile": "z"}, "", "/quantile"),
+        ({}, "?ranges=good", "/query/ranges"),
+        ({}, "?ranges=good=1:5,good=1:5", "/query/ranges"),
+        ({}, "?ranges=good=nan:5", "/ranges/good"),
+    ],
+)
+async def test_faults_of_corrected_figures(
+    client: httpx.AsyncClient, change: dict[str, Any], query: str, pointer: str
+) -> None:
+    if query:
+        content = write(judged_records())
+        response = await client.post(f"/v1/analyses/corrected{query}", content=content, headers=NDJSON)
+    else:
+        response = await ask(client, "corrected", {"data": judged_records(), **change})
+    assert response.status_code in {400, 422}
+    assert pointer in response.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -190,3 +191,29 @@ def test_a_sentence_names_three_aspects_at_most():
     assert list_names(rows[1:], "worse", speech) == "b, c, and d"
     assert list_names(rows, "better", speech) == "e"
     assert list_names(rows, "inconclusive", speech) == ""
+
+
+async def test_what_people_say_stands_beside_what_the_judge_says(client):
+    before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
+    assert "On people's scale" not in await get(client, f"/compare?baseline={before}&candidate={after}")
+    given = [
+        {"batch": batch, "item": make_item(at)["id"], "rater": "r1", "ratings": {"overall": 2 + (at + shift) % 3}}
+        for batch, shift in ((before, 0), (after, 1))
+        for at in range(24)
+    ]
+    given = [one for one in given if one["batch"] == before or one["item"] != make_item(23)["id"]]
+    lines = "".join(json.dumps(one) + "\n" for one in given)
+    posted = await client.post("/v1/ratings", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert posted.status_code == 200, posted.text
+    for language, title, kept in (
+        ("en", "On people's scale", "24 / 23"),
+        ("ja", "人の評価を基準に補正した値", "24 / 23"),
+    ):
+        page = await compare(client, before, after, **{"Accept-Language": language})
+        section = page.one("section", id="corrected").text
+        assert title in section
+        assert kept in section
+        assert "0 / 0" in section
+    excluded = await client.post("/v1/ratings/exclusions", json={"rater": "r1"})
+    assert excluded.status_code == 200, excluded.text
+    assert "On people's scale" not in await get(client, f"/compare?baseline={before}&candidate={after}")

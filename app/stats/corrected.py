@@ -1,0 +1,648 @@
+"""Means on people's scale: a judge's scores of all items, corrected by people's ratings of some.
+
+Prediction-powered inference with a tuned weight (PPI++: Angelopoulos, Duchi & Zrnic 2023, arXiv 2311.01453): with
+judge f, people y, N judged items and n of them rated, the estimate is λ · mean(f over the N − n unrated) +
+mean(y − λ · f over the n rated). λ in [0, 1] makes its variance least; with λ = 0 it is the mean of people's ratings.
+
+Every item adds to the error what it adds to the estimate (its influence), and influences are summed by cluster, so that
+dialogues, several systems' answers to one item, and items that only some systems answered all count as they should:
+the error of a difference comes from the difference of two systems' influences. Ratings chosen with known unequal
+probabilities have their inverse as weights, divided by the weights' sum (Hájek's estimator, not Horvitz and
+Thompson's: it is exact where all ratings are equal, and does not vary with how many items were drawn). Unrated items
+are no random part then, so that f is averaged over all N items.
+
+Few ratings (`benchmarks/corrected.py` measures all this): the rated part of the variance has the CR2 correction for few
+clusters, and loses a degree of freedom to λ (as a regression estimate does: Cochran 1977, section 7.6); t has Bell and
+McCaffrey's degrees of freedom of both parts, joined by Satterthwaite's rule. The interval is Wilson's on the estimate
+as a share of the scale (`resampling`), since ratings near an end of their scale are skewed and t leaves too many means
+out there. What is too skewed for that is refused, and so are fewer than FEWEST_RATED clusters with ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import ceil, sqrt
+
+import numpy as np
+from scipy.special import ndtri, stdtr
+
+from app.domain.errors import InvalidRequest
+from app.domain.reports import (
+    AspectDifference,
+    CorrectedAspect,
+    CorrectedDifference,
+    CorrectedFigure,
+    CorrectedReport,
+    CorrectedSystem,
+    LevelShare,
+    MeanFigure,
+    Quantile,
+    SystemsDifference,
+)
+from app.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
+from app.stats.resampling import (
+    Clustered,
+    clip,
+    combine,
+    count_freedom,
+    find_quantile,
+    find_share,
+    find_wilson,
+    join_errors,
+    join_freedom,
+)
+from app.stats.statistics import count, refuse_many, settled_means
+
+FEWEST_RATED = 15
+"""Clusters with ratings below which intervals were not found to hold."""
+
+PER_SQUARED_SKEWNESS = 3.0
+"""So many clusters with ratings are needed for each unit of the squared skewness. (For tests with t Cochran 1977,
+section 2.15, has 25; the interval used here needs fewer.)"""
+
+SKEWNESS_ALLOWANCE = 2.0
+"""How much more skewed the ratings may be than the few that are known."""
+
+APART = 1.0
+"""By how many of the ratings' own ranges scores may lie beyond them where no scale is known."""
+
+MOST_PAIRS = 20_000
+"""Pairs of systems by aspects."""
+
+MOST_VALUES = 40_000_000
+"""Items by aspects, of several systems by half their number as well: some seconds for each ten million."""
+
+MOST_LEVELS = 11
+MOST_SHARED = 4_000_000
+"""Values up to which each level has its share, some seconds' work."""
+
+MOST_SHARES = 20_000
+"""Shares in one report: systems by aspects by levels."""
+
+NO_RATINGS = "there are no ratings by people"
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One system's values of an aspect, item by item, all of shape (n,). `scores` have no NaN; `ratings` are NaN where
+    no one rated. `clusters` are numbers of the clusters, shared by all systems. `weights` are the inverse of the
+    probabilities with which rated items were chosen, None where all had the same."""
+
+    scores: Floats
+    ratings: Floats
+    clusters: Integers
+    weights: Floats | None = None
+
+    @property
+    def rated(self) -> int:
+        return int(np.count_nonzero(~np.isnan(self.ratings)))
+
+    @property
+    def others(self) -> Mask:
+        """The items over which the judge's mean is taken: those not rated. Where items were not chosen evenly, those
+        left are no picture of all, and it is taken over all."""
+        return np.isnan(self.ratings) if self.weights is None else np.ones(len(self.ratings), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to estimate: `bounds` are the ends of people's scale, None where they are not known."""
+
+    alpha: float = 0.05
+    quantile: Quantile = "t"
+    bounds: Bounds | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of a mean with its error; `clustered.parts` are aligned with `clusters`, sorted numbers of shape
+    (k,). `weight` is λ, `rated_error` and `judged_error` are the errors of the two terms. `bounds` are those used."""
+
+    clustered: Clustered
+    clusters: Integers
+    weight: float = 0.0
+    rated_error: float = 0.0
+    judged_error: float = 0.0
+
+
+def estimate_plain(values: Floats, clusters: Integers, weights: Floats | None = None, *, plain: bool) -> Estimate:
+    """The mean of values, by their weights, with its cluster-robust error. `plain`: n is the divisor of the variance,
+    and nothing is corrected for few clusters."""
+    part = weigh_part(values, clusters, weights, plain=plain)
+    return Estimate(part.clustered, part.clusters, rated_error=part.clustered.error)
+
+
+def group(clusters: Integers) -> tuple[Integers, Integers]:
+    """The different numbers, ascending, and each one's place among them; numbers are ≥ 0. Nothing is sorted."""
+    held = np.zeros(int(clusters.max()) + 1 if len(clusters) else 0, dtype=np.bool_)
+    held[clusters] = True
+    numbers: Integers = np.cumsum(held)
+    numbers -= 1
+    return np.flatnonzero(held), numbers[clusters]
+
+
+def unite(*clusters: Integers) -> Integers:
+    """The numbers that are in any of these, ascending."""
+    return group(np.concatenate(clusters))[0]
+
+
+def weigh_part(values: Floats, clusters: Integers, weights: Floats | None, *, plain: bool) -> Estimate:
+    """A weighted mean with what each cluster adds to its error."""
+    names, place = group(clusters)
+    k = len(names)
+    own = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
+    mean = float(own @ values)
+    parts: Floats = np.bincount(place, own * (values - mean), k).astype(np.float64)
+    if k == 1:
+        return Estimate(Clustered(mean, 0.0, 1.0, np.zeros(1)), names)
+    shares: Floats = np.bincount(place, own, k).astype(np.float64)
+    if not plain:
+        parts = parts / np.sqrt(np.maximum(1 - shares, 1e-12))
+    freedom = k - 1.0
+    if not plain and (weights is not None or k < len(values)):
+        # Whether items of a cluster are independent or all alike is not known: the fewer degrees of freedom are taken.
+        apart: Floats = np.bincount(place, own * own, k).astype(np.float64)
+        freedom = min(count_freedom(shares, apart), count_freedom(shares, shares * shares))
+    error = float(np.sqrt(parts @ parts))
+    if error <= 1e-12 * float(np.abs(values).max()):
+        error, parts = 0.0, np.zeros(k)
+    return Estimate(Clustered(mean, error, max(1.0, freedom), parts), names)
+
+
+def estimate_corrected(sample: Sample, *, plain: bool = False, weight: float | None = None) -> Estimate:
+    """The estimate of people's mean of all items, at least one of which is rated. `weight` fixes λ. `plain` is the
+    arithmetic of ppi-python: λ of independent items, variances with n as divisor, nothing corrected for few ratings."""
+    rated = ~np.isnan(sample.ratings)
+    weights = None if sample.weights is None else sample.weights[rated]
+    human, judged = sample.ratings[rated], sample.scores[rated]
+    own = sample.clusters[rated]
+    alone = estimate_plain(human, own, weights, plain=plain)
+    others = sample.others
+    if not others.any() or len(alone.clusters) < 2:
+        return alone
+    rest, rest_clusters = sample.scores[others], sample.clusters[others]
+    if weight is None:
+        weight = find_weight(sample, plain=plain)
+    if weight == 0:
+        return alone
+    residual = weigh_part(human - weight * judged, own, weights, plain=plain)
+    predicted = weigh_part(weight * rest, rest_clusters, None, plain=plain)
+    first, second = residual.clustered, predicted.clustered
+    freedom, inflation = first.freedom, 1.0
+    if not plain and freedom > 3:
+        # λ was chosen to fit these ratings, which makes their residuals too small.
+        inflation, freedom = freedom / (freedom - 1) * (1 + 1 / (freedom - 2)), freedom - 1
+    ours, theirs = first.parts * sqrt(inflation), second.parts
+    names = unite(residual.clusters, predicted.clusters)
+    parts = spread_out(ours, residual.clusters, names) + spread_out(theirs, predicted.clusters, names)
+    variances = float(ours @ ours), float(theirs @ theirs)
+    total = sum(variances)
+    if total:
+        freedom = total**2 / (variances[0] ** 2 / freedom + variances[1] ** 2 / second.freedom)
+    error = float(np.sqrt(parts @ parts))
+    joined = Clustered(first.mean + second.mean, error, max(1.0, freedom), parts)
+    return Estimate(joined, names, weight, sqrt(variances[0]), sqrt(variances[1]))
+
+
+def find_weight(sample: Sample, *, plain: bool) -> float:
+    """λ in [0, 1] that makes the variance least: minus the covariance of the rated and the judged term over the
+    variance of the judged one. The spread of the scores, which all items show, takes the place of the few rated
+    ones'."""
+    rated, others = ~np.isnan(sample.ratings), sample.others
+    human, judged = sample.ratings[rated], sample.scores[rated]
+    spread = float(sample.scores.var(ddof=1)) if len(sample.scores) > 1 else 0.0
+    if not spread or not np.ptp(judged) or not np.ptp(human):
+        return 0.0
+    if plain and sample.weights is None and len(group(sample.clusters)[0]) == len(rated):
+        covariance = float(np.mean((human - human.mean()) * (judged - judged.mean())))
+        found = covariance / ((1 + len(judged) / np.count_nonzero(others)) * spread)
+        return float(np.clip(found, 0, 1))
+    _, people, ours, theirs = split_terms(sample, others)
+    pooled = spread / float(judged.var(ddof=1)) if sample.weights is None else 1.0
+    variance = pooled * float(ours @ ours) + float(theirs @ theirs) - 2 * float(ours @ theirs)
+    return float(np.clip(people @ (ours - theirs) / variance, 0, 1)) if variance > 0 else 0.0
+
+
+def split_terms(sample: Sample, others: Mask) -> tuple[Integers, Floats, Floats, Floats]:
+    """What each cluster adds to the error of people's mean, of the judge's mean of the rated items, and of its mean of
+    the `others`: the clusters' numbers, ascending, and three columns of shape (clusters,)."""
+    rated = ~np.isnan(sample.ratings)
+    weights = None if sample.weights is None else sample.weights[rated]
+    parts = [
+        weigh_part(sample.ratings[rated], sample.clusters[rated], weights, plain=True),
+        weigh_part(sample.scores[rated], sample.clusters[rated], weights, plain=True),
+        weigh_part(sample.scores[others], sample.clusters[others], None, plain=True),
+    ]
+    names = unite(parts[0].clusters, parts[2].clusters)
+    people, ours, theirs = (spread_out(part.clustered.parts, part.clusters, names) for part in parts)
+    return names, people, ours, theirs
+
+
+def spread_out(parts: Floats, clusters: Integers, names: Integers) -> Floats:
+    """The parts at their clusters' places among more clusters, 0 elsewhere; shape (names,)."""
+    found = np.zeros(len(names))
+    found[np.searchsorted(names, clusters)] = parts
+    return found
+
+
+def find_interval(estimate: Estimate, options: Options, seen: Bounds | None = None) -> Bounds | None:
+    """The interval at 1 − alpha; None without a spread. Where no scale is known the `seen` ratings' ends stand in, and
+    the interval of t bounds it from inside."""
+    found = estimate.clustered
+    if not found.error:
+        return None
+    if options.quantile == "normal":
+        margin = float(ndtri(1 - options.alpha / 2)) * found.error
+        return found.mean - margin, found.mean + margin
+    quantile = find_quantile(found.freedom, options.alpha)
+    margin = quantile * found.error
+    plain = found.mean - margin, found.mean + margin
+    bounds = options.bounds or seen
+    if bounds is None or not bounds[0] < bounds[1]:
+        return plain
+    if not bounds[0] < found.mean < bounds[1]:
+        return plain if options.bounds is None else clip(*plain, bounds)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    share = find_share(found.mean, bounds)
+    lower, upper = find_wilson(share, found.effective(share, width), quantile)
+    ends = low + width * lower, low + width * upper
+    if options.bounds is None:
+        return min(plain[0], ends[0]), max(plain[1], ends[1])
+    return clip(*ends, bounds)
+
+
+def find_refusal(sample: Sample, options: Options) -> tuple[str, int | None] | None:
+    """Why there is no corrected figure, and how many ratings it needs; None where there is one. At least one item is
+    rated."""
+    rated = ~np.isnan(sample.ratings)
+    human, own = sample.ratings[rated], sample.clusters[rated]
+    n, units = len(human), len(group(own)[0])
+    extent = (float(human.min()), float(human.max()))
+    fewest = 2 if options.quantile == "normal" else FEWEST_RATED
+    least = fewest if options.quantile == "normal" else max(fewest, count_skewed(sample))
+    needed = ceil(least * n / units)
+    if units < fewest:
+        where = count(n, "item") + ("" if units == n else f" in {count(units, 'dialogue')}")
+        return (
+            f"people rated {where}; some {needed:,} ratings are needed, of {fewest} dialogues or single items",
+            needed,
+        )
+    if extent[0] == extent[1]:
+        needed = max(needed, 2 * n)
+        return f"all {n:,} ratings are equal, which tells nothing of other items: some {needed:,} are needed", needed
+    if options.bounds is None and (apart := tell_apart(sample.scores, extent)):
+        return apart, None
+    if units < least:
+        why = f"nearly all values lie at one end, and {count(n, 'rating')} may have missed the rare ones"
+        return f"{why}: some {needed:,} ratings are needed", needed
+    return None
+
+
+def count_skewed(sample: Sample) -> int:
+    """How many clusters must have ratings for values so skewed: as skewed as the judge's scores, which are many, unless
+    people's ratings are evidently less so."""
+    rated = ~np.isnan(sample.ratings)
+    scores = abs(find_skewness(sample.scores, sample.clusters))
+    human = abs(find_skewness(sample.ratings[rated], sample.clusters[rated])) + SKEWNESS_ALLOWANCE
+    return ceil(PER_SQUARED_SKEWNESS * min(scores, human) ** 2)
+
+
+def find_skewness(values: Floats, clusters: Integers) -> float:
+    """Skewness of the clusters' means; 0 without a spread."""
+    place = group(clusters)[1]
+    means = np.bincount(place, values) / np.bincount(place)
+    centred = means - means.mean()
+    spread = float(np.mean(centred**2))
+    return float(np.mean(centred**3)) / spread**1.5 if spread > 1e-18 * float(np.max(means**2)) else 0.0
+
+
+def tell_apart(scores: Floats, extent: Bounds) -> str | None:
+    """That the scores' scale seems to be another than the ratings', of which only the values tell."""
+    low, high = float(scores.min()), float(scores.max())
+    slack = APART * (extent[1] - extent[0])
+    near = extent[0] - slack <= low and high <= extent[1] + slack and low <= extent[1] and high >= extent[0]
+    if near:
+        return None
+    return (
+        f"scores run from {low:g} to {high:g} and ratings from {extent[0]:g} to {extent[1]:g}: they seem to be on "
+        "different scales; bring them to one, or give its ranges"
+    )
+
+
+def count_more(sample: Sample, estimate: Estimate) -> int | None:
+    """How many more ratings would halve the interval; None where not even ratings of all judged items would."""
+    wanted = estimate.clustered.error**2 / 4
+    left = wanted - estimate.judged_error**2
+    rated = sample.rated
+    if left <= 0 or not estimate.rated_error:
+        return None
+    needed = ceil(rated * estimate.rated_error**2 / left)
+    return needed - rated if needed <= len(sample.scores) else None
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A `sample`'s three means. `corrected` is None where `refused` says why; `needed` is how many ratings it needs."""
+
+    sample: Sample
+    judge: Estimate
+    human: Estimate | None
+    corrected: Estimate | None
+    refused: str | None = None
+    needed: int | None = None
+    seen: Bounds | None = None
+
+
+def correct(sample: Sample, options: Options) -> Corrected:
+    """The judge's, people's and the corrected mean. The sample has at least one item."""
+    plain = options.quantile == "normal"
+    judge = estimate_plain(sample.scores, sample.clusters, plain=plain)
+    rated = ~np.isnan(sample.ratings)
+    if not rated.any():
+        return Corrected(sample, judge, None, None, NO_RATINGS, FEWEST_RATED)
+    weights = None if sample.weights is None else sample.weights[rated]
+    human = estimate_plain(sample.ratings[rated], sample.clusters[rated], weights, plain=plain)
+    extent = float(sample.ratings[rated].min()), float(sample.ratings[rated].max())
+    refusal = find_refusal(sample, options)
+    if refusal is not None:
+        return Corrected(sample, judge, human, None, *refusal, extent)
+    found = estimate_corrected(sample, plain=plain)
+    if not found.clustered.error:
+        return Corrected(
+            sample, judge, human, None, "the corrected figure shows no spread; rate more items", None, extent
+        )
+    return Corrected(sample, judge, human, found, seen=extent)
+
+
+@dataclass(frozen=True)
+class Differing:
+    """The difference of two estimates, candidate minus baseline; `p` is two-sided, by t."""
+
+    difference: float
+    error: float
+    freedom: float
+    interval: Bounds | None
+    p: float | None
+
+
+def differ(baseline: Estimate, candidate: Estimate, options: Options) -> Differing:
+    """The difference of two estimates whose clusters may be shared: what they share is taken out of the error."""
+    ours, theirs = candidate.clustered, baseline.clustered
+    difference = ours.mean - theirs.mean
+    _, left, right = np.intersect1d(candidate.clusters, baseline.clusters, assume_unique=True, return_indices=True)
+    covariance = float(ours.parts[left] @ theirs.parts[right])
+    variance = ours.error**2 + theirs.error**2 - 2 * covariance
+    if not (ours.error or theirs.error) or variance <= 1e-12 * (ours.error**2 + theirs.error**2):
+        return Differing(difference, 0.0, 1.0, None, None)
+    error = sqrt(variance)
+    # Independent errors have Welch's degrees of freedom, pairs those of one run.
+    independent = join_freedom(theirs, ours)
+    paired = min(side.freedom for side in (ours, theirs))
+    shared = abs(2 * covariance) / join_errors(theirs, ours) ** 2
+    freedom = independent + (paired - independent) * min(1.0, shared)
+    if options.quantile == "normal":
+        quantile, p = float(ndtri(1 - options.alpha / 2)), 2 * float(stdtr(np.inf, -abs(difference) / error))
+        return Differing(difference, error, freedom, (difference - quantile * error, difference + quantile * error), p)
+    quantile, p = find_quantile(freedom, options.alpha), 2 * float(stdtr(freedom, -abs(difference) / error))
+    low, high = difference - quantile * error, difference + quantile * error
+    bounds = options.bounds
+    if bounds is not None:
+        inside = all(bounds[0] < side.mean < bounds[1] for side in (ours, theirs))
+        if inside and ours.error and theirs.error:
+            correlation = float(np.clip(covariance / (ours.error * theirs.error), -1, 1))
+            low, high = combine((ours, theirs), bounds, (quantile, quantile), correlation)
+        width = bounds[1] - bounds[0]
+        low, high = clip(low, high, (-width, width))
+    return Differing(difference, error, freedom, (low, high), p)
+
+
+def differ_corrected(baseline: Sample, candidate: Sample, options: Options) -> Differing:
+    """The difference on people's scale of two samples that both have a corrected mean. λ is one for both, and makes the
+    variance of the *difference* least: where people rated both answers to an item, most of what makes it easy or hard
+    cancels, and another λ is best than for the means."""
+    plain = options.quantile == "normal"
+    weight = find_shared_weight(baseline, candidate)
+    found = [estimate_corrected(sample, plain=plain, weight=weight) for sample in (baseline, candidate)]
+    return differ(found[0], found[1], options)
+
+
+def find_shared_weight(baseline: Sample, candidate: Sample) -> float:
+    """λ in [0, 1] that makes the variance of the difference least."""
+    sides = [split_terms(sample, sample.others) for sample in (baseline, candidate) if sample.others.any()]
+    if len(sides) < 2:
+        return 0.0
+    names = unite(sides[0][0], sides[1][0])
+    before, after = (np.stack([spread_out(column, side[0], names) for column in side[1:]]) for side in sides)
+    people, ours, theirs = after - before
+    moved = ours - theirs
+    variance = float(moved @ moved)
+    return float(np.clip(people @ moved / variance, 0, 1)) if variance > 0 else 0.0
+
+
+def report_corrected(
+    observations: Observations,
+    *,
+    alpha: float = 0.05,
+    units: str = "clusters",
+    quantile: Quantile = "t",
+    ranges: Mapping[str, Bounds] | None = None,
+    aspects: Sequence[str] | None = None,
+) -> CorrectedReport:
+    """Every system's means on the judge's and on people's scale, and the differences of each two systems. `aspects`
+    restricts them. Raises InvalidRequest where no record has scores, or there are too many systems."""
+    if not observations.scores:
+        raise InvalidRequest("no record has scores of a judge", pointer="/scores_field")
+    wanted = [name for name in observations.scores if aspects is None or name in aspects]
+    systems = len(observations.systems)
+    refuse_many(systems, len(wanted), most=MOST_PAIRS)
+    values = observations.units * len(wanted)
+    if values * max(1, systems // 2) > MOST_VALUES:
+        raise InvalidRequest(
+            f"{observations.units:,} items of {count(systems, 'system')} by {count(len(wanted), 'aspect')} are too "
+            "many to correct at once: take fewer aspects or systems"
+        )
+    sharing = values <= MOST_SHARED and systems * len(wanted) * MOST_LEVELS <= MOST_SHARES
+
+    def options_of(aspect: str) -> Options:
+        return Options(alpha, quantile, (ranges or {}).get(aspect))
+
+    cluster = number_keys(observations.unit_cluster) if units == "clusters" else np.arange(observations.units)
+    found: dict[str, dict[str, tuple[Corrected, CorrectedAspect]]] = {name: {} for name in observations.systems}
+    for aspect in wanted:
+        options = options_of(aspect)
+        for name, (sample, left_out, raw) in split_systems(observations, aspect, cluster).items():
+            corrected = correct(sample, options)
+            figures = describe(corrected, sample, options, left_out)
+            shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if sharing else {}
+            found[name][aspect] = corrected, figures.model_copy(update={"levels": shares})
+    if not any(found.values()):
+        raise InvalidRequest("no item has a score", pointer="/data")
+    differences = [
+        SystemsDifference(baseline=one, candidate=other, aspects=compare_aspects(found[one], found[other], options_of))
+        for one, other in combinations(observations.systems, 2)
+    ]
+    return CorrectedReport(
+        alpha=alpha,
+        systems={
+            name: CorrectedSystem(aspects={aspect: figures for aspect, (_, figures) in aspects.items()})
+            for name, aspects in found.items()
+        },
+        differences=tuple(differences),
+        unmatched={
+            name: "people rated it, and no score has that name"
+            for name in observations.ratings
+            if name not in observations.scores and name in (aspects or observations.ratings)
+        },
+    )
+
+
+Levels = Mapping[float, Floats]
+"""By level, the share of raters who gave it, of each rated item in order."""
+
+
+def split_systems(
+    observations: Observations, aspect: str, cluster: Integers
+) -> dict[str, tuple[Sample, int, dict[float, Floats]]]:
+    """By system its sample of the aspect, how many rated items are left out for want of a score, and the shares of the
+    levels; without systems that have no score. `cluster` has shape (units,). Raises InvalidRequest where only some of
+    the rated items say with which probability they were chosen."""
+    scores = observations.means(observations.scores[aspect])
+    column = observations.ratings.get(aspect)
+    nothing = np.full(observations.units, np.nan)
+    ratings = nothing if column is None else settled_means(observations, column)
+    chosen = observations.probability
+    probability = nothing if chosen is None else observations.means(chosen)
+    judged, rated = ~np.isnan(scores), ~np.isnan(ratings)
+    shares = {} if column is None else share_raters(observations, column, rated)
+    found = {}
+    for number, name in enumerate(observations.systems):
+        own = observations.unit_system == number
+        here = own & judged
+        if not here.any():
+            continue
+        known = ~np.isnan(probability[here & rated])
+        if known.any() and not known.all():
+            raise InvalidRequest(
+                "some rated items have a `probability` and some have none; give it for each item that people rated",
+                pointer="/data",
+            )
+        uneven = known.any() and bool(np.ptp(probability[here & rated]))
+        weights = 1 / probability[here] if uneven else None
+        sample = Sample(scores[here], ratings[here], cluster[here], weights)
+        found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
+    return found
+
+
+def list_levels(column: Floats) -> list[float]:
+    """The levels that people gave, where these are a few whole numbers."""
+    levels = np.unique(column[~np.isnan(column)])
+    few = 1 < len(levels) <= MOST_LEVELS and bool(np.all(levels == np.round(levels)))
+    return levels.tolist() if few else []
+
+
+def share_raters(observations: Observations, column: Floats, rated: Mask) -> dict[float, Floats]:
+    """By level the share of raters who gave it, of each unit that is rated; shape (rated units,)."""
+    rows = np.flatnonzero(~np.isnan(column))
+    place = (np.cumsum(rated) - 1)[observations.unit[rows]]
+    units = int(rated.sum())
+    return {lvl: average_groups((column[rows] == lvl).astype(np.float64), place, units) for lvl in list_levels(column)}
+
+
+def pick(shares: Mapping[float, Floats], rated: Mask, here: Mask) -> dict[float, Floats]:
+    """The shares of the rated units that are here."""
+    return {level: share[here[rated]] for level, share in shares.items()}
+
+
+def share_levels(sample: Sample, levels: Levels, options: Options) -> dict[str, LevelShare]:
+    """The share of items at each level, as the judge says (its scores rounded to the nearest level) and corrected."""
+    if not levels or not sample.rated:
+        return {}
+    known, rated = np.array(sorted(levels)), ~np.isnan(sample.ratings)
+    nearest = known[np.searchsorted((known[1:] + known[:-1]) / 2, sample.scores)]
+    found = {}
+    for level in known.tolist():
+        ratings = np.full(len(nearest), np.nan)
+        ratings[rated] = levels[level]
+        own = replace(sample, scores=(nearest == level).astype(np.float64), ratings=ratings)
+        corrected = correct(own, options)
+        found[f"{level:g}"] = LevelShare(
+            judge=corrected.judge.clustered.mean,
+            human=None if corrected.human is None else corrected.human.clustered.mean,
+            corrected=show(corrected, options),
+            refused=corrected.refused,
+        )
+    return found
+
+
+def show(found: Corrected, options: Options) -> CorrectedFigure | None:
+    """The corrected mean; None where it was refused."""
+    if found.corrected is None:
+        return None
+    one = found.corrected
+    interval = find_interval(one, options, found.seen)
+    return CorrectedFigure.model_validate(
+        {"mean": one.clustered.mean, "interval": interval, "lambda": one.weight, "standard_error": one.clustered.error}
+    )
+
+
+def describe(found: Corrected, sample: Sample, options: Options, left_out: int) -> CorrectedAspect:
+    """One system's figures of one aspect."""
+    rated = ~np.isnan(sample.ratings)
+    judged = find_interval(found.judge, options, (float(sample.scores.min()), float(sample.scores.max())))
+    human = None
+    if found.human is not None:
+        human = MeanFigure(mean=found.human.clustered.mean, interval=find_interval(found.human, options, found.seen))
+    notes = []
+    if left_out:
+        notes.append(f"{count(left_out, 'rated item')} left out: no score stands beside the rating")
+    if not np.ptp(sample.scores):
+        notes.append("all scores are equal: the judge adds nothing to people's ratings")
+    if options.bounds is None and options.quantile == "t" and found.corrected is not None:
+        notes.append("no scale is known: its ends are taken from the ratings; give ranges")
+    return CorrectedAspect(
+        judged=len(sample.scores),
+        rated=sample.rated,
+        clusters=len(group(sample.clusters)[0]),
+        rated_clusters=len(group(sample.clusters[rated])[0]),
+        judge=MeanFigure(mean=found.judge.clustered.mean, interval=judged),
+        human=human,
+        corrected=show(found, options),
+        refused=found.refused,
+        ratings_needed=found.needed,
+        ratings_for_half_width=None if found.corrected is None else count_more(sample, found.corrected),
+        left_out=left_out,
+        notes=tuple(notes),
+    )
+
+
+def tell_difference(found: Differing) -> CorrectedDifference:
+    """The difference as reports have it."""
+    return CorrectedDifference(
+        difference=found.difference,
+        interval=found.interval,
+        p=found.p,
+        standard_error=found.error or None,
+        freedom=found.freedom if found.error else None,
+    )
+
+
+def compare_aspects(
+    baseline: Mapping[str, tuple[Corrected, CorrectedAspect]],
+    candidate: Mapping[str, tuple[Corrected, CorrectedAspect]],
+    options_of: Callable[[str], Options],
+) -> dict[str, AspectDifference]:
+    """The differences of two systems in the aspects that both have."""
+    found = {}
+    for aspect in baseline:
+        if aspect not in candidate:
+            continue
+        before, after, options = baseline[aspect][0], candidate[aspect][0], options_of(aspect)
+        judge = differ(before.judge, after.judge, options)
+        corrected, refused = None, before.refused or after.refused
+        if before.corrected is not None and after.corrected is not None:
+            corrected = tell_difference(differ_corrected(before.sample, after.sample, options))
+        found[aspect] = AspectDifference(judge=tell_difference(judge), corrected=corrected, refused=refused)
+    return found

@@ -1,0 +1,288 @@
+"""Two runs compared, and gated, on people's scale: `corrected` on a batch's items with the ratings of some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason
+from app.stats.corrected import (
+    NO_RATINGS,
+    Corrected,
+    Differing,
+    Options,
+    Sample,
+    correct,
+    differ_corrected,
+    find_interval,
+    show,
+)
+from app.stats.gate_plan import PlannedRule, find_scale
+from app.stats.pairing import Key, MeasureKey, find_shared_ids, fold, list_measures, match_runs
+from app.stats.statistics import adjust_holm, count, reach
+from saiten.wording import tell_p
+
+Clusters = dict[str | Key, int]
+
+
+@dataclass(frozen=True)
+class CorrectedPair:
+    """A measure of the runs; `before` and `difference` are None where there is no such run, or nothing to correct."""
+
+    options: Options
+    before: Corrected | None
+    after: Corrected | None
+    difference: Differing | None = None
+
+    @property
+    def refused(self) -> str | None:
+        """Why there is no difference, and of which run; None where there is one."""
+        if self.difference is not None:
+            return None
+        for role, found in (("baseline", self.before), ("candidate", self.after)):
+            if found is None or found.refused is not None:
+                return f"{role} run: {NO_RATINGS if found is None or found.refused is None else found.refused}"
+        return NO_RATINGS
+
+    @property
+    def needed(self) -> int | None:
+        """How many ratings the run needs that needs most."""
+        return max((one.needed for one in (self.before, self.after) if one and one.needed), default=None)
+
+
+def correct_pairs(
+    baseline: ComparedRun, candidate: ComparedRun, measures: Sequence[MeasureKey], *, alpha: float, paired: bool
+) -> dict[MeasureKey, CorrectedPair]:
+    """Each measure of both runs: where `paired` of the items that are in both."""
+    matched = match_runs(baseline, candidate, asked="auto" if paired else "unpaired")
+    shared = matched.shared_ids
+    kept: Sequence[set[Key] | None] = (None, None)
+    if paired:
+        kept = [
+            {own.keys[row] for row in rows.tolist()} for own, rows in zip(matched.columns, matched.rows, strict=True)
+        ]
+    best = {**baseline.best, **candidate.best}
+    homes = name_homes(candidate, shared)
+    numbers: Clusters = {}
+    found = {}
+    for key in measures:
+        scale = find_scale(key[1], candidate) or find_scale(key[1], baseline)
+        options = Options(alpha, "t", scale)
+        before, after = (
+            sample_run(run, key, best, shared=shared, homes=homes, numbers=numbers, kept=own)
+            for run, own in ((baseline, kept[0]), (candidate, kept[1]))
+        )
+        sides = [None if one is None else correct(one, options) for one in (before, after)]
+        difference = None
+        if all(one is not None and one.corrected is not None for one in sides) and before and after:
+            difference = differ_corrected(before, after, options)
+        found[key] = CorrectedPair(options, sides[0], sides[1], difference)
+    return found
+
+
+def name_homes(run: ComparedRun, shared: frozenset[str]) -> dict[Key, str]:
+    """The dialogue of each item, where it has one."""
+    return {key_of(run, row, shared): one.cluster for row, one in enumerate(run.items) if one.cluster is not None}
+
+
+def key_of(run: ComparedRun, row: int, shared: frozenset[str]) -> Key:
+    """What identifies the item of a row."""
+    one = run.items[row]
+    return one.item, one.context if one.item in shared else None
+
+
+def sample_run(
+    run: ComparedRun,
+    key: MeasureKey,
+    best: Mapping[str, float],
+    *,
+    shared: frozenset[str],
+    homes: Mapping[Key, str],
+    numbers: Clusters,
+    kept: set[Key] | None,
+) -> Sample | None:
+    """The run's responses that have a value, in `numbers` of dialogues that both runs share; None without any."""
+    scores, ratings, clusters = [], [], []
+    for row, value in enumerate(run.columns.get(key, ())):
+        name = key_of(run, row, shared)
+        if value is None or (kept is not None and name not in kept):
+            continue
+        home = homes.get(name) or run.items[row].cluster or name
+        scores.append(value)
+        ratings.append(run.items[row].people.get(key[1], np.nan))
+        clusters.append(numbers.setdefault(home, len(numbers)))
+    if not scores:
+        return None
+    columns = np.array(scores, dtype=np.float64), np.array(ratings, dtype=np.float64)
+    if key[0] == "aspect" and key[1] in best:
+        columns = fold(columns[0], best[key[1]]), fold(columns[1], best[key[1]])
+    return Sample(*columns, np.array(clusters, dtype=np.int64))
+
+
+def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
+    """Aspects and composites: people rate no blended values."""
+    return [key for key in list_measures(*runs) if key[0] != "blended"]
+
+
+def compare_corrected(
+    baseline: ComparedRun, candidate: ComparedRun, *, alpha: float, paired: bool
+) -> dict[str, CorrectedMeasure]:
+    """Every aspect and composite on people's scale, with p after Holm over those that have one."""
+    pairs = correct_pairs(baseline, candidate, list_correctable(baseline, candidate), alpha=alpha, paired=paired)
+    return tabulate_pairs(pairs, alpha)
+
+
+def tabulate_pairs(pairs: Mapping[MeasureKey, CorrectedPair], alpha: float) -> dict[str, CorrectedMeasure]:
+    """The pairs as reports have them."""
+    adjusted = adjust_holm([pair.difference.p if pair.difference else None for pair in pairs.values()])
+    tests = max(1, sum(p is not None for p in adjusted))
+    return {
+        key[1]: describe_pair(pair, p, alpha, tests) for (key, pair), p in zip(pairs.items(), adjusted, strict=True)
+    }
+
+
+def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int) -> CorrectedMeasure:
+    """One measure."""
+    found = pair.difference
+    significant = p is not None and p < alpha and found is not None
+    return CorrectedMeasure(
+        rated_baseline=0 if pair.before is None else pair.before.sample.rated,
+        rated_candidate=0 if pair.after is None else pair.after.sample.rated,
+        baseline=None if pair.before is None else show(pair.before, pair.options),
+        candidate=None if pair.after is None else show(pair.after, pair.options),
+        difference=None if found is None else found.difference,
+        interval=None if found is None else found.interval,
+        standard_error=None if found is None else found.error or None,
+        p=None if found is None else found.p,
+        p_adjusted=p,
+        smallest_detectable=None if found is None or not found.error else find_reach(found, alpha / tests),
+        verdict="inconclusive" if not significant or found is None else "better" if found.difference > 0 else "worse",
+        refused=pair.refused,
+        ratings_needed=pair.needed,
+    )
+
+
+def find_reach(found: Differing, level: float) -> float:
+    """The difference that is found with 80 % power."""
+    return reach(level, found.freedom) * found.error
+
+
+def judge_corrected(
+    asked: Sequence[PlannedRule], baseline: ComparedRun | None, candidate: ComparedRun, *, alpha: float, paired: bool
+) -> tuple[list[GateReason], dict[str, CorrectedMeasure]]:
+    """One reason a rule, decided by corrected figures, and those figures: of all that rules name."""
+    drops = [one for one in asked if one.rule.max_drop is not None]
+    minima = [one for one in asked if one.rule.min_mean is not None]
+    pairs: dict[MeasureKey, CorrectedPair] = {}
+    if baseline is not None:
+        pairs = correct_pairs(baseline, candidate, [one.key for one in drops], alpha=alpha, paired=paired)
+    means = {one.key: correct_alone(candidate, one.key, alpha / len(minima)) for one in minima}
+    told = {**tabulate_pairs({key: pair for key, pair in means.items() if key not in pairs}, alpha)}
+    told |= tabulate_pairs(pairs, alpha)
+    tests = max(1, sum(pair.difference is not None for pair in pairs.values()))
+    reasons = []
+    for one in asked:
+        found = []
+        if one.rule.max_drop is not None and one.key in pairs:
+            found.append(judge_drop(one, pairs[one.key], told[one.key[1]], alpha, tests))
+        if one.rule.min_mean is not None:
+            found.append(judge_minimum(one, means[one.key]))
+        reasons.append(join_reasons(one, found))
+    return reasons, told
+
+
+def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float) -> CorrectedPair:
+    """A measure of one run."""
+    options = Options(alpha, "t", find_scale(key[1], run))
+    shared = find_shared_ids(run)
+    sample = sample_run(run, key, run.best, shared=shared, homes={}, numbers={}, kept=None)
+    return CorrectedPair(options, None, None if sample is None else correct(sample, options))
+
+
+Finding = tuple[str, str, str]
+"""Code, verdict and detail of a reason."""
+
+
+def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, alpha: float, tests: int) -> Finding:
+    """Whether the corrected mean fell beyond chance, and as observed by more than is tolerated."""
+    found, tolerated = pair.difference, one.rule.max_drop or 0.0
+    if one.key[0] == "blended":
+        return "not-enough-data", "inconclusive", "people rate no blended values: there is nothing to correct by"
+    if found is None or pair.before is None or pair.after is None:
+        return "not-enough-data", "inconclusive", f"no corrected figure: {pair.refused}"
+    ratings = f"{told.rated_baseline:,} and {count(told.rated_candidate, 'rating')} by people"
+    p = "" if told.p_adjusted is None else f"; {tell_p(told.p_adjusted)} after Holm over {tests}"
+    figures = f"{tell_fall(found, p)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
+    if told.p_adjusted is None:
+        return "not-enough-data", "inconclusive", f"{figures}: no spread, so that nothing can be told"
+    if told.p_adjusted >= alpha:
+        return weigh_evidence(one, found, told, figures, alpha / tests)
+    if -found.difference > tolerated:
+        return "drop", "fail", f"{figures}: beyond chance, and as observed more than the {tolerated:g} tolerated"
+    better = "better" if found.difference > 0 else f"as observed no more than the {tolerated:g} tolerated"
+    return "held", "pass", f"{figures}: {better}"
+
+
+def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, figures: str, level: float) -> Finding:
+    """No significant change: that means something only where a drop that matters would have been seen."""
+    detectable, wanted = find_reach(found, level), one.must_detect or one.rule.max_drop or 0.0
+    seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
+    if detectable <= wanted:
+        return "held", "pass", seen
+    fewest = min(told.rated_baseline, told.rated_candidate)
+    needed = f": some {ceil(fewest * (detectable / wanted) ** 2):,} ratings of each run" if wanted else ""
+    return "not-enough-data", "inconclusive", f"{seen}, and {wanted:g} must be{needed}"
+
+
+def tell_fall(found: Differing, p: str) -> str:
+    """What the mean did, with its interval and p."""
+    span = "no interval" if found.interval is None else f"interval {found.interval[0]:+.3f} to {found.interval[1]:+.3f}"
+    return f"{'fell' if found.difference < 0 else 'rose'} by {abs(found.difference):.3f} ({span}{p})"
+
+
+def tell_judge_alone(pair: CorrectedPair) -> str:
+    """The difference by the judge alone."""
+    if pair.before is None or pair.after is None:
+        return "–"
+    return f"{pair.after.judge.clustered.mean - pair.before.judge.clustered.mean:+.3f}"
+
+
+def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
+    """Whether the corrected mean reaches the minimum: it fails, and passes, only where that is shown."""
+    least, found = one.rule.min_mean or 0.0, pair.after
+    if one.key[0] == "blended":
+        return "not-enough-data", "inconclusive", "people rate no blended values: there is nothing to correct by"
+    if found is None or found.corrected is None:
+        why = NO_RATINGS if found is None or found.refused is None else found.refused
+        return "not-enough-data", "inconclusive", f"no corrected figure: {why}"
+    own, rated = found.corrected.clustered, found.sample.rated
+    low, high = find_interval(found.corrected, pair.options) or (own.mean, own.mean)
+    figures = (
+        f"the corrected mean is {own.mean:.3f} ({low:.3f} to {high:.3f}; {count(rated, 'rating')} by people; by the "
+        f"judge alone {found.judge.clustered.mean:.3f}), at least {least:g} is asked for"
+    )
+    if own.mean < least and high < least:
+        return "below-minimum", "fail", figures
+    shortfall = one.shortfall or 0.0
+    detectable = reach(pair.options.alpha, own.freedom) * own.error
+    if own.mean >= least and (low >= least or detectable <= shortfall):
+        return "held", "pass", figures
+    aim = shortfall if own.mean >= least else least - own.mean
+    needed = ceil(rated * (detectable / aim) ** 2) if aim else 0
+    return "not-enough-data", "inconclusive", f"{figures}: some {needed:,} ratings would tell"
+
+
+def join_reasons(one: PlannedRule, found: Sequence[Finding]) -> GateReason:
+    """The findings of one rule as a reason: the worst decides."""
+    order = ("fail", "inconclusive", "pass")
+    ranked = sorted(found, key=lambda finding: order.index(finding[1]))
+    if not ranked:
+        ranked = [("no-values", "inconclusive", "neither run has values")]
+    code, verdict, _ = ranked[0]
+    detail = "; ".join(finding[2] for finding in ranked)
+    return GateReason.model_validate(
+        {"code": code, "aspect": one.rule.aspect, "verdict": verdict, "detail": detail, "rule": one.number}
+    )
