@@ -17,6 +17,7 @@ from app.domain.analysis_request import (
     CompositeFitRequest,
     GateRequest,
     HierarchyRequest,
+    JudgesRequest,
     WinRatesRequest,
 )
 from app.domain.batch import Batch
@@ -110,6 +111,8 @@ class ComparisonService:
         best: dict[str, float] = {}
         for batch in batches:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
+        if isinstance(wanted, JudgesRequest):
+            return await self._compare_scorers(project, wanted, batches)
         table = await tabulate(self.batches, project, batches)
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
@@ -131,6 +134,25 @@ class ComparisonService:
                 observations = orient(observations, best)
             report = analyse(wanted, observations, self.rubrics)
             return report if found is None else report.model_copy(update={"ratings_used": found.used})
+
+        return await self.compute(work)
+
+    async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
+        """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
+        names = [batch.name or batch.id for batch in batches]
+        tables = {
+            batch.id if names.count(name) > 1 else name: await tabulate(self.batches, project, [batch])
+            for batch, name in zip(batches, names, strict=True)
+        }
+        found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+
+        def work() -> Report:
+            from app.comparison.analyses import analyse
+            from app.ratings.table import observe_scorers
+
+            observations = observe_scorers(tables, found.ratings)
+            report = analyse(request, observations, self.rubrics)
+            return report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,10 @@ from app.stats.observations import (
     check_rows,
     integers,
 )
-from app.stats.reading import ReadingLimits, find_excess
+from app.stats.reading import ObservationReader, ReadingLimits, find_excess
+
+BLENDED = ".blended"
+"""What follows an aspect's name where its blended value is meant."""
 
 Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
@@ -159,6 +163,22 @@ class AnswerTable:
         """The results' b, NaN for none, shape (rows,)."""
         return self._similarity.filled(len(self))
 
+    @cached_property
+    def dialogues(self) -> tuple[str, ...]:
+        """The digests that `dialogue` indexes."""
+        return tuple(self._clusters)
+
+    def dialogue_of(self, row: int) -> str | None:
+        """The digest of the dialogue that the row is a turn of; None for none."""
+        number = self._cluster[row]
+        return None if number == NO_DIALOGUE else self.dialogues[number]
+
+    @property
+    def answers(self) -> list[tuple[str, str]]:
+        """What each row answers, by system and item, whatever batch it is in."""
+        items = self.items
+        return [(origin.system, items[number]) for origin, number in zip(self._origins, self._item, strict=True)]
+
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
         """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
         and by its item: of an aspect the later rating counts, as it does where both name the response in the same
@@ -198,6 +218,56 @@ class AnswerTable:
                     if (key := (batch, (origin.item, candidate, system))) in places:
                         places[key].append(row)
         return evaluations, places
+
+
+Answer = tuple[str, str]
+"""The system, or nothing, and the item of a result."""
+
+
+def observe_scorers(tables: Mapping[str, AnswerTable], ratings: Sequence[StoredRating]) -> Observations:
+    """The ratings of whatever the scorers scored, beside the values of each: what one person rated in any batch counts
+    for the same answer in all. Values are named `scorer:name`, and blended ones `scorer (blended):name`. Raises
+    InvalidRequest without any rating, and InvalidLines."""
+    rated: dict[tuple[Answer, str], dict[str, float]] = {}
+    for table in tables.values():
+        answers = table.answers
+        for opinion in table.rate(ratings):
+            own = {name: value for name, value in opinion.ratings.items() if not name.endswith(BLENDED)}
+            rated.setdefault((answers[opinion.row], opinion.rater), {}).update(own)
+    if not rated:
+        raise InvalidRequest(explain_unrated(sum(table.ambiguous for table in tables.values())))
+    records: dict[Answer, dict[str, Any]] = {
+        answer: {"system": answer[0], "item": answer[1], "scores": {}} for answer, _ in rated
+    }
+    for scorer, table in tables.items():
+        add_scores(records, scorer, table)
+    reader = ObservationReader(by_scorer=True, noun=NOUN)
+    for number, ((answer, rater), own) in enumerate(rated.items(), start=1):
+        reader.add({**records[answer], "rater": rater, "ratings": own}, number)
+    return reader.finish()
+
+
+def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: AnswerTable) -> None:
+    """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
+    names = dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))
+    columns = {name: table.column(name) for name in names}
+    for row, answer in enumerate(table.answers):
+        record = records.get(answer)
+        if record is None:
+            continue
+        if dialogue := table.dialogue_of(row):
+            record.setdefault("dialogue", dialogue)
+        for name, column in columns.items():
+            if not np.isnan(column[row]):
+                whose = f"{scorer} (blended)" if name.endswith(BLENDED) else scorer
+                record["scores"].setdefault(whose, {})[name.removesuffix(BLENDED)] = float(column[row])
+
+
+def explain_unrated(ambiguous: int) -> str:
+    """Why no human rating concerns any result."""
+    if ambiguous:
+        return f"{ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
+    return "no human ratings concern these results; keep some with POST /v1/ratings"
 
 
 def name_values(scores: Scores) -> dict[str, float | None]:
@@ -292,10 +362,7 @@ def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opini
     """The human ratings of results, one opinion per rater and result; raises InvalidRequest without any."""
     found = table.rate(ratings)
     if not found:
-        detail = "no human ratings concern these results; keep some with POST /v1/ratings"
-        if table.ambiguous:
-            detail = f"{table.ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
-        raise InvalidRequest(detail)
+        raise InvalidRequest(explain_unrated(table.ambiguous))
     raters: dict[str, int] = {}
     shapes: dict[Names, int] = {}
     shape = [shapes.setdefault(tuple(one.ratings), len(shapes)) for one in found]
