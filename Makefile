@@ -93,7 +93,7 @@ fit: install  ## fit the lexical judge's weights again
 pages: install  ## write again what is generated: the rubric schema, docs/settings.md, docs/cost.md, the demo's ratings
 	$(BIN)/python scripts/write_rubric_schema.py
 	$(BIN)/python scripts/write_settings_page.py
-	$(BIN)/python -m scripts.write_cost_page
+	$(BIN)/python -m benchmarks.cost_page
 	$(BIN)/python scripts/simulate_demo_ratings.py
 
 constraints: install  ## pin what is installed now

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app import __version__
 from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer, open_process
@@ -22,6 +23,7 @@ from app.comparison.computations import Computations, Examiner
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.overview import Overviews
 from app.comparison.service import ComparisonService
+from app.domain.errors import SettingsInvalid
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
 from app.governance.retention import Retention
@@ -40,7 +42,7 @@ from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
 from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
 from app.storage.queue import AsyncioJobQueue, JobQueue
-from app.storage.request_windows import RequestLimiter
+from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
 from app.storage.rubric_files import open_rubrics
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
@@ -50,7 +52,6 @@ from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.texts import TextStore
-from app.text.speech_check import SpeechChecks
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -123,6 +124,18 @@ class Container:
     worker: BatchWorker
 
 
+def open_tracing(settings: Settings) -> Tracing | None:
+    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
+    if OpenTelemetry is not installed or one of its variables is invalid."""
+    if settings.tracing == "off":
+        return None
+    try:
+        from app.runtime.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten-server[tracing]") from error
+    return Tracing(__version__)
+
+
 @asynccontextmanager
 async def open_container(
     settings: Settings, tracing: Tracing | None = None, *, own: set[str] | None = None
@@ -174,6 +187,73 @@ async def open_container(
         )
 
 
+async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
+    """The engine, with its schema up to date."""
+    from app.storage.sql.engine import close_engine, open_engine
+    from app.storage.sql.schema import migrate
+
+    engine = open_engine(settings.sqlalchemy_url)
+    stack.push_async_callback(close_engine, engine)
+    await migrate(engine)
+    return engine
+
+
+def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
+    """A client for cache and flow control; None without REDIS_URL. It connects at the first use, because Redis may be
+    unreachable."""
+    if settings.redis_url is None:
+        return None
+    from redis.asyncio import Redis
+
+    seconds = settings.redis_timeout_seconds
+    client = Redis.from_url(
+        settings.redis_url, socket_timeout=seconds, socket_connect_timeout=seconds, health_check_interval=15
+    )
+    stack.push_async_callback(client.aclose)
+    return client
+
+
+def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
+    """The cache for replies of outside calls. A small cache in this process goes before one outside it."""
+    if settings.cache_kind == "redis" and redis is not None:
+        from app.storage.redis.cache import RedisCallCache
+
+        shared = RedisCallCache(
+            redis,
+            seconds=settings.cache_seconds,
+            value_bytes=settings.cache_value_bytes,
+            timeout_seconds=settings.redis_timeout_seconds,
+        )
+        return NearCallCache(shared)
+    if settings.cache_kind == "sql":
+        from app.storage.sql.cache import SQLCallCache
+
+        kept = SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
+        return NearCallCache(kept)
+    return MemoryCallCache(entries=settings.cache_entries) if settings.cache_kind == "memory" else NoCallCache()
+
+
+def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
+    """Flow control of the judge's calls, for all processes that share Redis, otherwise for this process."""
+    bounds = FlowLimits(
+        settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
+    )
+    if redis is None:
+        return FlowControl(LocalFlowState(bounds))
+    from app.storage.redis.flow import RedisFlowState, scope_of
+
+    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
+
+
+def open_limiter(redis: Redis | None) -> RequestLimiter:
+    """The limiter of requests per key, for all processes that share Redis, otherwise for this process."""
+    if redis is None:
+        return MemoryRequestLimiter()
+    from app.storage.redis.request_limits import RedisRequestLimiter
+
+    return RedisRequestLimiter(redis)
+
+
 def open_instruments(
     settings: Settings,
     stack: AsyncExitStack,
@@ -184,11 +264,12 @@ def open_instruments(
     telemetry: Telemetry,
 ) -> ScoringContext:
     """Opens what an evaluation needs."""
-    rubrics = open_rubrics(settings)
+    rubrics = open_rubrics(settings.rubrics)
     calls = CachedCalls(cache, telemetry)
     judge = registry.open_judge(settings, calls, flow)
     stack.push_async_callback(judge.close)
-    translator = registry.open_translator(settings, cache, telemetry)
+    translating = registry.find_translator(settings)
+    translator = translating.open(settings, cache, telemetry) if translating else None
     if translator is not None:
         stack.push_async_callback(translator.close)
     provider = registry.find_encoder(settings)
@@ -207,7 +288,6 @@ def open_instruments(
         translator=translator,
         relevance=relevance,
         telemetry=telemetry,
-        speech=SpeechChecks(),
         now=lambda: datetime.now(UTC),
         new_id=lambda: new_id("ev_"),
         tries=1 + settings.judge_malformed_retries,
@@ -261,6 +341,51 @@ def open_batches(
         chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )
     return batches, worker
+
+
+def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:
+    """SAQ over Redis, or a queue in this process."""
+    if settings.redis_url is None:
+        return AsyncioJobQueue()
+    from app.storage.redis.queue import SAQJobQueue
+
+    queue = SAQJobQueue(settings.redis_url)
+    stack.push_async_callback(queue.close)
+    return queue
+
+
+def open_provider(
+    settings: Settings,
+    engine: AsyncEngine,
+    stack: AsyncExitStack,
+    *,
+    store: BatchStore,
+    queue: JobQueue,
+    cache: CallCache,
+    instruments: ScoringContext,
+) -> ProviderRun | None:
+    """The provider's own batch mode; None if the judge has none."""
+    provider = registry.find_judge(settings).open_batches(settings)
+    if provider is None:
+        return None
+    stack.push_async_callback(provider.close)
+    from app.batches.provider_run import ProviderRun
+    from app.providers.ports import DeferringJudge
+    from app.storage.sql.provider_batches import ProviderBatchStore
+
+    if not isinstance(instruments.judge, DeferringJudge):
+        return None
+    return ProviderRun(
+        store=store,
+        queue=queue,
+        provider_batches=ProviderBatchStore(engine),
+        provider=provider,
+        judge=instruments.judge,
+        cache=cache,
+        instruments=instruments,
+        owner=secrets.token_hex(8),
+        poll_seconds=settings.provider_poll_seconds,
+    )
 
 
 def open_meta(
@@ -320,120 +445,6 @@ def open_dashboard(
         computations=computations,
         examiner=Examiner(batches=batches, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(batches=batches, ratings=RatingStore(engine), rubrics=rubrics, compute=comparison.compute),
-    )
-
-
-async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
-    """The engine, with its schema up to date."""
-    from app.storage.sql.engine import close_engine, open_engine
-    from app.storage.sql.schema import migrate
-
-    engine = open_engine(settings.sqlalchemy_url)
-    stack.push_async_callback(close_engine, engine)
-    await migrate(engine)
-    return engine
-
-
-def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
-    """A client for cache and flow control; None without REDIS_URL. It connects at the first use, because Redis may be
-    unreachable."""
-    if settings.redis_url is None:
-        return None
-    from redis.asyncio import Redis
-
-    seconds = settings.redis_timeout_seconds
-    client = Redis.from_url(
-        settings.redis_url, socket_timeout=seconds, socket_connect_timeout=seconds, health_check_interval=15
-    )
-    stack.push_async_callback(client.aclose)
-    return client
-
-
-def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:
-    """SAQ over Redis, or a queue in this process."""
-    if settings.redis_url is None:
-        return AsyncioJobQueue()
-    from app.storage.redis.queue import SAQJobQueue
-
-    queue = SAQJobQueue(settings.redis_url)
-    stack.push_async_callback(queue.close)
-    return queue
-
-
-def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
-    """The cache for replies of outside calls. A small cache in this process goes before one outside it."""
-    if settings.cache_kind == "redis" and redis is not None:
-        from app.storage.redis.cache import RedisCallCache
-
-        shared = RedisCallCache(
-            redis,
-            seconds=settings.cache_seconds,
-            value_bytes=settings.cache_value_bytes,
-            timeout_seconds=settings.redis_timeout_seconds,
-        )
-        return NearCallCache(shared)
-    if settings.cache_kind == "sql":
-        from app.storage.sql.cache import SQLCallCache
-
-        kept = SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
-        return NearCallCache(kept)
-    return MemoryCallCache(entries=settings.cache_entries) if settings.cache_kind == "memory" else NoCallCache()
-
-
-def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
-    """Flow control of the judge's calls, for all processes that share Redis, otherwise for this process."""
-    bounds = FlowLimits(
-        settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
-    )
-    if redis is None:
-        return FlowControl(LocalFlowState(bounds))
-    from app.storage.redis.flow import RedisFlowState, scope_of
-
-    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
-
-
-def open_limiter(redis: Redis | None) -> RequestLimiter:
-    """The limiter of requests per key, for all processes that share Redis, otherwise for this process."""
-    if redis is None:
-        from app.storage.request_windows import MemoryRequestLimiter
-
-        return MemoryRequestLimiter()
-    from app.storage.redis.request_limits import RedisRequestLimiter
-
-    return RedisRequestLimiter(redis)
-
-
-def open_provider(
-    settings: Settings,
-    engine: AsyncEngine,
-    stack: AsyncExitStack,
-    *,
-    store: BatchStore,
-    queue: JobQueue,
-    cache: CallCache,
-    instruments: ScoringContext,
-) -> ProviderRun | None:
-    """The provider's own batch mode; None if the judge has none."""
-    provider = registry.find_judge(settings).open_batches(settings)
-    if provider is None:
-        return None
-    stack.push_async_callback(provider.close)
-    from app.batches.provider_run import ProviderRun
-    from app.providers.ports import DeferringJudge
-    from app.storage.sql.provider_batches import ProviderBatchStore
-
-    if not isinstance(instruments.judge, DeferringJudge):
-        return None
-    return ProviderRun(
-        store=store,
-        queue=queue,
-        provider_batches=ProviderBatchStore(engine),
-        provider=provider,
-        judge=instruments.judge,
-        cache=cache,
-        instruments=instruments,
-        owner=secrets.token_hex(8),
-        poll_seconds=settings.provider_poll_seconds,
     )
 
 

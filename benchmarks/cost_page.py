@@ -1,11 +1,24 @@
-"""docs/cost.md: the words of cost_page.md with figures from counted tokens and the shipped prices."""
+"""Writes docs/cost.md: the words of cost_page.md with figures from counted tokens and the shipped prices.
+
+With `--check` it says whether the page is up to date. Where the tokenizer is installed (the extra `bench`) tokens are
+counted again and kept in benchmarks/token_counts.json. Without it the kept counts are used as long as they are those of
+the current prompts.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from app.providers.openai.judge import DEFAULT_MODEL
-from app.providers.openai.prices import CACHEABLE_TOKENS, REASON_TOKENS, SURELY_CACHEABLE_TOKENS, Price, Prices
+from app.providers.openai.prices import (
+    CACHEABLE_TOKENS,
+    REASON_TOKENS,
+    SURELY_CACHEABLE_TOKENS,
+    Price,
+    Prices,
+    read_prices,
+)
 from app.providers.ports import PROVIDER_BATCH_SHARE
 from benchmarks.cost_table import (
     ITEMS,
@@ -18,9 +31,10 @@ from benchmarks.cost_table import (
     table_of_prompts,
     table_of_rubrics,
 )
-from benchmarks.prompt_tokens import Counts
+from benchmarks.prompt_tokens import FILE, Counts, NoTokenizer, count_all, dump_counts, list_stale, load_counts
 
-PAGE = Path(__file__).parent / "cost_page.md"
+PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
+WORDS = Path(__file__).parent / "cost_page.md"
 """The words, with a place for each figure."""
 
 
@@ -32,7 +46,7 @@ def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL) -> str:
     (prefix,), (reply,), message = asked.prefixes, asked.replies, texts[job.rubric].message.median
     writers = find_writers()
     writing, reading = sum_up(price, prefix, message, reply, writers)
-    return PAGE.read_text(encoding="utf-8").format(
+    return WORDS.read_text(encoding="utf-8").format(
         updated=prices.updated,
         model=model,
         one_call=f"${show_dollars(costs['cached'])}",
@@ -102,3 +116,24 @@ def describe_below(counts: Counts) -> str:
             f"- `{rubric}`, {language}, {ways[calls]}: {len(prefixes)} of {total}, {min(prefixes)} tokens at the least"
         )
     return "\n".join(lines)
+
+
+def main() -> int:
+    """Writes the page, or compares it."""
+    if "--check" in sys.argv[1:]:
+        counts = load_counts()
+        return int(bool(list_stale(counts)) or PAGE.read_text(encoding="utf-8") != render(counts, read_prices()))
+    try:
+        counts = count_all()
+    except NoTokenizer as error:
+        counts = load_counts()
+        if list_stale(counts):
+            print(f"the prompts have changed and cannot be counted: {error}", file=sys.stderr)
+            return 1
+    FILE.write_text(dump_counts(counts), encoding="utf-8")
+    PAGE.write_text(render(counts, read_prices()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

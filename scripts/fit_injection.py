@@ -1,4 +1,4 @@
-"""Fits the model of texts that speak to their judge and writes app/data/injection_weights.json.
+"""Fits the model of texts that speak to their judge and writes app/text/injection/weights.json.
 
     python -m scripts.fit_injection [--check] [--report]
 
@@ -32,8 +32,8 @@ from app.text.injection.wording import DAMPING, passages, runs, sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
-ORDINARY = ROOT / "app" / "data"
-TARGET = ROOT / "app" / "data" / "injection_weights.json"
+APP = ROOT / "app"
+TARGET = APP / "text" / "injection" / "weights.json"
 LANGUAGES = {"ja-dialogue": "ja", "ko-comment": "ko", "lfqa": "ja"}
 """Of the anchors, by file."""
 
@@ -70,10 +70,10 @@ def read_corpus() -> list[Text]:
     for row in rows(DATA / "lookalikes.jsonl"):
         said = [row["response"], *(utterance["text"] for utterance in row["context"])]
         found += [Text("lookalikes", row["language"], False, text) for text in said]
-    for path in sorted((ORDINARY / "calibration").glob("*.jsonl")):
+    for path in sorted((APP / "scoring" / "calibration").glob("*.jsonl")):
         said = [text for row in rows(path) for text in (row["last_utterance"], row["response"])]
         found += [Text("ordinary", path.stem, False, text) for text in said]
-    for path in sorted((ORDINARY / "anchors").glob("*.jsonl")):
+    for path in sorted((APP / "comparison" / "anchors").glob("*.jsonl")):
         said = [text for row in rows(path) for text in (row["response"], *(each["text"] for each in row["context"]))]
         found += [Text("ordinary", LANGUAGES[path.stem], False, text) for text in said]
     return list({each.text: each for each in found}.values())

@@ -1,4 +1,4 @@
-"""Fits the lexical judge's Japanese coherence and writes app/data/lexical_weights.json.
+"""Fits the lexical judge's Japanese coherence and writes app/providers/lexical/weights.json.
 
     python scripts/fit_lexical.py [DATA] [--check]
 
@@ -35,7 +35,7 @@ from app.providers.lexical.judge import CoherenceWeights, FittedFeature, cap_coh
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "dbdc3_ja.jsonl"
-TARGET = ROOT / "app" / "data" / "lexical_weights.json"
+TARGET = ROOT / "app" / "providers" / "lexical" / "weights.json"
 FITTED_ON = "2026-11-21"
 
 DIRECTIONS: dict[str, int] = {

@@ -1,4 +1,4 @@
-"""Writes app/data/demo/ratings.jsonl: made-up raters of two of the demo's runs; `--check` says whether it is current.
+"""Writes app/cli/demo_data/ratings.jsonl: made-up raters of two of the demo's runs; `--check` tests it.
 
 The raters know what the author of the runs knows of each response: its flaw, where it has one. How much they see of it
 differs from response to response and from rater to rater, by chance with a fixed seed. No judge is asked.
@@ -17,7 +17,7 @@ from app.runtime.settings import read_settings
 from app.storage.rubric_files import open_rubrics
 
 RATED = "a-102"
-FILE = Path(str(bundled_folder("demo"))) / RATINGS_FILE
+FILE = Path(str(bundled_folder("cli/demo_data"))) / RATINGS_FILE
 SEED = 5
 
 SEVERITY = (-0.06, 0.0, 0.06)
@@ -63,7 +63,7 @@ def simulate_item(run: DemoRun, item: str, scales: dict[str, tuple[int, int]]) -
 
 def render() -> str:
     """The whole file."""
-    rubrics = open_rubrics(read_settings())
+    rubrics = open_rubrics(read_settings().rubrics)
     lines = []
     for run in load_runs(rated=False):
         if run.options.metadata["build"] != RATED:

@@ -268,7 +268,7 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
     from app.runtime.settings import read_settings
     from app.storage.rubric_files import open_rubrics
 
-    rubrics = open_rubrics(read_settings())
+    rubrics = open_rubrics(read_settings().rubrics)
     observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
     return compute(request, observations, rubrics), observations
 

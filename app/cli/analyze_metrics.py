@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.analysis_input import read_whole
+from app.comparison.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
 from app.domain.dialogue import Limits
 from app.domain.plain_text import escape_controls, printable
 from app.domain.redaction import refuse_covered
@@ -30,8 +31,6 @@ from app.domain.reference_metrics import (
 )
 from app.domain.validation import InvalidDocument, validate
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
-from app.providers.registry import open_encoder
-from app.research.metrics import NO_REFERENCE, MetricTools, measure, summarise
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
 from saiten.commands.files import read_bytes
@@ -228,6 +227,8 @@ def choose_encoder(settings: Settings, language: Language, named: str | None) ->
         settings = settings.model_copy(update=own)
     elif not (settings.encoder or language in settings.encoders):
         return NO_ENCODER
+    from app.providers.registry import open_encoder
+
     return open_encoder(settings) or "the encoder is switched off (SAITEN_ENCODER=off)"
 
 

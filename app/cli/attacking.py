@@ -170,7 +170,7 @@ def name_some(ids: tuple[str, ...]) -> str:
 def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
     """The corpus's name and items. Raises InvalidItems that names line and field, or two items of one id."""
     if path is None:
-        name, body = "bundled", bundled_folder("attacks.jsonl").read_bytes()
+        name, body = "bundled", bundled_folder("cli/attacks.jsonl").read_bytes()
     else:
         name, body = ("standard input" if path == "-" else path), read_bytes(path)
     return name, read_whole(

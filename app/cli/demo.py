@@ -92,7 +92,7 @@ def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
     """Request bodies with `metadata.system` and `metadata.dialogue`, in the order to show them. `folder` holds
     `dialogues.jsonl`; by default the package's own. Raises ValueError that names file and line where a body is not a
     valid evaluation request."""
-    file = (folder or bundled_folder("demo")).joinpath("dialogues.jsonl")
+    file = (folder or bundled_folder("cli/demo_data")).joinpath("dialogues.jsonl")
     bodies = read_objects(file)
     validate_objects(file, bodies, EvaluationRequest)
     return bodies
@@ -101,7 +101,7 @@ def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
 def load_runs(folder: Traversable | None = None, *, rated: bool = True) -> list[DemoRun]:
     """The runs in the order to post them; without ratings where `rated` is false. `folder` is by default the package's
     own. Raises ValueError that names file and line of what is not valid."""
-    place = folder or bundled_folder("demo")
+    place = folder or bundled_folder("cli/demo_data")
     file = place.joinpath(RATINGS_FILE)
     ratings = validate_objects(file, read_objects(file), ItemRatings) if rated else []
     return [run for name in RUNS for run in read_runs(place.joinpath(name), ratings)]

@@ -20,7 +20,7 @@ from app.domain.rubric import Rubric
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
 from app.domain.validation import MARK, Unfit, clip, validate
-from app.research.training_data import (
+from app.ratings.training_data import (
     Curriculum,
     Label,
     Matching,
@@ -97,7 +97,7 @@ def command(
     """
     settings = read_settings()
     try:
-        rubric = open_rubrics(settings).get(rubric_id)
+        rubric = open_rubrics(settings.rubrics).get(rubric_id)
     except UnknownRubric as error:
         raise click.BadParameter(error.detail, param_hint="--rubric") from None
     language = rubric.source_language if language is None else language

@@ -36,7 +36,11 @@ def check(files: tuple[Path, ...]) -> None:
         faults = check_rubric(path)
         for fault in faults:
             click.echo(fault.report(path))
-        if faults and not path.exists() and any(one.id == str(path) for one in open_rubrics(read_settings()).list()):
+        if (
+            faults
+            and not path.exists()
+            and any(one.id == str(path) for one in open_rubrics(read_settings().rubrics).list())
+        ):
             click.echo(f"{path} is no file; to look at a shipped rubric: saiten rubric show {path}")
         if not faults:
             rubric = read_rubric(path)
@@ -68,7 +72,7 @@ def show_all(url: str | None) -> None:
     if url is not None:
         found = asyncio.run(ask_service(url, fetch_all))
     else:
-        rubrics = open_rubrics(read_settings())
+        rubrics = open_rubrics(read_settings().rubrics)
         found = [(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]
     for rubric, versions in found:
         older = [name_version(rubric.id, version) for version in versions if version != rubric.version]
@@ -94,7 +98,7 @@ def show(name: str, as_json: bool, language: str | None, url: str | None) -> Non
     if url is not None:
         rubric = asyncio.run(ask_service(url, lambda backend: backend.exact_rubric(name)))
     else:
-        rubric = open_rubrics(read_settings()).get(name)
+        rubric = open_rubrics(read_settings().rubrics).get(name)
     if as_json:
         click.echo(json.dumps(rubric.model_dump(mode="json"), ensure_ascii=False, indent=2))
         return

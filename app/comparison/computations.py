@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -17,6 +17,7 @@ from cachetools import LRUCache
 from app.comparison.runs import assemble_run, find_batch, read_items
 from app.domain.comparison import Changes, Comparison, GateReport
 from app.domain.errors import SaitenError
+from app.domain.reports import Correlations
 from app.runtime.memory import release
 from app.runtime.tasks import end_tasks
 from app.storage.rubric_files import RubricSource
@@ -204,3 +205,11 @@ class Examiner:
                     release(read)
 
         return await self._compute(work)
+
+
+def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
+    """Correlations between aspects, from patterns of ratings with their counts. It loads numpy and scipy,
+    which takes a second, so run it in a thread."""
+    from app.stats.correlation import correlate_patterns
+
+    return correlate_patterns(names, patterns)

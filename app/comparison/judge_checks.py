@@ -144,7 +144,7 @@ def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, chec
 @cache
 def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
     """The anchors that ship for a rubric; raises InvalidRequest where none do."""
-    file = bundled_folder("anchors").joinpath(f"{rubric_id}.jsonl")
+    file = bundled_folder("comparison/anchors").joinpath(f"{rubric_id}.jsonl")
     if not file.is_file():
         raise InvalidRequest(f"there are no anchors for the rubric {rubric_id}", pointer="/rubric")
     return tuple(validate_objects(file, read_objects(file), Anchor))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.batches.summaries import bounds_of, score_pages
 from app.domain.batch import Batch
-from app.domain.comparison import ComparedRun, RunItem
+from app.domain.comparison import ComparedRun, GateRule, RunItem
 from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored
@@ -64,6 +64,14 @@ def outline_run(rubric: Rubric) -> ComparedRun:
     """A run by this rubric without items: of one that is not scored yet."""
     aspects = tuple(aspect.id for aspect in rubric.aspects)
     return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
+
+
+def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric | None) -> int:
+    """How many rules a gate checks in runs by these rubrics. Raises InvalidRequest for a rule that does not fit them.
+    It loads numpy and scipy, so run it in a thread."""
+    from app.stats.gate_plan import plan
+
+    return len(plan(rules, outline_run(candidate), None if baseline is None else outline_run(baseline)))
 
 
 def describe_result(result: Scored, batch: Batch) -> RunItem:

@@ -172,12 +172,6 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
     return provider.open(settings, calls, flow)
 
 
-def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator | None:
-    """The translator, if one is configured."""
-    provider = find_translator(settings)
-    return provider.open(settings, cache, telemetry) if provider else None
-
-
 def open_encoder(settings: Settings) -> Encoder | None:
     """The encoder, unless it is off."""
     provider = find_encoder(settings)

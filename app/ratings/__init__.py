@@ -1,1 +1,1 @@
-"""Human ratings, rating rounds, and how far judges follow people."""
+"""Human ratings, rating rounds, how far judges follow people, and training data from ratings."""

@@ -13,8 +13,8 @@ from app.domain.validation import InvalidDocument, Model, validate
 
 
 def bundled_folder(name: str) -> Traversable:
-    """The folder `name` of the package's data, installed or not, zipped or not."""
-    return files("app").joinpath("data", name)
+    """The data at `name` under `app/`, a folder or a file, whether the package is installed, zipped, or neither."""
+    return files("app").joinpath(name)
 
 
 def broken_line(file: Traversable, line: int, reason: str) -> ValueError:

@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from app import __version__
-from app.domain.errors import SaitenError, SettingsInvalid
+from app.domain.errors import SaitenError
 from app.domain.evaluation import Usage
-
-if TYPE_CHECKING:
-    from app.runtime.settings import Settings
-    from app.runtime.tracing import Tracing
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -351,15 +346,3 @@ def configure_logging(level: str) -> None:
     for name in OWN:
         logging.getLogger(name).setLevel(chosen)
     logging.getLogger("uvicorn.error").setLevel(max(logging.INFO, chosen))
-
-
-def open_tracing(settings: Settings) -> Tracing | None:
-    """The recorder of traces; None if they are off, in which case OpenTelemetry is not imported. Raises SettingsInvalid
-    if OpenTelemetry is not installed or one of its variables is invalid."""
-    if settings.tracing == "off":
-        return None
-    try:
-        from app.runtime.tracing import Tracing
-    except ModuleNotFoundError as error:
-        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten-server[tracing]") from error
-    return Tracing(__version__)

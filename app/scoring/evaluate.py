@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
@@ -34,11 +34,11 @@ class ScoringContext:
     translator: Translator | None
     relevance: Relevance
     telemetry: Telemetry
-    speech: SpeechChecks
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     lane: Lane = "interactive"
     tries: int = 3
+    speech: SpeechChecks = field(default_factory=SpeechChecks)
 
 
 async def evaluate(request: EvaluationRequest, context: ScoringContext, scope: RequestScope | None = None) -> Record:

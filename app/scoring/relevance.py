@@ -56,7 +56,7 @@ def load_calibration(language: str, folder: Traversable | None = None) -> Calibr
     repeats."""
     if re.fullmatch(r"[a-z]{2}", language) is None:  # it becomes a file name
         return None
-    file = (folder or bundled_folder("calibration")).joinpath(f"{language}.jsonl")
+    file = (folder or bundled_folder("scoring/calibration")).joinpath(f"{language}.jsonl")
     if not file.is_file():
         return None
     pairs = validate_objects(file, read_objects(file), CalibrationPair)

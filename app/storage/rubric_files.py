@@ -18,7 +18,6 @@ from pydantic_core import ErrorDetails
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import Location, pointer
 from app.domain.rubric import Rubric
-from app.runtime.settings import Settings
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -77,14 +76,13 @@ def default_folder(package: Path | None = None) -> Path:
     """The folder of the shipped rubrics: inside the package if it was installed, beside it in a checkout. `package` is
     the package's folder, by default that of `app`."""
     package = package or Path(str(resources.files("app")))
-    packaged = package / "data" / "rubrics"
+    packaged = package / "rubrics"
     return packaged if packaged.is_dir() else package.parent / "rubrics"
 
 
-def open_rubrics(settings: Settings) -> RubricSource:
-    """The shipped rubrics, and the operator's own."""
-    own = [Path(settings.rubrics)] if settings.rubrics else []
-    return RubricFiles([default_folder(), *own])
+def open_rubrics(own: str | None) -> RubricFiles:
+    """The shipped rubrics, and those in the operator's `own` folder."""
+    return RubricFiles([default_folder(), *([Path(own)] if own else [])])
 
 
 def rubric_paths(folder: Path) -> Sequence[Path]:

@@ -79,7 +79,7 @@ class CoherenceWeights(Value):
 @cache
 def load_weights() -> CoherenceWeights:
     """The weights that ship with the package. Raises pydantic.ValidationError where the file was damaged."""
-    text = files("app").joinpath("data/lexical_weights.json").read_text(encoding="utf-8")
+    text = files("app").joinpath("providers/lexical/weights.json").read_text(encoding="utf-8")
     return CoherenceWeights.model_validate(json.loads(text))
 
 
@@ -270,7 +270,7 @@ CONCERNS["overall"] = (*REPETITION, *TOPIC, "broken", "generic", "answers", "sha
 def load_clauses() -> dict[str, dict[str, str]]:
     """By language, what is said of each feature."""
     clauses: dict[str, dict[str, str]] = json.loads(
-        files("app").joinpath("data/lexical_clauses.json").read_text(encoding="utf-8")
+        files("app").joinpath("providers/lexical/clauses.json").read_text(encoding="utf-8")
     )
     return clauses
 

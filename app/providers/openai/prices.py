@@ -67,7 +67,7 @@ class Prices(Value):
 
 def read_prices(path: Path | None = None) -> Prices:
     """The table in `path`, or the one that ships. Raises SettingsInvalid where the file cannot be used."""
-    source = path or files("app").joinpath("data/prices.json")
+    source = path or files("app").joinpath("providers/openai/prices.json")
     try:
         return Prices.model_validate_json(source.read_bytes())
     except OSError as error:

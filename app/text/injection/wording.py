@@ -35,7 +35,7 @@ DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digit
 def fitted() -> tuple[float, Mapping[str, float]]:
     """The model that ships with Saiten: what a passage without any known run of characters has, and what each run adds;
     above 0 it is suspicious."""
-    data = json.loads((files("app") / "data/injection_weights.json").read_text(encoding="utf-8"))
+    data = json.loads((files("app") / "text/injection/weights.json").read_text(encoding="utf-8"))
     weights = {run: weight / 1000 for run, weight in data["weights"].items()}
     return data["intercept"] - data["threshold"], weights
 

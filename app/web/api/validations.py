@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
-from app.comparison.runs import outline_run
+from app.comparison.runs import count_rules
 from app.domain.analysis_request import GatePlan
 from app.domain.batch import ItemId
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
@@ -106,15 +106,9 @@ async def validate_gate(container: Serving, body: Annotated[GatePlan, Depends(bo
     if body.candidate_rubric is None:
         return ValidGate(rules=len(body.rules))
     find = container.scoring.context.rubrics.get
-    candidate = outline_run(find(body.candidate_rubric))
-    baseline = None if body.baseline_rubric is None else outline_run(find(body.baseline_rubric))
-
-    def work() -> int:
-        from app.stats.gate_plan import plan
-
-        return len(plan(body.rules, candidate, baseline))
-
-    return ValidGate(rules=await asyncio.to_thread(work))
+    candidate = find(body.candidate_rubric)
+    baseline = None if body.baseline_rubric is None else find(body.baseline_rubric)
+    return ValidGate(rules=await asyncio.to_thread(count_rules, body.rules, candidate, baseline))
 
 
 async def read_blocks(upload: Upload, most_bytes: int) -> AsyncIterator[list[bytes]]:

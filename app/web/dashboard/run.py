@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from app.charts.histogram import HistogramLabels, build_histogram
 from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
-from app.comparison.computations import PendingComputation
+from app.comparison.computations import PendingComputation, correlate_results
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import MOST_MEASURES
@@ -428,7 +428,7 @@ async def correlate(
 
     async def work() -> Correlations | None:
         patterns = await container.dashboard.browser.count_patterns(project, batch.id, names, most=MOST_PATTERNS)
-        return None if patterns is None else await asyncio.to_thread(correlate_there, names, patterns)
+        return None if patterns is None else await asyncio.to_thread(correlate_results, names, patterns)
 
     # A run that goes on has other results each time: then as many are the same ones.
     found = await container.dashboard.computations.get(project, ("patterns", batch.id, finished, names), work)
@@ -437,13 +437,6 @@ async def correlate(
     if found is None:
         return Aspects(why_not=TOO_MANY)
     return Aspects(names, tuple(tuple(make_cell(found, coefficient, a, b) for b in names) for a in names))
-
-
-def correlate_there(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
-    """The matrices. The import loads numpy and scipy, which takes a second: in this thread, not on the event loop."""
-    from app.stats.correlation import correlate_patterns
-
-    return correlate_patterns(names, patterns)
 
 
 def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> CorrelationCell:

@@ -1,9 +1,9 @@
-"""scripts/write_performance_table.py: docs/performance.md from the benchmarks' JSON."""
+"""benchmarks/performance_table.py: docs/performance.md from the benchmarks' JSON."""
 
 import pytest
 
+from benchmarks.performance_table import BEGIN, END, PAGE, fill, main, render_table
 from benchmarks.record import Beside, Figure, Report, at_most
-from scripts.write_performance_table import BEGIN, END, PAGE, fill, main, render_table
 
 MACHINE = {
     "cpu": "abacus",

@@ -115,12 +115,12 @@ def test_the_ratings_are_what_the_script_writes() -> None:
 
 def test_the_files_are_small() -> None:
     for name in (*RUNS, RATINGS_FILE):
-        assert 1000 < len(bundled_folder("demo").joinpath(name).read_bytes()) < MOST_BYTES
+        assert 1000 < len(bundled_folder("cli/demo_data").joinpath(name).read_bytes()) < MOST_BYTES
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
     for name in (*RUNS, RATINGS_FILE):
-        (tmp_path / name).write_bytes(bundled_folder("demo").joinpath(name).read_bytes())
+        (tmp_path / name).write_bytes(bundled_folder("cli/demo_data").joinpath(name).read_bytes())
     first, second, *rest = (tmp_path / "runs-ja.jsonl").read_text(encoding="utf-8").splitlines()
     broken = {**json.loads(second), "responses": {"a-101": "はい。"}}
     lines = [first, json.dumps(broken), *rest]

@@ -14,7 +14,7 @@ from app.runtime.bundled import bundled_folder
 from app.storage.rubric_files import RubricFiles, default_folder, read_rubric
 
 APP = Path(__file__).parents[3] / "app"
-RUBRICS = sorted(file.stem for file in (APP / "data" / "anchors").glob("*.jsonl"))
+RUBRICS = sorted(file.stem for file in (APP / "comparison" / "anchors").glob("*.jsonl"))
 
 
 def texts_of(utterances: tuple[Utterance, ...], response: str) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def test_every_aspect_is_rated_and_every_level_occurs(rubric_id: str) -> None:
 
 
 @pytest.mark.parametrize("rubric_id", RUBRICS)
-@pytest.mark.parametrize("folder", ["calibration", "demo"])
+@pytest.mark.parametrize("folder", ["scoring/calibration", "cli/demo_data"])
 def test_none_is_in_other_data_that_ships(rubric_id: str, folder: str) -> None:
     others = all_strings(folder)
     assert others

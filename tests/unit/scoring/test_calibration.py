@@ -17,7 +17,7 @@ from app.scoring.relevance import CalibrationPair, CalibrationSet, load_calibrat
 LANGUAGES = ("ja", "ko", "en")
 SCRIPTS = {"ja": r"[\u3041-\u30fe]", "ko": r"[\uac00-\ud7a3]", "en": r"[A-Za-z]"}
 FOREIGN = {"ja": r"[\uac00-\ud7a3]", "ko": r"[\u3041-\u30fe]", "en": r"[^\x00-\x7f]"}
-README = Path(__file__).parents[3] / "app" / "data" / "calibration" / "README.md"
+README = Path(__file__).parents[3] / "app" / "scoring" / "calibration" / "README.md"
 LINE = {"id": "ja-001", "kind": "generic", "last_utterance": "雨だね。", "response": "そうだね。"}
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from app.comparison.reference_metrics import compute_perplexity, correlate, draw_other_questions, summarise
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import Figure, ItemFigures, MetricItem
 from app.domain.validation import InvalidDocument, validate
-from app.research.metrics import compute_perplexity, correlate, draw_other_questions, summarise
 from app.stats.statistics import FEWEST
 
 TOOLS = {"len": "whitespace"}

@@ -12,7 +12,7 @@ from app.domain.rubric import Example
 from app.storage.rubric_files import default_folder, read_rubric
 
 RUBRIC = read_rubric(default_folder() / "lfqa.yaml")
-FILE = Path(__file__).parents[3] / "app" / "data" / "anchors" / "lfqa.jsonl"
+FILE = Path(__file__).parents[3] / "app" / "comparison" / "anchors" / "lfqa.jsonl"
 ANCHORS: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 

@@ -378,8 +378,8 @@ def test_shipped_rubrics_lie_inside_an_installed_package_and_beside_a_checkout(f
     package = folder / "app"
     package.mkdir()
     assert default_folder(package) == folder / "rubrics"
-    (package / "data" / "rubrics").mkdir(parents=True)
-    assert default_folder(package) == package / "data" / "rubrics"
+    (package / "rubrics").mkdir(parents=True)
+    assert default_folder(package) == package / "rubrics"
 
 
 def test_the_format_carries_independent_calls_worked_examples_and_linear_composites():

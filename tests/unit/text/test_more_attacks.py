@@ -14,7 +14,7 @@ from app.domain.dialogue import Dialogue, Utterance
 from app.text.injection import AttackKind, inspect_dialogue, inspect_text
 
 CORPUS = Path(__file__).parents[2] / "data" / "untrusted_more.jsonl"
-BUNDLED = files("app") / "data" / "attacks.jsonl"
+BUNDLED = files("app") / "cli" / "attacks.jsonl"
 
 
 def corpus(*, attack: bool, **wanted: str) -> list[dict[str, Any]]:

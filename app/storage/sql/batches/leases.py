@@ -161,21 +161,14 @@ async def claim_chunk(
         await store_accounts(connection, [batch])
     todo = await select_todo(connection, job.batch, found)
     if not todo and job.chunk >= 0:
-        # The previous owner had stored every result and died before it closed the chunk.
-        batch = (await lock_batches(connection, [job.batch]))[job.batch]
-        await close_chunks(connection, {batch.id: batch}, {job: True}, now)
-        await store_accounts(connection, [batch])
+        await close_stored(connection, job, now)
         return None
     crashes = found.crashes + (found.owner not in {None, lease.owner})
     budget = await find_budget(connection, batch, job)
     affordable = budget.afford(len(todo))
     if todo and not affordable:
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
-        others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
-        if (await connection.execute(others)).scalar_one() == 0:  # no other chunk has some of the budget reserved
-            batch.account.pause(EXHAUSTED, budget.explain(), now)
-            await store_accounts(connection, [batch])
-            log_paused(batch.id, EXHAUSTED)
+        await pause_exhausted(connection, batch, budget.explain(), now)
         return None
     await connection.execute(
         this_chunk(job).values(
@@ -202,6 +195,22 @@ async def claim_chunk(
         unit_usd=None if budget.total_usd is None else budget.unit_usd,
         tries={row.position: row.tries for row in todo if row.tries},
     )
+
+
+async def close_stored(connection: AsyncConnection, job: ChunkJob, now: datetime) -> None:
+    """Closes a chunk whose previous owner had stored every result and died before it closed the chunk."""
+    batch = (await lock_batches(connection, [job.batch]))[job.batch]
+    await close_chunks(connection, {batch.id: batch}, {job: True}, now)
+    await store_accounts(connection, [batch])
+
+
+async def pause_exhausted(connection: AsyncConnection, batch: Locked, detail: str, now: datetime) -> None:
+    """Pauses a batch whose budget affords no more candidates, unless another chunk has some of the budget reserved."""
+    others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
+    if (await connection.execute(others)).scalar_one() == 0:
+        batch.account.pause(EXHAUSTED, detail, now)
+        await store_accounts(connection, [batch])
+        log_paused(batch.id, EXHAUSTED)
 
 
 async def is_overspent(

@@ -64,7 +64,7 @@ def rubric_named(rubric_id: str) -> Rubric:
 
 
 def test_the_page_is_up_to_date() -> None:
-    check = [sys.executable, "-m", "scripts.write_cost_page", "--check"]
+    check = [sys.executable, "-m", "benchmarks.cost_page", "--check"]
     assert subprocess.run(check, cwd=ROOT, check=False).returncode == 0, "run `make pages`"
 
 

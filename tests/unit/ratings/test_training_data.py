@@ -16,7 +16,7 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
 from app.providers.ports import JudgingTask
-from app.research.training_data import (
+from app.ratings.training_data import (
     Conversation,
     Curriculum,
     TrainingCandidate,

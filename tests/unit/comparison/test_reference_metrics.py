@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from app.comparison.reference_metrics import MetricTools, choose_best, measure
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import MetricItem
 from app.domain.validation import validate
 from app.providers.ports import EncoderUnavailable, Likelihood, MetricUnavailable, Passage, Rouge, Similarity
-from app.research.metrics import MetricTools, choose_best, measure
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
 
 

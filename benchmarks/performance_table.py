@@ -1,6 +1,6 @@
 """Writes the tables of docs/performance.md, between their two marks, from the figures of `python -m benchmarks --json`.
 
-python -m scripts.write_performance_table build/bench.json
+python -m benchmarks.performance_table build/bench.json
 
 Of several files, made on one machine, the first tells of the machine.
 """
@@ -17,7 +17,7 @@ from benchmarks.machine import introduce
 from benchmarks.record import COLUMNS, Figure, Missing, load_figures, tabulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-BEGIN, END = "<!-- figures: written by scripts/write_performance_table.py -->", "<!-- /figures -->"
+BEGIN, END = "<!-- figures: written by benchmarks/performance_table.py -->", "<!-- /figures -->"
 
 
 def render(machine: Mapping[str, Any], figures: Sequence[Figure], missing: Sequence[Missing]) -> str:

@@ -1,1 +1,0 @@
-"""Side products for research, which the service does not import: reference metrics and training data for a judge."""
