@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, tabulate
@@ -23,7 +23,9 @@ from app.domain.analysis_request import (
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.dialogue import digest_context
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
 from app.domain.validation import clip
 from app.providers.ports import RequestScope
@@ -41,7 +43,13 @@ from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
+if TYPE_CHECKING:
+    from app.ratings.table import ScoredBatch
+
 Result = TypeVar("Result")
+
+PAGE = 500
+"""Candidates that are read at a time."""
 
 AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
@@ -140,8 +148,8 @@ class ComparisonService:
     async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
         """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
         names = [batch.name or batch.id for batch in batches]
-        tables = {
-            batch.id if names.count(name) > 1 else name: await tabulate(self.batches, project, [batch])
+        scorers = {
+            batch.id if names.count(name) > 1 else name: await self._read_scorer(project, batch)
             for batch, name in zip(batches, names, strict=True)
         }
         found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
@@ -150,11 +158,26 @@ class ComparisonService:
             from app.comparison.analyses import analyse
             from app.ratings.table import observe_scorers
 
-            observations = observe_scorers(tables, found.ratings)
+            observations = observe_scorers(scorers, found.ratings)
             report = analyse(request, observations, self.rubrics)
             return report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
+
+    async def _read_scorer(self, project: str, batch: Batch) -> ScoredBatch:
+        """The batch with digests of what it scored; without them where its texts were dropped."""
+        from app.ratings.table import ScoredBatch
+
+        responses: dict[int, str] = {}
+        after = -1
+        while batch.texts != "drop":
+            page = await self.batches.candidates(batch.id, after=after, limit=PAGE)
+            if not page:
+                break
+            for entry, candidate in page:
+                responses[entry.position] = f"{digest_context(candidate.context)} {digest(candidate.response)[:16]}"
+            after = page[-1][0].position
+        return ScoredBatch(await tabulate(self.batches, project, [batch]), responses)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""

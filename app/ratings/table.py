@@ -36,6 +36,7 @@ BLENDED = ".blended"
 """What follows an aspect's name where its blended value is meant."""
 
 Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
+Answer = tuple[str, str, str]  # system or nothing, item, and digest of the context and the response
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
 
 
@@ -78,6 +79,7 @@ class AnswerTable:
         self._clusters: dict[str, int] = {}
         self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
         self._origins: list[Origin] = []
+        self._position = array("q")
         self._columns: dict[str, NumberColumn] = {}
         self._similarity = NumberColumn()
         self._owners: dict[str, str] = {}
@@ -116,6 +118,7 @@ class AnswerTable:
         self._cluster.append(
             NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
         )
+        self._position.append(entry.position)
         self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
 
     def _label(self, system: str, batch: Batch) -> str:
@@ -173,11 +176,13 @@ class AnswerTable:
         number = self._cluster[row]
         return None if number == NO_DIALOGUE else self.dialogues[number]
 
-    @property
-    def answers(self) -> list[tuple[str, str]]:
-        """What each row answers, by system and item, whatever batch it is in."""
+    def identify(self, responses: Mapping[int, str]) -> list[Answer]:
+        """What each row is the score of, whatever batch it is in; `responses` are digests by position."""
         items = self.items
-        return [(origin.system, items[number]) for origin, number in zip(self._origins, self._item, strict=True)]
+        return [
+            (origin.system, items[number], responses.get(position, origin.batch))
+            for origin, number, position in zip(self._origins, self._item, self._position, strict=True)
+        ]
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
         """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
@@ -220,38 +225,45 @@ class AnswerTable:
         return evaluations, places
 
 
-Answer = tuple[str, str]
-"""The system, or nothing, and the item of a result."""
+class ScoredBatch(NamedTuple):
+    """A batch as a scorer: its results, and the digests of their contexts and responses by position."""
+
+    table: AnswerTable
+    responses: Mapping[int, str]
 
 
-def observe_scorers(tables: Mapping[str, AnswerTable], ratings: Sequence[StoredRating]) -> Observations:
-    """The ratings of whatever the scorers scored, beside the values of each: what one person rated in any batch counts
-    for the same answer in all. Values are named `scorer:name`, and blended ones `scorer (blended):name`. Raises
-    InvalidRequest without any rating, and InvalidLines."""
+def observe_scorers(scorers: Mapping[str, ScoredBatch], ratings: Sequence[StoredRating]) -> Observations:
+    """The ratings of whatever the scorers scored, beside the values of each: what a person said of a response in one
+    batch counts for the same response to the same item in all. Values are named `scorer:name`, and blended ones
+    `scorer (blended):name`. Raises InvalidRequest without any rating, and InvalidLines."""
     rated: dict[tuple[Answer, str], dict[str, float]] = {}
-    for table in tables.values():
-        answers = table.answers
-        for opinion in table.rate(ratings):
+    for scored in scorers.values():
+        answers = scored.table.identify(scored.responses)
+        for opinion in scored.table.rate(ratings):
             own = {name: value for name, value in opinion.ratings.items() if not name.endswith(BLENDED)}
             rated.setdefault((answers[opinion.row], opinion.rater), {}).update(own)
     if not rated:
-        raise InvalidRequest(explain_unrated(sum(table.ambiguous for table in tables.values())))
-    records: dict[Answer, dict[str, Any]] = {
-        answer: {"system": answer[0], "item": answer[1], "scores": {}} for answer, _ in rated
-    }
-    for scorer, table in tables.items():
-        add_scores(records, scorer, table)
+        raise InvalidRequest(explain_unrated(sum(scored.table.ambiguous for scored in scorers.values())))
+    records: dict[Answer, dict[str, Any]] = {}
+    named: dict[tuple[str, str], int] = {}
+    for answer in dict.fromkeys(answer for answer, _ in rated):
+        system, item, _ = answer
+        again = named[system, item] = named.get((system, item), 0) + 1
+        records[answer] = {"system": system, "item": item if again == 1 else f"{item} ({again})", "scores": {}}
+    for scorer, scored in scorers.items():
+        add_scores(records, scorer, scored)
     reader = ObservationReader(by_scorer=True, noun=NOUN)
     for number, ((answer, rater), own) in enumerate(rated.items(), start=1):
         reader.add({**records[answer], "rater": rater, "ratings": own}, number)
     return reader.finish()
 
 
-def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: AnswerTable) -> None:
+def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, scored: ScoredBatch) -> None:
     """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
+    table = scored.table
     names = dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))
     columns = {name: table.column(name) for name in names}
-    for row, answer in enumerate(table.answers):
+    for row, answer in enumerate(table.identify(scored.responses)):
         record = records.get(answer)
         if record is None:
             continue

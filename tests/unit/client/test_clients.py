@@ -321,7 +321,15 @@ def test_an_answer_of_a_newer_service_is_kept_whole() -> None:
     assert found.model_dump(exclude_unset=True) == {"ratings_used": None, "figure": 1.5}
     with pytest.raises(ValueError, match="frozen"):
         found.figure = 2  # type: ignore[attr-defined]
-    assert set(REPORTS) == {"agreement", "correlation", "hierarchy", "composite-fit", "blend-fit", "win-rates"}
+    assert set(REPORTS) == {
+        "agreement",
+        "correlation",
+        "judges",
+        "hierarchy",
+        "composite-fit",
+        "blend-fit",
+        "win-rates",
+    }
 
 
 def test_the_package_is_quick_to_import() -> None:

@@ -66,11 +66,12 @@ async def find(client: httpx.AsyncClient, name: str, body: Any, **headers: str) 
 async def score(client: httpx.AsyncClient, name: str = "a", count: int = 12, **more: Any) -> str:
     """The id of a completed batch of different responses, two in each dialogue."""
     headers = more.pop("headers", {})
+    end = more.pop("end", "海まで行きました。")
     items = [
-        make_item(number, context=make_context(number // 2), response="はい、" * (number % 5) + "海まで行きました。")
+        make_item(number, context=make_context(number // 2), response="はい、" * (number % 5) + end)
         for number in range(count)
     ]
-    body = {"name": name, "metadata": {"system": name}, "items": items, **more}
+    body = {"name": name, "metadata": {"system": more.pop("system", name)}, "items": items, **more}
     response = await client.post("/v1/batches", json=body, headers=headers)
     batch: str = response.json()["id"]
     async with asyncio.timeout(LIMIT_SECONDS):
@@ -340,7 +341,8 @@ async def test_judges_have_the_shape_of_the_contract(client: httpx.AsyncClient) 
 
 
 async def test_batches_are_scorers_of_the_same_answers(client: httpx.AsyncClient) -> None:
-    one, other = await score(client, "one"), await score(client, "two")
+    one, other = await score(client, "one", system="bot"), await score(client, "two", system="bot")
+    changed = await score(client, "three", system="bot", end="山まで行きました。")
     await rate(client, one)
     report = await find(client, "judges", {"batches": [one, other], "resamples": 100})
     overall = report["aspects"]["overall"]
@@ -350,6 +352,9 @@ async def test_batches_are_scorers_of_the_same_answers(client: httpx.AsyncClient
     alone = await find(client, "correlation", {"batch": one, "resamples": 100})
     assert overall["scorers"]["one"]["spearman"] == alone["aspects"]["overall"]["spearman"]
     assert report["ratings_used"] == alone["ratings_used"]
+    # Of other responses to the same items nobody said anything.
+    asked = await find(client, "judges", {"batches": [one, changed], "resamples": 100})
+    assert set(asked["aspects"]["overall"]["scorers"]) == {"one"}
 
 
 async def test_batches_meet_in_win_rates(client: httpx.AsyncClient) -> None:
