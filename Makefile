@@ -10,7 +10,7 @@ BENCH ?= --json build/bench.json --plot build/bench.svg
 # Images set it. Without bytecode each process of a test would compile all that it imports, and pytest every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo run test format lint types imports unit bench faults fuzz fit pages constraints clean
+.PHONY: help install demo run test format lint types imports unit bench faults fuzz fit openapi pages constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -47,6 +47,7 @@ $(DEMO): | $(VENV)/.core
 # Of another database, named in the environment, nothing is made: it is served as it is.
 run: $(VENV)/.core $(if $(DATABASE_URL),,$(DEMO))  ## serve on http://127.0.0.1:8000, with the demo's runs in it
 	@echo "To open in a browser: http://127.0.0.1:8000/"
+	@echo "For other commands on this database: export DATABASE_URL=$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}"
 	@DATABASE_URL="$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}" $(BIN)/saiten serve
 
 test: install lint types imports unit  ## format, lint, types, import contracts and tests
@@ -89,6 +90,16 @@ fuzz: install  ## hostile input at full size, some 20 minutes: Schemathesis, and
 
 fit: install  ## fit the lexical judge's weights again
 	$(BIN)/python scripts/fit_lexical.py $(DATA)
+
+# Downloads the tools from npm, so it is not part of `make test`.
+openapi: install  ## lint the OpenAPI document and generate TypeScript from it; needs Node.js
+	@mkdir -p build/openapi
+	$(BIN)/python -m scripts.write_openapi > build/openapi/openapi.json
+	@echo 'extends: ["spectral:oas"]' > build/openapi/spectral.yaml
+	cd build/openapi && npx --yes @redocly/cli@2 lint openapi.json --extends recommended
+	cd build/openapi && npx --yes @stoplight/spectral-cli@6 lint -F warn -r spectral.yaml openapi.json
+	cd build/openapi && npx --yes openapi-typescript@7 openapi.json -o schema.ts
+	cd build/openapi && npx --yes @hey-api/openapi-ts@0.95 -i openapi.json -o client
 
 pages: install  ## write again what is generated: the rubric schema, docs/settings.md, docs/cost.md, the demo's ratings
 	$(BIN)/python scripts/write_rubric_schema.py

@@ -16,7 +16,7 @@ import redis
 from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.storage.sql.engine import open_engine
+from app.storage.sql.engine import close_engine, open_engine
 from app.storage.sql.schema import migrate
 from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database, open_sqlite
 from tests.support.services import private_postgres, private_redis
@@ -196,7 +196,7 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     made = open_engine(database_url)
     await migrate(made)
     yield made
-    await made.dispose()
+    await close_engine(made)
 
 
 @pytest.fixture

@@ -26,6 +26,14 @@ from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
 ITEMS = "items"
 BLANK = b" \t\r"
 
+ITEM_ONLY = frozenset({"context", "response", "responses"})
+"""Fields of an item that no options have."""
+
+OPTIONS_FIRST = (
+    'the first line must be the options, and this looks like an item: put a line such as {"rubric": "ja-dialogue"}'
+    " before it, or {} for the defaults"
+)
+
 
 class BatchReader:
     """Reads a batch piece by piece: `feed` returns the items that are complete, `close` those left at the end.
@@ -212,6 +220,8 @@ class Lines:
             raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
         if self._begun:
             self._draft.add(value, note)
+        elif isinstance(value, dict) and not ITEM_ONLY.isdisjoint(value):
+            self._draft.stop("", f"{note}{OPTIONS_FIRST}")
         else:
             self._begun = True
             self._draft.set_options(value)

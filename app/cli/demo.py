@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -227,20 +228,19 @@ def table_of_runs(runs: Sequence[ScoredRun]) -> Table:
 PRIVATE = "demo.db"
 
 NEXT = """
-These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. Next:
+These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. To look at the runs,
+with ratings by simulated raters, open http://127.0.0.1:8000/ (API pages at /docs) while this runs, in this folder:
+  export DATABASE_URL={database}
+  {saiten} serve
+In this shell, every further command then uses these runs too. Next:
   an LLM judge        OPENAI_API_KEY=sk-… {saiten} serve
-  a local LLM judge   OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve (docs/judges.md)
+  a local LLM judge   OPENAI_BASE_URL=http://127.0.0.1:11434/v1 SAITEN_MODEL=… {saiten} serve
   the English path    DEEPL_API_KEY=… (with either)
-  blended relevance   make install (brings PyTorch, which is large)
-  thousands at once   POST /v1/batches; docs/tutorial.md, "Score thousands"
-"""
-
-LOOK = """The runs, with ratings by simulated raters, are in {file}. To look at them:
-  {run}
-then open http://127.0.0.1:8000/"""
+  blended relevance   {install} (PyTorch is large)
+  your own data       {saiten} score FILE (CSV, XLSX, JSON and more)
+  thousands at once   POST /v1/batches"""
 
 DATABASE = "saiten-demo.db"
-UNDER_MAKE = ".venv/bin/saiten"  # how the Makefile calls this command
 
 
 @click.command("demo")
@@ -328,13 +328,25 @@ def show_end(runs: list[ScoredRun], database: Path) -> None:
     """The runs, what to set next, and the address at which to look at them."""
     out = console()
     out.print(table_of_runs(runs))
-    # So that the line can be pasted: make calls the command of the checkout's own environment.
-    here = Path(sys.executable).parent == Path(UNDER_MAKE).absolute().parent
-    name = UNDER_MAKE if here else "saiten"
-    out.print(NEXT.format(saiten=name), soft_wrap=True)
-    made = name == UNDER_MAKE and database == Path(DATABASE)
-    served = f"DATABASE_URL={shlex.quote(f'sqlite+aiosqlite:///{database}')} {name} serve"
-    out.print(LOOK.format(file=database, run="make run" if made else served), soft_wrap=True)
+    url = shlex.quote(f"sqlite+aiosqlite:///{database}")
+    out.print(NEXT.format(saiten=name_command(), database=url, install=name_install()), soft_wrap=True)
+
+
+def name_command() -> str:
+    """`saiten` as it can be typed here: by its name if that finds this installation, else by its path."""
+    here = Path(sys.executable).parent / "saiten"
+    found = shutil.which("saiten")
+    if not here.exists() or (found is not None and Path(found).absolute() == here):
+        return "saiten"
+    # Relative within a checkout: make calls the command of the checkout's own environment.
+    return shlex.quote(str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here))
+
+
+def name_install() -> str:
+    """What installs the encoder: `make` in a checkout, pip wherever a wheel was installed."""
+    if (Path.cwd() / "Makefile").exists() and Path(__file__).is_relative_to(Path.cwd()):
+        return "make install"
+    return f"{shlex.quote(sys.executable)} -m pip install 'saiten-server[bertscore]'"
 
 
 @asynccontextmanager

@@ -1,9 +1,11 @@
-"""`saiten rubric`: check, list and show rubrics."""
+"""`saiten rubric`: begin, check, list and show rubrics."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -11,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from app.domain.rubric import Rubric, name_version
+from app.runtime.bundled import bundled_folder
 from app.runtime.settings import read_settings
-from app.storage.rubric_files import check_rubric, open_rubrics, read_rubric
+from app.storage.rubric_files import check_rubric, default_folder, open_rubrics, read_rubric
 from saiten.commands.output import console
 from saiten.commands.service import URL
 
@@ -24,7 +27,47 @@ Result = TypeVar("Result")
 
 @click.group("rubric")
 def command() -> None:
-    """Check, list and show rubrics."""
+    """Begin, check, list and show rubrics."""
+
+
+RUBRIC_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+PLACE = "NAME"
+"""What stands for the rubric's id in a scaffold."""
+
+SCHEMA = "rubric.schema.json"
+
+
+@command.command("new")
+@click.argument("name")
+@click.option("--language", required=True, type=click.Choice(["ja", "ko", "en"]), help="Of its texts and comments.")
+@click.option("--folder", default=".", type=click.Path(path_type=Path), help="Where to write (the working directory).")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def begin(name: str, language: str, folder: Path, force: bool) -> None:
+    """Write a rubric to start from: NAME.yaml, the schema that editors check it by, and two dialogues to try it on."""
+    if not RUBRIC_ID.fullmatch(name):
+        raise click.UsageError("NAME: lower-case letters, digits, '.', '_' and '-'; the first a letter or a digit")
+    if not force and any(one.id == name for one in open_rubrics(read_settings().rubrics).list()):
+        raise click.UsageError(f"a rubric {name} is there already; see it with `saiten rubric show {name}`")
+    scaffolds = bundled_folder("cli/scaffolds")
+    texts = {
+        folder / f"{name}.yaml": scaffolds.joinpath(f"{language}.yaml").read_text(encoding="utf-8"),
+        folder / f"{name}.test.ndjson": scaffolds.joinpath(f"{language}.ndjson").read_text(encoding="utf-8"),
+    }
+    if there := [path for path in texts if path.exists() and not force]:
+        raise click.UsageError(f"{', '.join(map(str, there))}: is there already; --force replaces it")
+    schema = folder / SCHEMA
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text.replace(PLACE, name), encoding="utf-8")
+        if force or not schema.exists():
+            schema.write_bytes((default_folder() / SCHEMA).read_bytes())
+    except OSError as error:
+        raise click.UsageError(f"{error.filename or folder}: {error.strerror}") from None
+    written, tried = (shlex.quote(str(path)) for path in texts)
+    click.echo(f"wrote {written}, {tried} and {shlex.quote(str(schema))}")
+    click.echo(f"next: saiten rubric check {written}")
+    click.echo(f"then, with an LLM judge: SAITEN_RUBRICS={shlex.quote(str(folder))} saiten score {tried}")
 
 
 @command.command("check")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from operator import not_
@@ -351,6 +351,25 @@ class Evaluation(Value):
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"
     )
+
+
+EvaluationStatus = Literal["scored", "partial"]
+"""Of an evaluation that is stored: what failed has none."""
+
+
+@dataclass(frozen=True)
+class EvaluationFilter:
+    """Which evaluations to list; None and empty mean any. `rubric` is an id or `id@version`, `batch` a batch's id; all
+    `metadata` entries must match, those of the evaluation's batch among them; `created_from` is inclusive and
+    `created_before` exclusive."""
+
+    rubric: str | None = None
+    status: EvaluationStatus | None = None
+    batch: str | None = None
+    dialogue: str | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class Record(Value):

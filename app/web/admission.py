@@ -47,7 +47,7 @@ class Admitted:
 
 
 class Authenticator:
-    """Authenticates callers. While there are no keys, `allow_anonymous` admits everyone from anywhere."""
+    """Authenticates callers. Without any keys, `allow_anonymous` admits everyone who shows none, from anywhere."""
 
     def __init__(self, key_store: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
         self._key_store = key_store
@@ -64,28 +64,26 @@ class Authenticator:
         if self._only is not None:
             only, caller = self._only
             if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):
-                raise RequestRefused(
-                    401, "unauthorized", "A valid key is needed", "this service belongs to another process"
-                )
+                raise RequestRefused(401, "unauthorized", "this service belongs to another process")
             return caller
         key_store = self._key_store()
         key = await find_key(key_store, shown)
         if key is not None:
             return Admitted(key.project, key.scope, key)
-        if not await key_store.any():
+        if not is_key(shown) and not await key_store.any():
             self._require_loopback(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
-        raise RequestRefused(
-            401, "unauthorized", "A valid key is needed", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'}
-        )
+        raise RequestRefused(401, "unauthorized", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'})
 
     async def holds(self, shown: Credential | None) -> bool:
         """Whether the credential is still valid: not if its key was revoked or its session closed, or if it is None and
         keys exist by now. True while the store is unavailable, so that an outage does not end long streams."""
         try:
             key_store = self._key_store()
-            return await find_key(key_store, shown) is not None or not await key_store.any()
+            if await find_key(key_store, shown) is not None:
+                return True
+            return not is_key(shown) and not await key_store.any()
         except StoreError:
             return True
 
@@ -95,7 +93,7 @@ class Authenticator:
         host = request.client.host if request.client else ""
         if host not in LOOPBACK:
             detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
-            raise RequestRefused(403, "loopback-only", "Not from here without a key", detail)
+            raise RequestRefused(403, "loopback-only", detail)
         # A page of another site in the user's browser also connects from loopback: with its own Origin, or under a host
         # name that resolves to this machine (DNS rebinding).
         named = request.headers.get("host", "")
@@ -104,7 +102,7 @@ class Authenticator:
         is_public = "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
         if not is_local(request.headers.get("origin", "")) or is_public:
             detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
-            raise RequestRefused(403, "loopback-only", "Not from this page without a key", detail)
+            raise RequestRefused(403, "loopback-only", detail)
 
 
 def is_local(origin: str) -> bool:
@@ -127,6 +125,13 @@ def bearer_of(request: Request) -> Credential | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     key = token.strip()
     return Credential(key) if scheme.lower() == "bearer" and key else None
+
+
+def is_key(shown: Credential | None) -> bool:
+    """Whether a key is presented, valid or not: a wrong one is refused even while there are no keys, since its owner
+    believes to be in the key's project. A session outlives the keys that were removed, as when a database is replaced.
+    """
+    return shown is not None and not shown.is_session
 
 
 def credential_of(request: Request) -> Credential | None:

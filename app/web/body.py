@@ -107,7 +107,7 @@ def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
 
 def unsupported(detail: str) -> RequestRefused:
     """The refusal of an unsupported media type, charset or encoding."""
-    return RequestRefused(415, "unsupported-media-type", "The media type of the body is not supported", detail)
+    return RequestRefused(415, "unsupported-media-type", detail)
 
 
 async def receive(request: Request, maximum: int, timeout_seconds: float) -> bytes:
@@ -140,17 +140,17 @@ def refuse_declared(headers: Mapping[str, str], maximum: int) -> None:
 
 def too_large(maximum: int) -> RequestRefused:
     """The refusal of a body with more than `maximum` bytes."""
-    return RequestRefused(413, "body-too-large", "The body is too large", f"a body may have at most {maximum} bytes")
+    return RequestRefused(413, "body-too-large", f"a body may have at most {maximum} bytes")
 
 
 def too_slow(detail: str) -> RequestRefused:
     """The refusal of a body that arrives too slowly; its connection is closed."""
-    return RequestRefused(408, "body-timeout", "The body took too long", detail, {"Connection": "close"})
+    return RequestRefused(408, "body-timeout", detail, {"Connection": "close"})
 
 
 def invalid_json(detail: str) -> RequestRefused:
     """The refusal of a body that is not a JSON document."""
-    return RequestRefused(400, "invalid-json", "The body is not valid JSON", detail)
+    return RequestRefused(400, "invalid-json", detail)
 
 
 def decode(body: bytes) -> Any:

@@ -19,9 +19,9 @@ from cachetools import TTLCache
 from fastapi import Depends, Request
 
 from app.container import Container
-from app.domain.batch import Batch
 from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
+from app.domain.model import pointer
 from app.web.problems import RequestRefused
 
 logger = logging.getLogger("saiten.web")
@@ -106,7 +106,7 @@ async def administer(request: Request, container: Serving) -> None:
         return
     await note_attempt(request, container, request.scope["route"].path)
     detail = "this needs a key with the scope admin; make one with `saiten keys create --scope admin`"
-    raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+    raise RequestRefused(403, "insufficient-scope", detail)
 
 
 Administering = Depends(administer)
@@ -142,14 +142,14 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
 ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 
 
-def write_cursor(last: Batch) -> str:
-    """The cursor of the page after the one that ends with `last`."""
-    written = f"{last.created_at.isoformat()}|{last.id}"
+def write_cursor(created_at: datetime, last_id: str) -> str:
+    """The cursor of the page after the one that ends with what was created then under this id."""
+    written = f"{created_at.isoformat()}|{last_id}"
     return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """(created_at, id) of the last batch of the previous page; None for the first page. Raises InvalidRequest."""
+    """(created_at, id) of the last one of the previous page; None for the first page. Raises InvalidRequest."""
     if cursor is None:
         return None
     with suppress(UnicodeError, binascii.Error, ValueError, OverflowError):  # no page has returned it
@@ -160,6 +160,34 @@ def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
         if created_at.tzinfo is not None and ID.fullmatch(batch_id):
             return created_at.astimezone(UTC), batch_id
     raise InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
+
+
+METADATA = "metadata."
+
+METADATA_FILTER = {
+    "name": "metadata",
+    "in": "query",
+    "required": False,
+    "description": "`metadata.KEY=VALUE`, as often as needed: those whose metadata hold all of these entries",
+    "style": "form",
+    "explode": True,
+    "schema": {
+        "type": "object",
+        "patternProperties": {"^metadata\\.": {"type": "string"}},
+        "additionalProperties": False,
+        "example": {"metadata.system": "bot-a"},
+    },
+}
+"""Describes what `read_metadata` reads."""
+
+
+def read_metadata(request: Request) -> dict[str, str]:
+    """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values."""
+    wanted: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name.startswith(METADATA) and wanted.setdefault(name.removeprefix(METADATA), value) != value:
+            raise InvalidRequest("an entry can have one value only", pointer=pointer(("query", name)))
+    return wanted
 
 
 def link_next(request: Request, **changed: str) -> dict[str, str]:

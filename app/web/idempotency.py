@@ -44,7 +44,7 @@ def key_of(request: Request) -> str | None:
     key = request.headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
         detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
-        raise RequestRefused(400, "invalid-idempotency-key", "The Idempotency-Key is not valid", detail)
+        raise RequestRefused(400, "invalid-idempotency-key", detail)
     return key
 
 

@@ -153,14 +153,14 @@ def refuse_framing(scope: Scope, headers: Headers) -> None:
     close = {"Connection": "close"}
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
         detail = f"the header block may have at most {MOST_HEADER_BYTES} bytes"
-        raise RequestRefused(431, "headers-too-large", "The headers are too large", detail, close)
+        raise RequestRefused(431, "headers-too-large", detail, close)
     lengths = headers.getlist("content-length")
     if (lengths and "transfer-encoding" in headers) or len(set(lengths)) > 1:
         detail = "send either Content-Length or Transfer-Encoding, once"
-        raise RequestRefused(400, "ambiguous-framing", "The request's length is ambiguous", detail, close)
+        raise RequestRefused(400, "ambiguous-framing", detail, close)
     if not scope["http_version"].startswith("1."):
         detail = "this server speaks HTTP/1.1"
-        raise RequestRefused(400, "invalid-http", "The request is not valid HTTP", detail, close)
+        raise RequestRefused(400, "invalid-http", detail, close)
     if CONTROL.search(scope["path"]):
         raise NotFound("no path contains a control character")
 
@@ -173,4 +173,4 @@ async def require_right(request: Request, key: APIKey | None) -> None:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         await note_refusal(request)
         detail = "this key may only read; make one with `saiten keys create --scope write`"
-        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+        raise RequestRefused(403, "insufficient-scope", detail)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, Field
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
+
+from app.web.glossary import ALIKE, FIELDS, PARAMETERS
+from app.web.problems import TITLES
 
 Operation = dict[str, Any]
 
@@ -27,6 +32,10 @@ def header(description: str, *, required: bool = False, **schema: Any) -> dict[s
 
 
 REQUEST_ID = header("the caller's, or one made for this request; the log has it too", required=True)
+LINK = {
+    "description": 'the address of the next page as `<…>; rel="next"`; none after the last',
+    "schema": {"type": "string"},
+}
 REPLAYED = header("`true` where the answer is the stored one of an earlier request with this key", enum=["true"])
 BY_STATUS: dict[str, dict[str, Any]] = {
     "401": {"WWW-Authenticate": header('`Bearer realm="saiten"`', required=True)},
@@ -36,10 +45,70 @@ BY_STATUS: dict[str, dict[str, Any]] = {
 }
 
 
+ARTICLES = {
+    "evaluations": "Score one response, and read scores again.",
+    "batches": "Score thousands of responses: estimate, post, follow, read results.",
+    "validations": "Whether requests are valid, before the first is made. Nothing is stored or judged.",
+    "comparisons": "Compare two batches, pass or fail one, and check the judge for drift.",
+    "analyses": "Agreement of raters, correlation of scores with ratings, hierarchies, fits and win rates.",
+    "ratings": "Human ratings of responses, which validate the judge.",
+    "rubrics": "The rubrics that the judge can rate with.",
+    "governance": "The project's policy, erasure, and the audit log.",
+    "operate": "Health, metrics, and which service this is.",
+}
+"""What each tag is about, in the order of the document."""
+
+LICENSE = {"name": "Apache 2.0", "identifier": "Apache-2.0"}
+SCHEME = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "a key that `saiten keys create` made, with the scope read, write or admin",
+}
+
+
+def name_operation(function: str) -> str:
+    """`create_evaluation` as `createEvaluation`."""
+    first, *others = function.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def name_operations(document: dict[str, Any], routes: Iterable[BaseRoute]) -> None:
+    """Names every operation after its function, in place: generators make methods of these names."""
+    for route in routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            for method in route.methods or ():
+                document["paths"][route.path_format][method.lower()]["operationId"] = name_operation(route.name)
+
+
+def describe_fields(schemas: Mapping[str, dict[str, Any]]) -> None:
+    """Describes in place each field that does not describe itself, from the glossary."""
+    for model, schema in schemas.items():
+        schema.setdefault("description", "")
+        for name, field in schema.get("properties", {}).items():
+            own = f"{ALIKE.get(model, model)}.{name}"
+            description = FIELDS.get(own, FIELDS.get(name))
+            if "description" not in field and description is not None:
+                field["description"] = description
+
+
+def simplify_tuples(value: Any) -> None:
+    """Writes a pair of equal types, in place, as a list of two: every reader of schemas knows lists."""
+    if isinstance(value, dict):
+        places = value.get("prefixItems")
+        if places and all(place == places[0] for place in places):
+            value["items"] = value.pop("prefixItems")[0]
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        simplify_tuples(part)
+
+
 def complete(document: dict[str, Any], problems: Mapping[int | str, dict[str, Any]]) -> None:
     """Adds to every operation what all have in common, in place. `problems` are the descriptions by status."""
-    for operations in document["paths"].values():
+    for path, operations in document["paths"].items():
         for method, operation in operations.items():
+            for parameter in operation.get("parameters", ()):
+                name = parameter["name"]
+                found = PARAMETERS.get(f"{method.upper()} {path} {name}", PARAMETERS.get(name, ""))
+                parameter.setdefault("description", found)
             responses = operation["responses"]
             responses.update({str(status): problems[status] for status in EVERYWHERE if str(status) not in responses})
             never = frozenset() if "requestBody" in operation else NEEDS_BODY
@@ -77,9 +146,17 @@ class Problem(BaseModel):
     status: int
     detail: str
     instance: str
-    code: str
+    # Any text beside the known ones: a code may be added, and generated clients of today are to read it.
+    code: Annotated[
+        str,
+        WithJsonSchema({"anyOf": [{"type": "string", "enum": sorted(TITLES)}, {"type": "string"}], "title": "Code"}),
+    ]
     errors: list[Fault] = Field(default_factory=list, max_length=20)
     total: int | None = Field(default=None, description="all faults, where `errors` does not list every one")
+    pieces: dict[str, list[str]] | None = Field(
+        default=None,
+        description="with `signature-mismatch`, by piece of the signature the baseline's and the candidate's value",
+    )
 
 
 DESCRIPTIONS = {
@@ -100,9 +177,11 @@ DESCRIPTIONS = {
     507: "The store is full",
 }
 
+CONTENT_LANGUAGE = header("the language of `title` and `detail`, by `Accept-Language`", enum=["en", "ja", "ko"])
 PROBLEM = {"application/problem+json": {"schema": {"$ref": TEMPLATE.format(model="Problem")}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": PROBLEM} for status, text in DESCRIPTIONS.items()
+    status: {"description": text, "headers": {"Content-Language": CONTENT_LANGUAGE}, "content": PROBLEM}
+    for status, text in DESCRIPTIONS.items()
 }
 
 IDEMPOTENCY_KEY = {
@@ -123,6 +202,11 @@ def refer_to(model: type[BaseModel]) -> dict[str, Any]:
     return {"$ref": TEMPLATE.format(model=model.__name__)}
 
 
+def answers(model: type[BaseModel], description: str = "Successful Response") -> dict[str, Any]:
+    """A JSON answer of the model's shape, where the route makes it without the model."""
+    return {"description": description, "content": {"application/json": {"schema": refer_to(model)}}}
+
+
 def form(model: type[BaseModel], example: Any) -> dict[str, Any]:
     """A JSON body that is parsed as `model`."""
     return {"schema": refer_to(model), "example": example}
@@ -130,9 +214,17 @@ def form(model: type[BaseModel], example: Any) -> dict[str, Any]:
 
 def lines(model: type[BaseModel], description: str, *examples: dict[str, Any]) -> dict[str, Any]:
     """An NDJSON body or answer whose lines are parsed as `model`."""
-    refer_to(model)
-    schema = {"type": "string", "description": description}
+    schema = {
+        **STREAM,
+        "contentMediaType": "application/json",
+        "contentSchema": refer_to(model),
+        "description": description,
+    }
     return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}
+
+
+STREAM = {"type": "string", "format": "binary"}
+"""A body or answer that is a file, not one JSON value: generated clients pass it on as it is."""
 
 
 def write_lines(*values: dict[str, Any]) -> str:
@@ -154,12 +246,18 @@ def describe(application: FastAPI) -> dict[str, Any]:
             version=application.version,
             description=application.description,
             routes=application.routes,
-            tags=application.openapi_tags,
+            tags=[{"name": name, "description": text} for name, text in ARTICLES.items()],
+            servers=[{"url": "/", "description": "this service"}],
+            contact={"name": "Saiten"},
+            license_info=LICENSE,
         )
+        name_operations(document, application.routes)
         models: list[type[BaseModel]] = [Problem, *DESCRIBED]
         _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=TEMPLATE)
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
-        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        describe_fields(document["components"]["schemas"])
+        simplify_tuples(document)
+        document["components"]["securitySchemes"] = {"key": SCHEME}
         # An empty object beside it: without any key configured, loopback needs none.
         document["security"] = [{"key": []}, {}]
         complete(document, PROBLEMS)

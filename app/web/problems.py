@@ -17,7 +17,8 @@ from starlette.routing import Match
 from app.domain import errors
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError
 from app.domain.model import pointer
-from app.domain.validation import InvalidDocument
+from app.domain.validation import InvalidDocument, describe
+from app.web.languages import DEFAULT, negotiate, wording_in
 
 logger = logging.getLogger("saiten.web")
 
@@ -65,6 +66,31 @@ STATUSES: Mapping[type[SaitenError], int] = {
 }
 """A test checks that every class that can be raised has an entry of its own or of a base below SaitenError."""
 
+REFUSALS: Mapping[str, str] = {
+    "ambiguous-framing": "The request's length is ambiguous",
+    "body-timeout": "The body took too long",
+    "body-too-large": "The body is too large",
+    "cross-site-form": "Not from another site",
+    "headers-too-large": "The headers are too large",
+    "insufficient-scope": "The key's scope does not allow this",
+    "invalid-http": "The request is not valid HTTP",
+    "invalid-idempotency-key": "The Idempotency-Key is not valid",
+    "invalid-json": "The body is not valid JSON",
+    "loopback-only": "Not from here without a key",
+    "stopping": "The service is stopping",
+    "unauthorized": "A valid key is needed",
+    "unsupported-media-type": "The media type of the body is not supported",
+}
+"""The codes of requests that are refused before any service is called, with their titles."""
+
+NOT_ALLOWED = HTTPStatus.METHOD_NOT_ALLOWED
+TITLES: Mapping[str, str] = {
+    **{kind.code: kind.title for kind in STATUSES},
+    **REFUSALS,
+    "method-not-allowed": NOT_ALLOWED.phrase,
+}
+"""Every code, with its title."""
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_CHARACTERS = 200
 RETRY_SECONDS = 10.0
@@ -74,28 +100,45 @@ ExtraHeaders = Mapping[str, str] | None
 
 
 class RequestRefused(InvalidRequest):
-    """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …)."""
+    """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …) and a code of
+    `REFUSALS`."""
 
-    def __init__(self, status: int, code: str, title: str, detail: str, headers: ExtraHeaders = None) -> None:
+    def __init__(self, status: int, code: str, detail: str, headers: ExtraHeaders = None) -> None:
         super().__init__(detail)
-        self.status, self.code, self.title = status, code, title
+        self.status, self.code, self.title = status, code, REFUSALS[code]
         self.headers = dict(headers or {})
 
 
 def problem(
-    status: int, code: str, title: str, detail: str, *, instance: str, headers: ExtraHeaders = None, **more: Any
+    status: int,
+    code: str,
+    title: str,
+    detail: str,
+    *,
+    instance: str,
+    language: str = DEFAULT,
+    headers: ExtraHeaders = None,
+    **more: Any,
 ) -> Response:
-    """A problem document. Texts are truncated, so that a caller's text is never echoed at length."""
+    """A problem document with title and detail, which are English, in the language. Texts are truncated, so that a
+    caller's text is never echoed at length."""
+    say = wording_in(language).say
     body = {
         "type": f"urn:saiten:problem:{code}",
-        "title": title,
+        "title": say(title),
         "status": status,
-        "detail": clip(detail, 2 * MOST_CHARACTERS),
+        "detail": clip(say(detail), 2 * MOST_CHARACTERS),
         "instance": clip(instance, MOST_CHARACTERS),
         "code": code,
         **more,
     }
+    headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     return Response(json.dumps(body, ensure_ascii=False), status, headers, "application/problem+json")
+
+
+def language_of(request: Request) -> str:
+    """The language that the caller prefers among those of Saiten."""
+    return negotiate(request.headers.get("accept-language", ""))
 
 
 def clip(text: str, maximum: int = MOST_CHARACTERS) -> str:
@@ -108,16 +151,19 @@ def answer_error(request: Request, error: Exception) -> Response:
     """The problem document of any error in the tree."""
     if not isinstance(error, SaitenError):
         raise error
-    status = find_status(error)
+    status, language = find_status(error), language_of(request)
+    say = wording_in(language).say
     more: dict[str, Any] = {}
     if faults := faults_of(error):
-        more["errors"] = [{"pointer": clip(where), "detail": clip(what)} for where, what in faults[:MOST_FAULTS]]
+        more["errors"] = [{"pointer": clip(where), "detail": clip(say(what))} for where, what in faults[:MOST_FAULTS]]
     if isinstance(error, InvalidDocument | InvalidLines) and error.total > len(faults):
         more["total"] = error.total
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
     path, headers = request.scope["path"], headers_of(error, status)
-    return problem(status, error.code, error.title, error.detail, instance=path, headers=headers, **more)
+    return problem(
+        status, error.code, error.title, error.detail, instance=path, language=language, headers=headers, **more
+    )
 
 
 def find_status(error: SaitenError) -> int:
@@ -179,21 +225,22 @@ def answer_http_error(request: Request, error: Exception) -> Response:
         # HEAD is answered like GET (`app.web.middleware`).
         allowed = ["HEAD", *matching] if "GET" in matching else matching
         headers |= {"Allow": ", ".join(allowed)} if allowed else {}
-    return problem(status, code, status.phrase, detail, instance=request.scope["path"], headers=headers)
+    path, language = request.scope["path"], language_of(request)
+    return problem(status, code, status.phrase, detail, instance=path, language=language, headers=headers)
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:
     """The answer to an invalid query or path parameter."""
     if not isinstance(error, RequestValidationError):
         raise error
-    faults = [(pointer(fault["loc"]), str(fault["msg"])) for fault in error.errors()]
+    faults = [(pointer(fault["loc"]), describe(fault)) for fault in error.errors()]
     return answer_error(request, InvalidDocument(faults))
 
 
 def answer_defect(request: Request) -> Response:
     """500, for an unexpected error."""
     title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
-    return problem(500, "internal-error", title, detail, instance=request.scope["path"])
+    return problem(500, "internal-error", title, detail, instance=request.scope["path"], language=language_of(request))
 
 
 def install(application: FastAPI) -> None:

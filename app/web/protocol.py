@@ -18,7 +18,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.web.middleware import SAFE_HEADERS
-from app.web.problems import problem
+from app.web.problems import REFUSALS, problem
 
 HEADER_SECONDS = 25.0
 LINGER_SECONDS = 5.0
@@ -90,7 +90,7 @@ class ImpatientProtocol(H11Protocol):
             self.cycle.message_event.set()
         headers = {"Connection": "close", "X-Request-Id": secrets.token_hex(12), **SAFE_HEADERS}
         detail = "the request does not follow HTTP/1.1 (RFC 9112)"
-        answer = problem(400, "invalid-http", "The request is not valid HTTP", detail, instance="", headers=headers)
+        answer = problem(400, "invalid-http", REFUSALS["invalid-http"], detail, instance="", headers=headers)
         events: tuple[Any, ...] = (
             h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request"),
             h11.Data(data=bytes(answer.body)),

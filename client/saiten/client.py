@@ -12,6 +12,7 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 from urllib.parse import quote
@@ -67,6 +68,7 @@ Reference = str | Sequence[str]
 Items = Iterable[Item | Mapping[str, Any]]
 
 BATCH_PAGE = 200
+EVALUATION_PAGE = 100
 AUDIT_PAGE = 1000
 RATING_PAGE = 1000
 
@@ -139,6 +141,28 @@ class AsyncClient:
         """A stored evaluation; with `trace` it has the judge's raw replies, with `request` what was asked."""
         include = [name for name, wanted in (("trace", trace), ("request", request)) if wanted]
         return await self._get(Evaluation, f"/v1/evaluations/{part(evaluation_id)}", include=include)
+
+    async def evaluations(
+        self,
+        *,
+        rubric: str | None = None,
+        status: Literal["scored", "partial"] | None = None,
+        batch: str | HasId | None = None,
+        dialogue: str | None = None,
+        created_from: datetime | None = None,
+        created_before: datetime | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[Evaluation, None]:
+        """The evaluations that have all of these properties, results of batches among them, newest first. A moment
+        without a time zone is one of this machine's."""
+        query: dict[str, Any] = {"rubric": rubric, "status": status, "dialogue": dialogue, "limit": EVALUATION_PAGE}
+        query["batch"] = None if batch is None else id_of(batch)
+        moments = {"created_from": created_from, "created_before": created_before}
+        query |= {name: moment.astimezone(UTC).isoformat() for name, moment in moments.items() if moment is not None}
+        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+        async for page in self._pages("/v1/evaluations", "cursor", query):
+            for evaluation in read_all(Evaluation, page):
+                yield evaluation
 
     # Batches
 
@@ -553,6 +577,7 @@ class Client(Blocking):
     rubric = blocking(AsyncClient.rubric)
     evaluate = blocking(AsyncClient.evaluate)
     evaluation = blocking(AsyncClient.evaluation)
+    evaluations = iterating(AsyncClient.evaluations)
     run = running(AsyncClient.run)
     wait = running(AsyncClient.wait)
     create_batch = blocking(AsyncClient.create_batch)

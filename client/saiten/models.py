@@ -641,6 +641,8 @@ class GateReason(Answer):
     detail: str
     about: str = "rule"
     rule: int | None = None
+    assertion: str | None = None
+    """What the command itself checked of every response, as `contains '円'`."""
     detectable: float | None = None
 
 

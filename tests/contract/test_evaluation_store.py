@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.domain.evaluation import EvaluationFilter, RubricReference
+from app.storage.sql import evaluations as module
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import read, write
 from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
+from app.storage.sql.tables import evaluations
+from tests.support.batches import make_batch, run_chunk
 from tests.support.records import make_record
 
 
@@ -92,3 +101,114 @@ async def test_many_at_once_are_all_kept(store: EvaluationStore) -> None:
     await asyncio.gather(*(store.save("team", make_record(id=f"ev_{number}")) for number in range(64)))
     found = await asyncio.gather(*(store.find("team", f"ev_{number}") for number in range(64)))
     assert None not in found
+
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+async def save(store: EvaluationStore, name: str, minute: int, project: str = "team", **changes: Any) -> None:
+    record = make_record(f"ev_{name}", created_at=NOON + timedelta(minutes=minute), **changes)
+    await store.save(project, record)
+
+
+async def list_ids(store: EvaluationStore, project: str = "team", limit: int = 50, **wanted: Any) -> list[str]:
+    found, _ = await store.list(project, EvaluationFilter(**wanted), after=None, limit=limit)
+    return [evaluation.id.removeprefix("ev_") for evaluation in found]
+
+
+async def test_a_list_is_filtered_by_everything_and_never_leaves_the_project(store: EvaluationStore) -> None:
+    other = RubricReference(id="ko-comment", version=1, digest="d" * 64)
+    await save(store, "a", 0, metadata={"system": "甲", "quoted": 'a"b%_'}, dialogue="d-1")
+    await save(store, "b", 1, metadata={"system": "乙"}, rubric=other, signature="saiten:0|rubric:ko-comment@1|path:ja")
+    await save(store, "c", 2, metadata={}, status="partial", signature="saiten:0|rubric:ja-dialogue@12")
+    await save(store, "d", 3, project="rivals", metadata={"system": "甲"})
+    for wanted, expected in (
+        ({}, ["c", "b", "a"]),
+        ({"rubric": "ja-dialogue"}, ["c", "a"]),
+        ({"rubric": "ja-dialogue@1"}, ["a"]),
+        ({"rubric": "ko-comment@1"}, ["b"]),
+        ({"status": "partial"}, ["c"]),
+        ({"dialogue": "d-1"}, ["a"]),
+        ({"batch": "ba_1"}, []),
+        ({"created_from": NOON + timedelta(minutes=1)}, ["c", "b"]),
+        ({"created_from": NOON, "created_before": NOON + timedelta(minutes=1)}, ["a"]),
+        ({"metadata": {"system": "甲"}}, ["a"]),
+        ({"metadata": {"system": "甲", "quoted": 'a"b%_'}}, ["a"]),
+        ({"metadata": {"quoted": "a%"}}, []),
+        # In the request of each record, and in no one's metadata.
+        ({"metadata": {"speaker": "ユーザー"}}, []),
+    ):
+        assert await list_ids(store, **wanted) == expected, wanted
+    assert await list_ids(store, "rivals") == ["d"]
+
+
+@pytest.mark.parametrize("text", ["\0", "\ud800"])
+async def test_what_no_column_can_hold_lists_nothing(store: EvaluationStore, text: str) -> None:
+    await save(store, "a", 0)
+    for wanted in ({"rubric": text}, {"dialogue": text}, {"metadata": {text: "x"}}, {"metadata": {"x": text}}):
+        assert await list_ids(store, **wanted) == []
+    assert await list_ids(store, text) == []
+
+
+async def test_results_of_batches_are_listed_and_failures_are_not(engine: AsyncEngine, store: EvaluationStore) -> None:
+    await make_batch(BatchStore(engine), count=3, metadata={"system": "bot-a", "build": "7", "run": "x"})
+    await run_chunk(BatchStore(engine), 0)
+    async with read(engine) as connection:
+        query = select(func.count()).where(evaluations.c.failure.is_(None), evaluations.c.batch_id == "ba_1")
+        expected = await connection.scalar(query)
+    found, _ = await store.list("team", EvaluationFilter(batch="ba_1"), after=None, limit=50)
+    assert expected
+    assert len(found) == expected
+    for metadata, count in (
+        ({"build": "7", "run": "x"}, expected),
+        ({"build": "7", "system": "甲"}, expected),
+        ({"build": "8"}, 0),
+        # Each says of itself that another one made it.
+        ({"system": "bot-a"}, 0),
+    ):
+        found, _ = await store.list("team", EvaluationFilter(metadata=metadata), after=None, limit=50)
+        assert len(found) == count, metadata
+    found, _ = await store.list("rivals", EvaluationFilter(metadata={"build": "7"}), after=None, limit=50)
+    assert found == []
+
+
+async def test_pages_hold_each_once_also_of_one_moment_and_end_with_a_rare_filter(
+    store: EvaluationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(11):
+        await save(store, f"{number:02}", number // 4, metadata={"rare": "yes"} if number == 0 else {})
+    monkeypatch.setattr(module, "SCANNED", 4)
+    for wanted, limit, expected, most in (({}, 3, 11, 4), ({"rare": "yes"}, 3, 1, 4)):
+        found, place, pages = [], None, 0
+        while True:
+            page, place = await store.list("team", EvaluationFilter(metadata=wanted), after=place, limit=limit)
+            found += [evaluation.id for evaluation in page]
+            pages += 1
+            if place is None:
+                break
+        assert (len(found), found, pages <= most) == (expected, sorted(found, reverse=True), True)
+    # A place in another project is but a moment.
+    _, place = await store.list("team", EvaluationFilter(), after=None, limit=3)
+    await save(store, "other", 0, project="rivals")
+    theirs, _ = await store.list("rivals", EvaluationFilter(), after=place, limit=3)
+    assert [evaluation.id for evaluation in theirs] == ["ev_other"]
+
+
+async def test_a_page_reads_one_range_of_the_index(engine: AsyncEngine, store: EvaluationStore) -> None:
+    await save(store, "a", 0)
+    async with write(engine) as connection:
+        row = (await connection.execute(select(evaluations))).mappings().one()
+        rows = [{**row, "id": f"ev_{n}", "project": f"p{n % 50}"} for n in range(2000)]
+        await connection.execute(insert(evaluations), rows)
+        if engine.dialect.name == "postgresql":
+            await connection.exec_driver_sql("ANALYZE evaluations")
+            await connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+            explain = "EXPLAIN"
+        else:
+            explain = "EXPLAIN QUERY PLAN"
+        statement = (
+            f"{explain} SELECT id FROM evaluations WHERE project = 'p1' AND created_at <= '2026-11-22 00:00:00'"
+            " ORDER BY created_at DESC, id DESC LIMIT 5"
+        )
+        plan = str((await connection.exec_driver_sql(statement)).fetchall())
+    assert "ix_evaluations_project" in plan

@@ -150,8 +150,7 @@ async def open_sqlite(url: str | None = None) -> AsyncIterator[AsyncEngine]:
 
     The file is a copy: that takes a third of the CPU that creating the tables in memory takes.
     """
-    # A connection that was cut off may still close its files.
-    with TemporaryDirectory(prefix="saiten-store-", ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(prefix="saiten-store-") as folder:
         place = url or f"sqlite+aiosqlite:///{folder}/saiten.db"
         lay_schema(place)
         engine = open_engine(place)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
-from weakref import proxy, ref
+from weakref import WeakSet, proxy, ref
 
 from sqlalchemy import URL, AsyncAdaptedQueuePool, Column, Executable, Insert, Table, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
@@ -114,7 +114,6 @@ def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
     )
     event.listen(engine.sync_engine, "connect", hop_once)
     event.listen(engine.sync_engine, "connect", partial(_prepare_sqlite, file))
-    event.listen(engine.sync_engine, "connect", partial(stop_once, file))
     return engine
 
 
@@ -136,7 +135,7 @@ async def close_engine(engine: AsyncEngine) -> None:
         async with asyncio.timeout(CLOSE_SECONDS):
             await engine.dispose()
             if file := file_of(engine):
-                await file.wait_for_threads()
+                await file.close()
     except TimeoutError:
         await engine.dispose(close=False)
 
@@ -281,15 +280,37 @@ class DatabaseFile:
         self.path: Path | None = None
         self._identity: tuple[int, int] | None = None
         self._writing = asyncio.Lock()
+        self._closed = False
+        self._opened = WeakSet[Any]()
         self._ends = set[asyncio.Future[Any]]()
+
+    async def open(self, driver: Any) -> Any:
+        """The connection, open. Raises sqlite3.OperationalError if `close` has been called."""
+        self._refuse_if_closed()
+        await driver
+        try:
+            self._refuse_if_closed()
+        except sqlite3.OperationalError:
+            await driver.close()
+            raise
+        self._opened.add(driver)
+        return driver
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise sqlite3.OperationalError("the database was closed")
 
     def note_end(self, end: asyncio.Future[Any]) -> None:
         """Remembers what a connection's thread still has to do, although its caller may be gone."""
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
 
-    async def wait_for_threads(self) -> None:
-        """Returns once no connection's thread has anything more to do with the file."""
+    async def close(self) -> None:
+        """Refuses further connections, and stops those that background tasks still use: the pool closes only those at
+        rest. Returns once no connection's thread has anything more to do with the file."""
+        self._closed = True
+        for driver in [*self._opened]:
+            driver.stop()
         while self._ends:
             await asyncio.wait(self._ends)
 
@@ -453,12 +474,14 @@ def hop_once(connection: Any, _record: Any) -> None:
 
 async def open_driver(file: DatabaseFile, *arguments: Any, **options: Any) -> Any:
     """A connection of aiosqlite. Its thread opens the file even if the caller is cancelled. Then the connection is
-    closed again, and `close_engine` waits for that."""
+    closed again, and `close_engine` waits for that. Raises sqlite3.OperationalError after `close_engine`."""
     import aiosqlite
 
     driver = aiosqlite.connect(*arguments, **options)
     driver._thread.daemon = True  # As SQLAlchemy does it: the process ends although a connection was not closed
-    opening = asyncio.ensure_future(driver)
+    stop_once(file, driver)
+    opening = asyncio.ensure_future(file.open(driver))
+    file.note_end(opening)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -472,12 +495,11 @@ async def close_opened(opening: asyncio.Future[Any]) -> None:
         await (await opening).close()
 
 
-def stop_once(file: DatabaseFile, connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for aiosqlite: every call to `stop` answers with the future of the first. If a
-    task is cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a caller
-    hangs up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close then asks
-    the ended thread to stop and waits for ever, so that the process does not end."""
-    driver = connection.driver_connection
+def stop_once(file: DatabaseFile, driver: Any) -> None:
+    """Every call to the `stop` of this connection of aiosqlite answers with the future of the first. If a task is
+    cancelled during a statement, its connection is closed. If it is cancelled again meanwhile, because a caller hangs
+    up and then the service stops, SQLAlchemy stops the connection's thread during the close. The close then asks the
+    ended thread to stop and waits for ever, so that the process does not end."""
     stop, found = type(driver).stop, ref(driver)
     stops: list[Future[Any] | None] = []
 

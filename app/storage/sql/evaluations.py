@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from pydantic_core import from_json
+from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import request_of
 from app.domain.errors import StoreError, StoreUnavailable
-from app.domain.evaluation import Record
+from app.domain.evaluation import Evaluation, EvaluationFilter, Record
+from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
 from app.storage.sql.tables import (
+    Instant,
     batch_items,
+    batch_metadata,
     batches,
     can_store,
     equals,
@@ -27,6 +32,7 @@ from app.storage.sql.tables import (
     idempotency_keys,
     similarity_baselines,
 )
+from app.storage.sql.texts import has_marks
 
 held = idempotency_keys.c
 
@@ -61,6 +67,13 @@ class StoredAnswer:
     body_digest: str
     status: int | None
     body: bytes | None
+
+
+SCANNED = 5_000
+"""Evaluations that one page looks at, so that a rare filter ends in time however many a project has."""
+
+Place = tuple[datetime, str]
+"""Creation and id of an evaluation, by which they are listed."""
 
 
 class EvaluationStore:
@@ -131,6 +144,41 @@ class EvaluationStore:
         request = request_of(read_options(found.options), read_candidate(found.request))
         return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
 
+    async def list(
+        self, project: str, wanted: EvaluationFilter, *, after: Place | None, limit: int
+    ) -> tuple[list[Evaluation], Place | None]:
+        """The evaluations that are wanted, newest first, those of batches among them, and where the next page begins;
+        `after` is that of the page before. A page looks at `SCANNED` evaluations at most, so it may be short, or empty,
+        although another one follows."""
+        texts = (wanted.rubric, wanted.batch, wanted.dialogue, *wanted.metadata, *wanted.metadata.values())
+        if not can_store(project, *(text for text in texts if text is not None)):
+            return [], None
+        picks = any((wanted.rubric, wanted.status, wanted.batch, wanted.dialogue, wanted.metadata))
+        scanned = SCANNED if picks else limit + 1
+        order = (evaluations.c.created_at.desc(), evaluations.c.id.desc())
+        column = (evaluations.c.id, evaluations.c.created_at)
+        looked_at = select(*column).where(equals(evaluations.c.project, project), *range_of(wanted, after))
+        window = looked_at.order_by(*order).limit(scanned)
+        seen, record = window.subquery(), evaluations.c.record
+        own = has_marks(self._engine, record, wanted.metadata)
+        fits = [*conditions_of(wanted), *map(or_, own, map(is_of_batch, wanted.metadata, wanted.metadata.values()))]
+        if wanted.dialogue is not None:
+            # Single evaluations have its name in the record alone.
+            fits += has_marks(self._engine, record, {"dialogue": wanted.dialogue})
+        query = (
+            select(*column, record, batches.c.options)
+            .join(seen, seen.c.id == evaluations.c.id)
+            .outerjoin(batches, batches.c.id == evaluations.c.batch_id)
+            .where(*fits)
+        )
+        rows = await db.fetch(self._engine, query.order_by(*order).limit(limit + 1))
+        found = await asyncio.to_thread(read_evaluations, rows[:limit], wanted)
+        if len(rows) > limit:
+            last = rows[limit - 1]
+        else:
+            last = await db.fetch_one(self._engine, window.limit(1).offset(scanned - 1))
+        return found, None if last is None else (last.created_at, last.id)
+
     async def ping(self) -> None:
         # A real table: a database without its tables answers SELECT 1 too.
         await db.fetch(self._engine, select(evaluations.c.id).limit(1))
@@ -178,6 +226,48 @@ class EvaluationStore:
 
     async def release_key(self, project: str, key: str) -> None:
         await db.execute(self._engine, delete(idempotency_keys).where(named(project, key), held.status.is_(None)))
+
+
+def range_of(wanted: EvaluationFilter, after: Place | None) -> Iterator[ColumnElement[bool]]:
+    """The conditions on the time of creation."""
+    created_at = evaluations.c.created_at
+    if wanted.created_from is not None:
+        yield created_at >= wanted.created_from
+    if wanted.created_before is not None:
+        yield created_at < wanted.created_before
+    if after is not None:
+        yield created_at <= after[0]
+        yield tuple_(created_at, evaluations.c.id) < tuple_(literal(after[0], Instant()), literal(after[1]))
+
+
+def conditions_of(wanted: EvaluationFilter) -> Iterator[ColumnElement[bool]]:
+    """The other conditions, but for those on what is in the record alone."""
+    yield evaluations.c.failure.is_(None)
+    exact = (("status", wanted.status), ("batch_id", wanted.batch))
+    yield from (evaluations.c[name] == value for name, value in exact if value is not None)
+    if wanted.rubric is not None:
+        rubric_id, version = split_name(wanted.rubric)
+        yield evaluations.c.rubric == rubric_id
+        if version is not None:
+            yield evaluations.c.signature.concat("|").contains(f"|rubric:{wanted.rubric}|", autoescape=True)
+
+
+def is_of_batch(key: str, value: str) -> ColumnElement[bool]:
+    """The condition that the evaluation is of a batch with this entry of metadata."""
+    entry = batch_metadata.c
+    return exists().where(entry.batch_id == evaluations.c.batch_id, entry.key == key, entry.value == value)
+
+
+def read_evaluations(rows: Sequence[Any], wanted: EvaluationFilter) -> list[Evaluation]:
+    """The evaluations of rows that hold metadata and dialogue themselves, and not in another part of the record."""
+    found = []
+    for row in rows:
+        one = Evaluation.model_validate(from_json(row.record)["evaluation"], context=STORED)
+        # What an evaluation says itself counts more than what its batch says.
+        shared = from_json(row.options).get("metadata", {}) if row.options and wanted.metadata else {}
+        if wanted.metadata.items() <= {**shared, **one.metadata}.items() and wanted.dialogue in {None, one.dialogue}:
+            found.append(one)
+    return found
 
 
 def named(project: str, key: str) -> ColumnElement[bool]:

@@ -180,7 +180,9 @@ class TextStore:
         query = (
             select(item.batch_id, item.position)
             .join(t.batches, batch.id == item.batch_id)
-            .where(batch.project == project, batch.status != RECEIVING, *self._has_marks(item.request, metadata))
+            .where(
+                batch.project == project, batch.status != RECEIVING, *has_marks(self._engine, item.request, metadata)
+            )
         )
         found = await db.fetch(self._engine, query.order_by(item.batch_id, item.position))
         done = 0
@@ -193,7 +195,7 @@ class TextStore:
         return done
 
     async def _erase_singles(self, project: str, metadata: Mapping[str, str]) -> int:
-        fits = self._has_marks(result.record, metadata)
+        fits = has_marks(self._engine, result.record, metadata)
         query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
         gone = 0
         for some in db.cut(await db.fetch_column(self._engine, query.order_by(result.id)), AT_ONCE):
@@ -205,19 +207,21 @@ class TextStore:
     async def _forget_answers(self, project: str, metadata: Mapping[str, str]) -> None:
         """Removes stored answers that bear the metadata themselves."""
         mine = (answer.project == project) & answer.body.is_not(None)
-        query = select(answer.key).where(mine, *self._has_marks(answer.body, metadata)).order_by(answer.key)
+        fits = has_marks(self._engine, answer.body, metadata)
+        query = select(answer.key).where(mine, *fits).order_by(answer.key)
         for some in db.cut(await db.fetch_column(self._engine, query), ANSWERS_AT_ONCE):
             async with db.change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
 
-    def _has_marks(self, column: Any, metadata: Mapping[str, str]) -> list[ColumnElement[bool]]:
-        """The conditions that the JSON in the column has all these entries somewhere, as pydantic writes them."""
-        # `position`, which takes bytes, is qualified: PostgreSQL takes a plain one with IN alone.
-        is_text = isinstance(column.type, Text)
-        in_postgres = func.strpos if is_text else func.pg_catalog.position
-        find = in_postgres if db.file_of(self._engine) is None else func.instr
-        entries = (to_json(key) + b":" + to_json(value) for key, value in metadata.items())
-        return [find(column, entry.decode() if is_text else literal(entry, LargeBinary)) > 0 for entry in entries]
+
+def has_marks(engine: AsyncEngine, column: Any, metadata: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    """The conditions that the JSON in the column has all these entries somewhere, as pydantic writes them."""
+    # `position`, which takes bytes, is qualified: PostgreSQL takes a plain one with IN alone.
+    is_text = isinstance(column.type, Text)
+    in_postgres = func.strpos if is_text else func.pg_catalog.position
+    find = in_postgres if db.file_of(engine) is None else func.instr
+    entries = (to_json(key) + b":" + to_json(value) for key, value in metadata.items())
+    return [find(column, entry.decode() if is_text else literal(entry, LargeBinary)) > 0 for entry in entries]
 
 
 async def erase_singles(

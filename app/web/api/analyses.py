@@ -17,7 +17,7 @@ from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
 from app.web.dependencies import Serving, may_write
 from app.web.limits import evaluating, require_place, require_price
-from app.web.openapi import PROBLEMS, form, reads, refer_to, write_lines
+from app.web.openapi import PROBLEMS, STREAM, form, reads, refer_to, write_lines
 from app.web.problems import RequestRefused
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
@@ -32,12 +32,12 @@ RECORDS = [
 ANALYSIS_BODY = {
     JSON: {"schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]}, "example": {"data": RECORDS}},
     NDJSON: {
-        "schema": {"type": "string", "description": "one record per line; options go in the query"},
+        "schema": {**STREAM, "description": "one record per line; options go in the query"},
         "example": write_lines(*RECORDS),
     },
     CSV: {
         "schema": {
-            "type": "string",
+            **STREAM,
             "description": "columns `system`, `item`, `rater`, one per aspect, `score:NAME` and `similarity`",
         },
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
@@ -144,7 +144,7 @@ async def gate_batch(
     else:
         if not may_write(request):
             detail = "this key may only read, and checking the judge costs judge calls"
-            raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+            raise RequestRefused(403, "insufficient-scope", detail)
         async with evaluating(request) as scope:
             if body.judge_check is None:  # otherwise the judge is not called
                 rated = await container.batches.find(request.state.project, body.candidate)

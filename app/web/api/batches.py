@@ -28,22 +28,30 @@ from app.domain.batch import (
     ItemResult,
     KeyedAnswer,
 )
-from app.domain.errors import InvalidRequest, NotFound, StoreError
-from app.domain.model import pointer
+from app.domain.errors import NotFound, StoreError
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
 from app.web.admission import Authenticator, credential_of
 from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch
-from app.web.dependencies import Serving, link_next, note, read_cursor, refuse_other_queries, write_cursor
+from app.web.dependencies import (
+    METADATA,
+    METADATA_FILTER,
+    Serving,
+    link_next,
+    note,
+    read_cursor,
+    read_metadata,
+    refuse_other_queries,
+    write_cursor,
+)
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
-from app.web.openapi import PROBLEMS, form, header, lines, reads
+from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
 ACCEPTED = 202
-METADATA = "metadata."
 
 
 class BatchRequest(BatchOptions):
@@ -71,26 +79,6 @@ BATCH_BODY = {
 }
 
 LOCATION = header("the batch's address", required=True)
-
-LINK = {
-    "description": 'the address of the next page as `<…>; rel="next"`; none after the last',
-    "schema": {"type": "string"},
-}
-
-METADATA_FILTER = {
-    "name": "metadata",
-    "in": "query",
-    "required": False,
-    "description": "`metadata.KEY=VALUE`, as often as needed: batches whose metadata hold all of them",
-    "style": "form",
-    "explode": True,
-    "schema": {
-        "type": "object",
-        "patternProperties": {"^metadata\\.": {"type": "string"}},
-        "additionalProperties": False,
-        "example": {"metadata.system": "bot-a"},
-    },
-}
 
 BATCH_STATUS = header(
     "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
@@ -121,7 +109,7 @@ RESULTS = {
             },
             {"position": 1, "item": "sea-2", "candidate": 0, "status": "failed", "error": WORKER_DIED},
         ),
-        "text/csv": {"schema": {"type": "string", "description": "RFC 4180 with a header; formulas are defused"}},
+        "text/csv": {"schema": {**STREAM, "description": "RFC 4180 with a header; formulas are defused"}},
     },
 }
 
@@ -201,7 +189,7 @@ async def list_batches(
     wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
     # One more than requested shows whether there is a next page.
     found = await container.batches.list(request.state.project, wanted, after=read_cursor(cursor), limit=limit + 1)
-    following = write_cursor(found[limit - 1]) if len(found) > limit else None
+    following = write_cursor(found[limit - 1].created_at, found[limit - 1].id) if len(found) > limit else None
     page = BatchPage(items=found[:limit], next=following)
     headers = {} if following is None else link_next(request, cursor=following)
     return Response(page.model_dump_json(), headers=headers, media_type=JSON)
@@ -265,15 +253,6 @@ def keep_under(key: str, batch: Batch) -> KeyedAnswer:
     return KeyedAnswer(key, ACCEPTED, bytes(answer(batch, ACCEPTED).body))
 
 
-def read_metadata(request: Request) -> dict[str, str]:
-    """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values."""
-    wanted: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        if name.startswith(METADATA) and wanted.setdefault(name.removeprefix(METADATA), value) != value:
-            raise InvalidRequest("an entry can have one value only", pointer=pointer(("query", name)))
-    return wanted
-
-
 Format = Literal["ndjson", "csv"]
 CSV = "text/csv"
 MOST_POSITION = 2**31 - 1
@@ -285,7 +264,7 @@ MOST_POSITION = 2**31 - 1
     response_class=StreamingResponse,
     responses={200: RESULTS, **PROBLEMS},
 )
-async def read_results(
+async def read_batch_results(
     request: Request,
     container: Serving,
     batch_id: str,
@@ -315,7 +294,7 @@ async def read_results(
 
 
 @router.get("/{batch_id}/summary", summary="Sum a batch up", responses={200: {"model": Summary}, **PROBLEMS})
-async def sum_batch(request: Request, container: Serving, batch_id: str) -> Response:
+async def read_batch_summary(request: Request, container: Serving, batch_id: str) -> Response:
     """Per aspect: rated and unrated counts, mean, standard deviation, 95 % interval, histogram and blended mean.
 
     Also composites, coverage, usage and cost, over the results so far.

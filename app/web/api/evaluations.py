@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.responses import JSONResponse
 
 from app.domain.errors import NotFound
-from app.domain.evaluation import CallTrace, Evaluation, EvaluationRequest, require_rubric, write_json
+from app.domain.evaluation import (
+    CallTrace,
+    Evaluation,
+    EvaluationFilter,
+    EvaluationRequest,
+    EvaluationStatus,
+    require_rubric,
+    write_json,
+)
+from app.domain.judge_check import require_moment
 from app.governance.policies import settle_for
 from app.scoring.evaluate import evaluate
 from app.web.body import JSON, body_of
-from app.web.dependencies import Serving, refuse_other_queries
+from app.web.dependencies import (
+    METADATA,
+    METADATA_FILTER,
+    Serving,
+    link_next,
+    read_cursor,
+    read_metadata,
+    refuse_other_queries,
+    write_cursor,
+)
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
-from app.web.openapi import PROBLEMS, form, reads
+from app.web.openapi import LINK, PROBLEMS, form, reads
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
 Include = Literal["trace", "request"]
+
+
+def require_zone(moment: datetime) -> datetime:
+    """Raises ValueError for a moment without a time zone, or at an end of the calendar, which has no other zones."""
+    if moment.tzinfo is None:
+        raise ValueError("must say its time zone, such as 2026-05-01T09:30:00Z")
+    if not FIRST_YEAR < moment.year < LAST_YEAR:
+        raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
+    return moment
+
+
+FIRST_YEAR, LAST_YEAR = 1, 9999
+Moment = Annotated[datetime, BeforeValidator(require_moment), AfterValidator(require_zone)]
 
 EXAMPLE = {
     "rubric": "ja-dialogue",
@@ -64,6 +98,58 @@ async def create_evaluation(
         return Response(written.mark(badge), media_type="application/json")
 
     return await once(request, container.scoring.evaluations, make)
+
+
+class EvaluationPage(BaseModel):
+    """A page of evaluations, newest first; `next` is the cursor of the next page, null on the last."""
+
+    items: list[Evaluation]
+    next: str | None
+
+
+@router.get(
+    "",
+    summary="List scores",
+    responses={200: {"model": EvaluationPage, "headers": {"Link": LINK}}, **PROBLEMS},
+    openapi_extra={"parameters": [METADATA_FILTER]},
+)
+async def list_evaluations(
+    request: Request,
+    container: Serving,
+    *,
+    rubric: str | None = None,
+    status: EvaluationStatus | None = None,
+    batch: Annotated[str | None, Query(description="results of this batch")] = None,
+    dialogue: Annotated[str | None, Query(description="turns of the dialogue of this name")] = None,
+    created_from: Annotated[Moment | None, Query(description="created then or later")] = None,
+    created_before: Annotated[Moment | None, Query(description="created before")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: str | None = None,
+) -> Response:
+    """The project's evaluations, newest first, results of batches among them. `metadata.KEY=VALUE`, such as
+    `metadata.system=bot-a`, lists those whose metadata, or whose batch's, hold that entry.
+
+    `next` and the `Link` header lead to the next page; new evaluations do not shift the pages. A page looks at a few
+    thousand evaluations: with a rare filter it may be short, or empty, although `next` leads to another one.
+    """
+    known = (*EvaluationFilter.__dataclass_fields__, "limit", "cursor")
+    refuse_other_queries(request, *(name for name in known if name != "metadata"), beginning=METADATA)
+    wanted = EvaluationFilter(
+        rubric=rubric,
+        status=status,
+        batch=batch,
+        dialogue=dialogue,
+        created_from=created_from,
+        created_before=created_before,
+        metadata=read_metadata(request),
+    )
+    project: str = request.state.project
+    store = container.scoring.evaluations
+    found, place = await store.list(project, wanted, after=read_cursor(cursor), limit=limit)
+    marked = [await container.ratings.reliabilities.mark(project, one) for one in found]
+    page = EvaluationPage.model_construct(items=marked, next=None if place is None else write_cursor(*place))
+    headers = {} if page.next is None else link_next(request, cursor=page.next)
+    return Response(await asyncio.to_thread(page.model_dump_json), headers=headers, media_type=JSON)
 
 
 @router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})

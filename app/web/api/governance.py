@@ -26,11 +26,11 @@ class AuditPage(BaseModel):
     next: int | None
 
 
-audit = APIRouter(prefix="/v1/audit", tags=["operate"], dependencies=[Administering])
+audit = APIRouter(prefix="/v1/audit", tags=["governance"], dependencies=[Administering])
 
 
 @audit.get("", summary="Read the audit log", responses={200: {"model": AuditPage}, **PROBLEMS})
-async def list_events(
+async def list_audit_events(
     request: Request,
     container: Serving,
     *,
@@ -105,7 +105,7 @@ class ErasureReport(BaseModel):
     openapi_extra=reads({JSON: form(ErasureRequest, {"metadata": {"user": "u-42"}})}),
     dependencies=[Administering],
 )
-async def erase(
+async def erase_by_metadata(
     request: Request, container: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
 ) -> dict[str, int]:
     """Erases batches, candidates of other batches and single evaluations whose own metadata hold all these entries,

@@ -19,8 +19,9 @@ from app.providers.registry import is_baseline
 from app.web import problems
 from app.web.dependencies import Serving
 from app.web.limits import describe_key
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, answers
 from app.web.problems import RequestRefused
+from saiten.models import Info
 
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
@@ -33,16 +34,16 @@ READY_SECONDS = 3.0
 
 
 @probes.get("/livez", summary="Alive")
-async def live() -> dict[str, str]:
+async def check_liveness() -> dict[str, str]:
     """Checks nothing else: a database outage is not a reason to restart the service."""
     return {"status": "alive"}
 
 
 @probes.get("/readyz", summary="Ready", responses={503: PROBLEMS[503]})
-async def ready(request: Request, container: Serving) -> dict[str, str]:
+async def check_readiness(request: Request, container: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is not checked: restarting Saiten would not repair it."""
     if request.app.state.draining:
-        raise RequestRefused(503, "stopping", "The service is stopping", "send new requests elsewhere")
+        raise RequestRefused(503, "stopping", "send new requests elsewhere")
     try:
         async with asyncio.timeout(READY_SECONDS):
             await container.scoring.evaluations.ping()
@@ -52,13 +53,13 @@ async def ready(request: Request, container: Serving) -> dict[str, str]:
 
 
 @probes.get("/metrics", summary="Prometheus metrics", response_class=Response, responses={200: METRICS})
-async def metrics(container: Serving) -> Response:
+async def read_metrics(container: Serving) -> Response:
     """Names start with `saiten_`; no label contains text of the caller."""
     return Response(generate_latest(container.telemetry.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/v1/info", summary="Which service this is", responses=PROBLEMS)
-async def info(request: Request, container: Serving) -> dict[str, Any]:
+@router.get("/v1/info", summary="Which service this is", responses={200: answers(Info), **PROBLEMS})
+async def read_info(request: Request, container: Serving) -> dict[str, Any]:
     """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
     context = container.scoring.context
     judge, rubrics = context.judge, context.rubrics

@@ -67,7 +67,7 @@ RatingQuery = Annotated[RatingFilter, Depends(filter_of)]
 @router.post(
     "", summary="Store human ratings", responses={200: {"model": RatingsAdded}, **PROBLEMS}, openapi_extra=RATINGS_BODY
 )
-async def keep_ratings(request: Request, container: Serving) -> Response:
+async def add_ratings(request: Request, container: Serving) -> Response:
     """Stores all ratings in the body, or none if one is not valid.
 
     A rater has one rating per response: a later one replaces the earlier. If a rating names a batch, its aspects and
@@ -128,7 +128,7 @@ async def remove_ratings(request: Request, container: Serving, wanted: RatingQue
     responses={200: {"model": ExclusionAdded}, **PROBLEMS},
     openapi_extra=EXCLUSION_BODY,
 )
-async def exclude(
+async def exclude_ratings(
     request: Request, container: Serving, exclusion: Annotated[Exclusion, Depends(body_of(Exclusion))]
 ) -> Response:
     """Excludes the ratings of this rater or rating round from analyses of batches and from the validation of judges.
@@ -152,7 +152,7 @@ async def list_exclusions(request: Request, container: Serving) -> dict[str, lis
 
 
 @router.delete("/exclusions", summary="Remove an exclusion", responses=PROBLEMS)
-async def include(
+async def include_ratings(
     request: Request,
     container: Serving,
     rater: str | None = None,

@@ -6,23 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
+from pydantic import BaseModel
 
 from app.domain.errors import NotFound, UnknownRubric
 from app.domain.rubric import Rubric
 from app.web.dependencies import Serving
-from app.web.openapi import PROBLEMS
+from app.web.openapi import PROBLEMS, answers
+from saiten import models
 
 router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
 
 
-@router.get("", summary="List the rubrics", responses=PROBLEMS)
+class RubricList(BaseModel):
+    """Every rubric in its newest version."""
+
+    rubrics: list[models.Rubric]
+
+
+@router.get("", summary="List the rubrics", responses={200: answers(RubricList), **PROBLEMS})
 async def list_rubrics(container: Serving) -> dict[str, list[dict[str, Any]]]:
     """Each rubric's id, newest version, all versions, digest, languages, aspects and scales."""
     rubrics = container.scoring.context.rubrics
     return {"rubrics": [outline(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]}
 
 
-@router.get("/{rubric_id}", summary="Read one rubric", responses=PROBLEMS)
+@router.get("/{rubric_id}", summary="Read one rubric", responses={200: answers(models.Rubric), **PROBLEMS})
 async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     """The whole rubric: questions, level descriptions and example dialogues in each of its languages.
 

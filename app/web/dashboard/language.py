@@ -18,10 +18,8 @@ from babel.messages.pofile import read_po
 from babel.support import NullTranslations, Translations
 from fastapi import Request
 
-LANGUAGES: Mapping[str, str] = {"en": "English", "ja": "日本語", "ko": "한국어"}
-"""Each by its own name."""
+from app.web.languages import DEFAULT, LANGUAGES, negotiate
 
-DEFAULT = "en"
 LEVELS = (0.01, 0.05)
 """Of significance, as pages offer them."""
 
@@ -34,22 +32,6 @@ def language_of(request: Request) -> str:
     if chosen in LANGUAGES:
         return chosen
     return negotiate(request.headers.get("accept-language", ""))
-
-
-def negotiate(header: str) -> str:
-    """The language of `Accept-Language` (RFC 9110) with the highest weight, the earlier of equal ones."""
-    best, weight = DEFAULT, 0.0
-    for part in header.split(",")[:32]:
-        tag, _, parameter = part.strip().partition(";")
-        name = tag.split("-")[0].strip().lower()
-        text = parameter.strip()
-        try:
-            quality = min(1.0, float(text.removeprefix("q="))) if text else 1.0
-        except ValueError:
-            continue
-        if name in LANGUAGES and quality > weight:
-            best, weight = name, quality
-    return best
 
 
 @cache

@@ -25,8 +25,9 @@ from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
 from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import receive, require_media_type
-from app.web.dashboard.language import LANGUAGE_COOKIE, LANGUAGES, lang_of, language_of, mark, pick, query, speech_in
+from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
+from app.web.languages import LANGUAGES
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (
@@ -185,7 +186,7 @@ class LoginNeeded(RequestRefused):
 
     def __init__(self, address: str) -> None:
         detail = "sign in with a key that `saiten keys create` made"
-        super().__init__(401, "unauthorized", "A valid key is needed", detail)
+        super().__init__(401, "unauthorized", detail)
         self.address = address
 
 
@@ -308,7 +309,7 @@ def require_same_origin(request: Request) -> None:
     elsewhere = bool(origin) and origin.partition("://")[2] != request.headers.get("host", "")
     if foreign or (elsewhere and not site):
         detail = "send the form from this service's own page"
-        raise RequestRefused(403, "cross-site-form", "Not from another site", detail)
+        raise RequestRefused(403, "cross-site-form", detail)
 
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -346,7 +347,7 @@ async def enter_to_write(request: Request) -> str:
     project = await enter(request)
     if not may_write(request):
         detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
-        raise RequestRefused(403, "insufficient-scope", "The key's scope does not allow this", detail)
+        raise RequestRefused(403, "insufficient-scope", detail)
     return project
 
 

@@ -95,7 +95,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         build_of=build_of,
         judges_of=partial(run_values.judges_of, container),
         first=None if after is None else asked.address(),
-        following=asked.address(write_cursor(batches[-1])) if len(found) > PAGE else None,
+        following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id)) if len(found) > PAGE else None,
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )

@@ -31,6 +31,8 @@ GROUP = "saiten.commands"
 COMMANDS = {
     "serve": "Answer over HTTP.",
     "worker": "Score the batches that a service accepts.",
+    "init": "Write saiten.toml, a CI workflow and an example of your data.",
+    "collect": "Ask a bot for its responses.",
     "score": "Score a file of dialogues.",
     "convert": "Turn a table or another tool's log into items.",
     "analyze": "Analyze ratings and scores.",
@@ -38,7 +40,7 @@ COMMANDS = {
     "gate": "Pass or fail a build by its scores.",
     "attack": "Measure how far attacks move the judge.",
     "export-finetune": "Turn human ratings into chat JSONL to fine-tune a judge.",
-    "rubric": "Check, list and show rubrics.",
+    "rubric": "Begin, check, list and show rubrics.",
     "policy": "Show and set a project's policy.",
     "erase": "Erase everything that has certain metadata.",
     "keys": "Create, list and revoke API keys.",
@@ -49,8 +51,10 @@ COMMANDS = {
 """Every command, with what it does."""
 
 OWN = {
+    "collect": "saiten.commands.collect:command",
     "convert": "saiten.commands.convert:command",
     "gate": "saiten.commands.gate:command",
+    "init": "saiten.commands.init:command",
     "ratings": "saiten.commands.ratings:command",
     "score": "saiten.commands.score:command",
 }

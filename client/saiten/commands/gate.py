@@ -15,6 +15,7 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from saiten.commands.assertions import read_assertions
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from saiten.commands.output import open_progress
@@ -145,7 +146,10 @@ def command(
     file = NAME if config is None else config
     settings = make_settings(table, given, file)
     require_use(settings, junit, markdown, save, record)
-    answer = run(GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=is_ci(os.environ)))
+    assertions = read_assertions(config)
+    ci = is_ci(os.environ)
+    job = GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=ci, assertions=assertions)
+    answer = run(job)
     report = read(GateReport, answer)
     try:
         # First, because a CI collects these files even where standard output is closed.

@@ -22,6 +22,7 @@ UNFIT = 422
 
 NAME = "saiten.toml"
 TABLE = "gate"
+ASSERTIONS = "assertions"
 
 
 class GateSettings(BaseModel):
@@ -76,7 +77,8 @@ def read_gate_file(path: str | None) -> dict[str, Any]:
         raise InvalidItems(f"{name}: it is not UTF-8 (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidItems(f"{name}: {error}") from None
-    table = found.pop(TABLE, None)
+    asserted = found.pop(ASSERTIONS, None)  # which `read_assertions` reads
+    table = found.pop(TABLE, None if asserted is None else {})
     if not isinstance(table, dict):
         raise InvalidItems(f"{name}: there is no table [{TABLE}]")
     if found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten import private
+from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import VOID, has_moved, name_measure, show_size, uses_lexical
@@ -83,7 +84,7 @@ def headline(report: GateReport) -> str:
 def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
     """Prints one reason: folded on a terminal, else on one line, so that logs can be searched."""
     sign = VOID_SIGN if void else SIGNS[reason.verdict]
-    text = printable(f"{reason.aspect or reason.about}: {reason.detail}")
+    text = printable(f"{reason.aspect or reason.assertion or reason.about}: {reason.detail}")
     if not on.is_terminal:
         on.print(Text(f"  {sign} {text}"), soft_wrap=True)
         return
@@ -253,6 +254,7 @@ class GateJob:
     record: str | None = None
     judge: str | None = None
     ci: bool = False
+    assertions: Sequence[Assertion] = ()
 
     @property
     def refuses_lexical(self) -> bool:
@@ -273,6 +275,7 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         settings = await keep_version(service, candidate, baseline, settings)
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)
+        findings = await asyncio.to_thread(check_assertions, job.assertions, candidate)
         if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
             judge = (await service.info()).get("judge")
             name_judge(str(judge.get("kind")) if isinstance(judge, dict) else "", job)
@@ -287,7 +290,20 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         report = await judge_runs(service, job, tried, before, check)
     if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
         raise SaitenError(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
-    return report
+    return settle(report, findings)
+
+
+def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[Finding]:
+    """How the assertions did on the candidate's responses. Raises InvalidItems where it has none."""
+    values: list[Any] = []
+    if isinstance(candidate, Items):
+        values = [value for _, value in candidate.values]
+    elif isinstance(candidate, Results):
+        values = [{**line.model_dump(), "response": line.response} for line in candidate.lines]
+    answers = [*answers_of(values)] if assertions else []
+    if assertions and not answers:
+        raise InvalidItems("assertions look at responses, which this candidate does not hold; name a file of items")
+    return check(assertions, answers)
 
 
 async def keep_version(

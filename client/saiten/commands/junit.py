@@ -105,7 +105,7 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
 
 def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:
     """What a CI should take the reason for."""
-    name: str = reason.about
+    name: str = f"assertion: {reason.assertion}" if reason.assertion is not None else reason.about
     detail = reason.detail + remark(report.reliability, reason.aspect)
     if reason.rule is not None:
         rule = report.rules[reason.rule]

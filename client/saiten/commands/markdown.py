@@ -82,7 +82,7 @@ def list_reasons(report: GateReport) -> Iterator[str]:
 
 def tell_reason(reason: GateReason, report: GateReport) -> str:
     """What was looked at, and what was found."""
-    name: str = reason.about
+    name: str = f"assertion ({reason.assertion})" if reason.assertion is not None else reason.about
     if reason.rule is not None:
         rule = report.rules[reason.rule]
         name = f"{rule.aspect} ({describe_rule(rule)})"

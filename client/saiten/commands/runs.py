@@ -71,6 +71,7 @@ class ResultLine(ResultPart):
     metadata: dict[str, str] = Field(default_factory=dict)
     dialogue: str | None = None
     cluster: str | None = None
+    response: str | None = Field(default=None, exclude=True)
 
 
 def is_result(value: object) -> bool:

@@ -15,6 +15,7 @@ import click
 from rich.progress import Progress
 from rich.text import Text
 
+from saiten.commands.assertions import read_assertions, report_assertions
 from saiten.commands.files import InvalidItems, Placed, holds_options, name_file, read_bytes, shorten_faults, split
 from saiten.commands.output import open_progress, print_ndjson, print_table
 from saiten.commands.service import LEXICAL, URL, open_service
@@ -159,8 +160,8 @@ def command(
     An item may have an `id`, by which `saiten gate` pairs results; in the result it is `item`.
 
     Results are NDJSON in the order of the items, each as soon as it and those before it are there; or tables at the
-    end. Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run;
-    130: interrupted.
+    end. Exit 0: all scored; 1: some failed or are only partly rated, or an assertion of saiten.toml does not hold;
+    2: bad usage or input; 3: could not run; 130: interrupted.
     """
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     judge = {"temperature": temperature, "max_tokens": max_tokens}
@@ -170,7 +171,10 @@ def command(
         judge={name: value for name, value in judge.items() if value is not None},
     )
     as_table = form == "table" or (form is None and sys.stdout.isatty())
-    if not asyncio.run(score_file(items, url, concurrency=concurrency, as_table=as_table)):
+    assertions = read_assertions()
+    complete = asyncio.run(score_file(items, url, concurrency=concurrency, as_table=as_table))
+    holds = report_assertions(assertions, ({"id": item.id, **item.request} for item in items))
+    if not (complete and holds):
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 

@@ -56,20 +56,22 @@ def read_items(
     input_encoding: str | None = None,
     mapping: Mapping[str, str | Sequence[str]] | None = None,
     source: str | None = None,
-    on_missing: Literal["skip", "refuse"] = "skip",
+    on_missing: Literal["skip", "refuse", "keep"] = "skip",
 ) -> ItemReader:
     """The items of a file, of a stream of bytes, or of standard input for `-`.
 
     `mapping` is target → column, or columns, beside those that are known by name; `source` is one of `SOURCES`,
     detected where it is None. A row without a response or a context is skipped and named in the report; with
     `on_missing="refuse"` it raises. Items in Saiten's own form are then passed on as they are, for the service to
-    check. Raises UnreadableInput, while iterating, for what cannot be read.
+    check. With `on_missing="keep"` fields are read by their names, and a row without a response gives an item without
+    one: a context to be answered. Raises UnreadableInput, while iterating, for what cannot be read.
     """
     if source is not None and source not in SOURCES:
         raise UnreadableInput(f"{source!r} is not a format; there are {', '.join(SOURCES)}")
     columns = {target: [names] if isinstance(names, str) else list(names) for target, names in (mapping or {}).items()}
     report = Report()
-    reader = Reading(report, columns, source, refuses=on_missing == "refuse")
+    keeps = on_missing == "keep"
+    reader = Reading(report, columns, "table" if keeps else source, refuses=on_missing == "refuse", keeps=keeps)
     return ItemReader(reader.run(source_file, input_encoding), report)
 
 
@@ -81,6 +83,7 @@ class Reading:
     mapping: Mapping[str, Sequence[str]]
     source: str | None
     refuses: bool
+    keeps: bool = False
 
     def run(self, source_file: str | Path | IO[bytes], input_encoding: str | None) -> Iterator[FoundItem]:
         """The items of the file."""
@@ -114,10 +117,12 @@ class Reading:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
         if columns.long:
             for dialogue in group_utterances(parts, columns.long, self.report):
+                dialogue.answered = not self.keeps
                 yield from self.take(dialogue, items_of(dialogue), closes=False)
             return
         known = {tuple(first.value): columns}
         for part in parts:
+            part.answered = not self.keeps
             keys = tuple(part.value)
             found = known.get(keys) or find_columns(keys, keep_there(self.mapping, keys), part.where)
             if len(known) < MOST_SHAPES:

@@ -64,7 +64,7 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
         elif last is not None:
             context.append(Spoken(None, last))
     if not columns.response and response is None and not columns.numbered:
-        context, response = split_response(context)
+        context, response = split_response(context, sure=not record.answered)
     return make_item(record, context, response, columns.fields)
 
 
@@ -76,8 +76,9 @@ def heading_kind(heading: str) -> str:
 def make_item(
     record: Record, context: list[Spoken], response: str | list[str] | None, fields: Mapping[str, str]
 ) -> dict[str, Any]:
-    """An item with the other fields of the record; raises Skipped where it has no response or no context."""
-    if response is None:
+    """An item with the other fields of the record; raises Skipped where it has no context, or no response though it
+    must."""
+    if response is None and record.answered:
         raise Skipped(NO_RESPONSE)
     if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
         context = context[:-1]  # logs repeat the response as the last message
@@ -86,7 +87,8 @@ def make_item(
     item: dict[str, Any] = {}
     take_name(record, fields, "id", item)
     item["context"] = name_speakers(context)
-    item["response" if isinstance(response, str) else "responses"] = response
+    if response is not None:
+        item["response" if isinstance(response, str) else "responses"] = response
     take_reference(record, fields.get("reference"), item)
     take_name(record, fields, "dialogue", item)
     take_metadata(record, fields, item)
@@ -379,9 +381,11 @@ def take_numbered(record: Record, columns: Columns) -> tuple[list[Spoken], str |
     return [spoken for spoken, _ in found], None
 
 
-def split_response(spoken: list[Spoken]) -> tuple[list[Spoken], str | None]:
-    """A dialogue without a response of its own: its last utterance is the response, unless the user's."""
-    if len(spoken) < 2 or spoken[-1].speaker is None or normalize(spoken[-1].speaker) in USERS:
+def split_response(spoken: list[Spoken], *, sure: bool = False) -> tuple[list[Spoken], str | None]:
+    """A dialogue without a response of its own: its last utterance is the response, unless the user's. `sure`: only
+    where it is known to be the assistant's."""
+    last = normalize(spoken[-1].speaker or "") if spoken else ""
+    if len(spoken) < 2 or not last or last in USERS or (sure and last not in ASSISTANTS):
         return spoken, None
     return spoken[:-1], spoken[-1].text
 
@@ -428,10 +432,10 @@ def build_dialogue(record: Record) -> dict[str, Any]:
     if start:
         record.leave("messages[].text", "system messages")
     spoken = [Spoken(message["speaker"], message["text"]) for message in messages[start:]]
-    if spoken[-1].speaker is None:
+    if spoken[-1].speaker is None and record.answered:
         spoken = [*spoken[:-1], Spoken(ASSISTANT, spoken[-1].text)]
-    context, response = split_response(spoken)
-    if response is None:
+    context, response = split_response(spoken, sure=not record.answered)
+    if response is None and record.answered:
         why = "ends with the user's utterance: there is no response" if len(spoken) > 1 else "has a single utterance"
         raise Skipped(why)
     return make_item(record, context, response, {"id": "id", "dialogue": "dialogue"})

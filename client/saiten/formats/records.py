@@ -35,6 +35,8 @@ class Record:
     moved: dict[str, str] = field(default_factory=dict)
     left: list[tuple[str, str]] = field(default_factory=list)
     entered: list[str] = field(default_factory=list)
+    answered: bool = True
+    """Whether its item must have a response."""
 
     def get(self, path: str) -> Any:
         """The value at a path of keys, such as `data.output`; None where there is none."""

@@ -421,7 +421,7 @@ async def test_a_part_that_fails_ends_the_worker_and_leaves_no_task_behind(part:
     await asyncio.wait([task], timeout=LIMIT_SECONDS)
     assert isinstance(task.exception(), ValueError)
     # A connection that was cut off during a statement, or while it was opened, is closed in a task of its own.
-    closing = ("_terminate", "close_opened", "_wrap_awaitable")
+    closing = ("_terminate", "close_opened", "DatabaseFile.open")
     left = [each for each in asyncio.all_tasks() - before - {task} if not any(name in repr(each) for name in closing)]
     assert left == []
 

@@ -72,6 +72,7 @@ def test_results_come_as_they_are_ready_and_an_interruption_keeps_them(tmp_path:
             assert process.stdout is not None
             assert process.stderr is not None
             assert [json.loads(process.stdout.readline())["status"] for _ in range(2)] == ["scored"] * 2
+            assert service.holds.wait(LIMIT_SECONDS)
             process.send_signal(signal.SIGINT)
             rest, remarks = process.stdout.read(), process.stderr.read().decode()
             assert process.wait() == 130

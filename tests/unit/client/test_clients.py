@@ -72,6 +72,10 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     again = await client.evaluation(result.id, trace=True, request=True)
     assert [*again.request["context"][0].items()] == [("speaker", "B"), ("text", CONTEXT[0])]
     assert (again.signature, again.trace) != (None, None)
+    since = again.created_at
+    found = await client.evaluations(metadata={"user": "u-1"}, created_from=since, status="scored", rubric=rubric.name)
+    assert [evaluation.id for evaluation in found] == [result.id]
+    assert await client.evaluations(created_before=since) == []
 
     before = await client.run(iter(ITEMS), rubric="ja-dialogue", name="main", metadata={"build": "1"})
     after = await client.run(ITEMS, rubric="ja-dialogue", name="branch")
@@ -79,6 +83,7 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert [batch.id for batch in await client.batches()] == [after.id, before.id]
     assert [batch.id for batch in await client.batches(metadata={"build": "1"}, status="completed")] == [before.id]
     assert (await client.batch(before.id)).counts.done == 3
+    assert len(await client.evaluations(batch=before)) == 3
     assert [row.item for row in await client.results(after, after=0)] == ["sea-2", "sea-2"]
     assert [row.position for row in await client.results(after.id, limit=1)] == [0]
     assert (await client.results_csv(after))[0].startswith('"item","position"')
@@ -339,7 +344,7 @@ def test_the_package_is_quick_to_import() -> None:
 
 async def test_the_client_is_used_as_the_documentation_says(tmp_path: Path) -> None:
     def use(url: str) -> None:
-        client = saiten.Client(url, api_key="sk_any")
+        client = saiten.Client(url)
         result = client.evaluate(context=["こんにちは"], response="こんにちは。", rubric="ja-dialogue")
         assert_type(result, Evaluation)
         items = (make_item(number, context=make_context(number)) for number in range(30))

@@ -12,9 +12,10 @@ from weakref import ref
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.domain.errors import StoreUnavailable
 from app.storage.sql.engine import close_engine, open_engine, read, write
 from app.storage.sql.schema import migrate
 
@@ -126,3 +127,20 @@ async def test_a_connection_that_nobody_waits_for_is_closed_before_the_engine(
     for thread in left:
         await asyncio.to_thread(thread.join, 30)
     assert not any(thread.is_alive() for thread in left)
+
+
+async def test_no_task_in_the_background_opens_or_keeps_a_file_after_the_engine(tmp_path: Path) -> None:
+    file = tmp_path / "kept.db"
+    engine = open_engine(f"sqlite+aiosqlite:///{file}")
+    used = await engine.connect()
+    driver: Any = (await used.get_raw_connection()).driver_connection
+    await close_engine(engine)
+    assert driver._connection is None
+    with pytest.raises(OperationalError, match="Connection closed"):
+        await used.exec_driver_sql("SELECT 1")
+    await used.close()
+    file.unlink()
+    with pytest.raises(StoreUnavailable):
+        async with read(engine):
+            pass
+    assert [*tmp_path.iterdir()] == []

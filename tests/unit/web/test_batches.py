@@ -101,6 +101,16 @@ async def test_what_is_no_batch_is_a_problem(
     assert await list_ids(client) == []
 
 
+@pytest.mark.parametrize("path", ["/v1/batches", "/v1/estimates"])
+async def test_items_without_a_line_of_options_are_told_what_is_missing(client: httpx.AsyncClient, path: str) -> None:
+    content = "".join(f"{json.dumps(item)}\n" for item in make_body()["items"]).encode()
+    answer = await client.post(path, content=b"\n" + content, headers=NDJSON)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
+    [fault] = answer.json()["errors"]
+    assert fault["detail"].startswith("line 2: the first line must be the options, and this looks like an item")
+    assert (await client.post(path, content=b"{}\n" + content, headers=NDJSON)).status_code < 300
+
+
 async def test_an_items_size_is_limited_where_the_batch_is_not(tmp_path: Path) -> None:
     limits = {"body_bytes": 2000, "batch_bytes": 20_000}
     async with serving(tmp_path, judge="lexical", limits=limits) as client:

@@ -267,3 +267,53 @@ async def test_an_attack_is_flagged_and_the_text_goes_to_the_judge_as_it_is(
     answer = (await client.post("/v1/evaluations", json={**BODY, "response": attack})).json()
     assert "suspected-injection" in {warning["code"] for warning in answer["warnings"]}
     assert attack in fake.requests[0]["messages"][-1]["content"]
+
+
+async def test_scores_are_listed_by_pages(client: httpx.AsyncClient) -> None:
+    metadata = {"system": "甲", "build": "1"}
+    made = [(await client.post("/v1/evaluations", json={**BODY, "metadata": metadata})).json() for _ in range(3)]
+    await client.post("/v1/evaluations", json=BODY)
+    found: list[dict[str, Any]] = []
+    url = "/v1/evaluations?metadata.system=%E7%94%B2&metadata.build=1&limit=2"
+    while url:
+        response = await client.get(url)
+        assert (response.status_code, len(response.json()["items"]) <= 2) == (200, True)
+        found += response.json()["items"]
+        url = response.links.get("next", {}).get("url", "")
+    assert found == made[::-1]
+    shift = {"created_from": "2026-11-21T10:02:03+09:00", "created_before": "2999-01-01T00:00:00Z"}
+    assert len((await client.get("/v1/evaluations", params=shift)).json()["items"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ("cursor=x", "/query/cursor"),
+        ("cursor=%ED%A0%80", "/query/cursor"),
+        ("cursor=MDAwMS0wMS0wMVQwMDowMDowMCsxNDowMHxiYV8x", "/query/cursor"),
+        ("limit=201", "/query/limit"),
+        ("limit=0", "/query/limit"),
+        ("status=failed", "/query/status"),
+        ("status=scored&status=partial", "/query/status"),
+        ("metadata.a=1&metadata.a=2", "/query/metadata.a"),
+        ("name=x", "/query/name"),
+        ("created_from=2026", "/query/created_from"),
+        ("created_from=1767225600", "/query/created_from"),
+        ("created_from=2026-05-01T09:30:00", "/query/created_from"),
+        ("created_before=0001-01-01T00:00:00%2B14:00", "/query/created_before"),
+        ("created_before=2026-05-01T09:30:00Z%00", "/query/created_before"),
+    ],
+)
+async def test_a_filter_that_is_none_is_pointed_at(client: httpx.AsyncClient, query: str, where: str) -> None:
+    answer = await client.get(f"/v1/evaluations?{query}")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, where)
+
+
+@pytest.mark.parametrize(
+    "value", ["%00", "%F0%9F%99%86%E2%80%8D", "%E2%80%AE", "%25%5F'%22%5C", "%ED%A0%80", "x" * 9000]
+)
+async def test_odd_filters_find_nothing(client: httpx.AsyncClient, value: str) -> None:
+    await client.post("/v1/evaluations", json=BODY)
+    for name in ("rubric", "batch", "dialogue", "metadata.x", "metadata."):
+        answer = await client.get(f"/v1/evaluations?{name}={value}")
+        assert (answer.status_code, answer.json()) == (200, {"items": [], "next": None}), name

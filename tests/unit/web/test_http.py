@@ -340,6 +340,14 @@ async def test_with_keys_nobody_comes_in_without_one(client: httpx.AsyncClient, 
     assert fake.requests == []
 
 
+@pytest.mark.parametrize("path", ["/v1/info", "/v1/batches/ba_1/events"])
+async def test_a_wrong_key_is_refused_also_where_there_are_no_keys(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers={"Authorization": "Bearer wrong"})
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+    assert (await client.get("/v1/info", headers={"Authorization": "Basic YTpi"})).status_code == 200
+    assert (await client.get("/v1/info", headers={"Cookie": "saiten_session=of-another-database"})).status_code == 200
+
+
 async def test_scopes_and_projects(client: httpx.AsyncClient, fake: FakeOpenAI, keyed) -> None:
     made, keyring = keyed
     (read, _), (write, write_id), (rival, _) = made["read"], made["write"], made["admin"]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from functools import cache
 from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
-from app.web.openapi import complete
+from app.runtime.settings import Settings
+from app.web.application import create_application
+from app.web.glossary import FIELDS
+from app.web.openapi import ARTICLES, complete
+from app.web.problems import TITLES
 
 
 async def operations_of(client: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
@@ -49,7 +57,7 @@ def test_what_a_route_says_of_a_header_stays() -> None:
         ("/v1/batches", "HEAD, GET, POST"),
         ("/v1/batches/ba_1", "HEAD, GET, DELETE"),
         ("/v1/ratings", "HEAD, GET, POST, DELETE"),
-        ("/v1/evaluations", "POST"),
+        ("/v1/evaluations", "HEAD, GET, POST"),
         ("/livez", "HEAD, GET"),
     ],
 )
@@ -64,3 +72,56 @@ async def test_what_is_read_again_with_more_is_described(client: httpx.AsyncClie
         "trace",
         "request",
     }
+
+
+@cache
+def make_document() -> dict[str, Any]:
+    return create_application(Settings()).openapi()
+
+
+def test_the_document_is_the_same_each_time() -> None:
+    first, second = make_document(), create_application(Settings()).openapi()
+    assert json.dumps(first) == json.dumps(second)
+
+
+def test_operations_are_named_as_methods_and_described() -> None:
+    operations = [one for methods in make_document()["paths"].values() for one in methods.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert {"createEvaluation", "listEvaluations", "createBatch", "readBatchResults"} <= set(names)
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch("[a-z]+([A-Z][a-z]+)+", name) for name in names)
+    for operation in operations:
+        assert operation["summary"], operation
+        assert operation["description"], operation
+        assert set(operation["tags"]) <= set(ARTICLES)
+        assert all(parameter["description"] for parameter in operation.get("parameters", ())), operation["operationId"]
+
+
+def test_every_field_is_described_and_the_glossary_holds_nothing_else() -> None:
+    fields = {
+        f"{model}.{name}": field.get("description")
+        for model, schema in make_document()["components"]["schemas"].items()
+        for name, field in schema.get("properties", {}).items()
+    }
+    assert [name for name, description in fields.items() if not description] == []
+    used = {description for description in fields.values() if description is not None}
+    known = {*fields, *(name.partition(".")[2] for name in fields)}
+    assert [name for name in FIELDS if name not in known or FIELDS[name] not in used] == []
+
+
+def test_every_body_has_an_example_that_fits_its_schema() -> None:
+    document = make_document()
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+                example = content["example"]
+                if media_type != "application/json":
+                    assert isinstance(example, str), path
+                    continue
+                schema = {**content["schema"], "components": document["components"]}
+                assert [error.message for error in Draft202012Validator(schema).iter_errors(example)] == [], path
+
+
+def test_a_problem_knows_every_code() -> None:
+    code = make_document()["components"]["schemas"]["Problem"]["properties"]["code"]
+    assert code["anyOf"] == [{"type": "string", "enum": sorted(TITLES)}, {"type": "string"}]

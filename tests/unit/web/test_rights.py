@@ -178,12 +178,16 @@ async def test_a_body_that_names_what_another_project_has_names_nothing(
             assert {status for status, _ in answers[0]} == {422 if operation == RATES else 404}, (operation, name)
     for body in bodies(theirs)[RATES]:
         assert (await client.post("/v1/ratings", json=body, headers=owner)).status_code == 200
+    listed = {"batch": theirs["batch_id"]}
+    assert (await client.get("/v1/evaluations", params=listed, headers=rival)).json()["items"] == []
     for query in ({"batch": theirs["batch_id"]}, {"evaluation": theirs["evaluation_id"]}):
         assert (await client.get("/v1/ratings", params=query, headers=rival)).text == ""
         assert (await client.delete("/v1/ratings", params=query, headers=rival)).json() == {"removed": 0}
         assert (await client.get("/v1/ratings", params=query, headers=owner)).text != ""
-    queried = {Operation("GET", "/v1/ratings"), Operation("DELETE", "/v1/ratings")}
-    assert {*bodies(theirs), *queried} >= WITH_REFERENCES, "a new route refers to batches: try it here"
+    queried = {Operation("GET", "/v1/ratings"), Operation("DELETE", "/v1/ratings"), Operation("GET", "/v1/evaluations")}
+    # It never looks for what the ratings name.
+    unlooked = {Operation("POST", "/v1/validations/ratings")}
+    assert {*bodies(theirs), *queried, *unlooked} >= WITH_REFERENCES, "a new route refers to batches: try it here"
 
 
 @pytest.mark.parametrize("allow_anonymous", [False, True])

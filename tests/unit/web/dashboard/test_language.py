@@ -4,7 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.web.dashboard.language import LocaleFormats, negotiate
+from app.web.dashboard.language import LocaleFormats
+from app.web.languages import negotiate
 
 
 @pytest.mark.parametrize(

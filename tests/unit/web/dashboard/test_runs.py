@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.comparison.computations import PendingComputation
+from app.domain.errors import SignatureMismatch
 from app.web.dashboard import runs
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
@@ -196,3 +199,18 @@ async def test_a_regression_shows_at_a_glance_however_many_runs_came_since(clien
     wanted = [f"/compare?baseline={before}&candidate={now}" for before, now in (pairs[2], pairs[0])]
     assert sorted(shown[:2]) == sorted(wanted), "the two that fell, and not the one that stayed"
     assert not {run for pair in pairs for run in pair} & set(listed(page))
+
+
+@pytest.mark.parametrize("is_pending", [True, False])
+async def test_without_script_the_page_comes_again_until_all_is_compared(client, monkeypatch, is_pending):
+    for build in "12":
+        await post_run(client, build)
+
+    async def answer(*_: object, **__: object) -> PendingComputation:
+        if is_pending:
+            return PendingComputation(datetime.now(UTC), 0.0)
+        raise SignatureMismatch("scored in different ways")
+
+    monkeypatch.setattr(runs, "examine", answer)
+    page = (await client.get("/", headers={"Accept": "text/html"})).text
+    assert ('<noscript><meta http-equiv="refresh"' in page) == is_pending

@@ -1,0 +1,398 @@
+"""`saiten collect`: the responses of the system under test to a file of contexts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+from rich.progress import Progress
+
+from saiten.bots import REPLY, RETRIES, TEMPLATE, Bot, BotFailed, BotUnusable, HttpBot, ProcessBot, Said, Turn
+from saiten.commands.assertions import LATENCY, read_assertions, report_assertions
+from saiten.commands.files import InvalidItems
+from saiten.commands.output import open_progress
+from saiten.commands.score import command as score_command
+from saiten.commands.service import URL
+from saiten.connection import is_http_url
+from saiten.errors import SaitenError
+from saiten.formats import UnreadableInput, parse_map, read_items
+from saiten.formats.mapping import MOST_METADATA
+from saiten.plain_text import escape_controls, printable
+from saiten.reply_cache import ReplyCache, digest_of
+
+EXIT_SOME_FAILED = 1
+
+ERROR = "error"
+"""The metadata of an item that was not answered: why."""
+
+MOST_DETAIL = 256
+"""Characters of a value of an item's metadata."""
+
+MOST_ITEMS = 1_000_000
+GIVE_UP = 20
+"""Failures from the first item on, without any reply, after which the bot is taken to be unreachable."""
+
+MOST_TOLD = 5
+HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([A-Za-z]+) )?([A-Za-z_][A-Za-z0-9_]*)")
+
+
+@dataclass
+class Collected:
+    """The items of a dataset, and what became of each: its reply, why there is none, or nothing yet."""
+
+    items: Sequence[dict[str, Any]]
+    said: dict[int, Said] = field(default_factory=dict)
+    failed: dict[int, BotFailed] = field(default_factory=dict)
+    cached: int = 0
+
+    def answered(self) -> Iterator[dict[str, Any]]:
+        """The items with their responses, in order."""
+        for position in sorted(self.said):
+            item, said = self.items[position], self.said[position]
+            found = {**item, "response": said.text}
+            yield note(found, LATENCY, f"{said.latency_ms:.0f}")
+
+    def unanswered(self) -> Iterator[dict[str, Any]]:
+        """The items that have no response, in order, each with the error."""
+        for position in sorted(self.failed):
+            failure = self.failed[position]
+            yield note(self.items[position], ERROR, printable(f"{failure.code}: {failure.detail}")[:MOST_DETAIL])
+
+
+def note(item: Mapping[str, Any], key: str, value: str) -> dict[str, Any]:
+    """The item with another entry in its metadata, where there is room for it."""
+    metadata = item.get("metadata", {})
+    if key not in metadata and len(metadata) >= MOST_METADATA:
+        return dict(item)
+    return {**item, "metadata": {**metadata, key: value}}
+
+
+@click.command("collect")
+@click.option("--dataset", required=True, metavar="FILE|-", help="Contexts: a table, NDJSON or JSON, as for convert.")
+@click.option("--bot", required=True, metavar="URL|COMMAND", help="http://…, or a command that answers lines.")
+@click.option("--output", required=True, metavar="FILE", help="Where the items with their responses go, as NDJSON.")
+@click.option("--template", metavar="JSON|@FILE", help="What the bot is sent, with placeholders such as {{last}}.")
+@click.option("--reply", default=REPLY, show_default=True, metavar="PATH", help="Where the reply is: data.0.text")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=[SCHEME ]VARIABLE",
+    help="A header whose value is that of an environment variable, as in 'Authorization=Bearer BOT_TOKEN'.",
+)
+@click.option("--plain", is_flag=True, help="The command reads and writes lines of text, not of JSON.")
+@click.option("--concurrency", type=click.IntRange(1, 256), help="Calls at once (8), or processes (1).")
+@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0.001, 86400), help="Seconds a call.")
+@click.option("--retries", default=RETRIES, show_default=True, type=click.IntRange(0, 20), help="Of HTTP calls.")
+@click.option("--cache", metavar="FILE", help="Keep replies by what was sent; a later run asks only for the rest.")
+@click.option(
+    "--map",
+    "maps",
+    multiple=True,
+    metavar="TARGET=COLUMN,…",
+    help="Columns whose names are not known, such as context=history.",
+)
+@click.option("--input-encoding", metavar="NAME", help="Such as cp932, euc-jp or cp949; detected unless it is named.")
+@click.option("--score", "scores", is_flag=True, help="Score what was collected, as `saiten score` does.")
+@click.option("--rubric", metavar="ID", help="With --score: the rubric.")
+@click.option("--path", type=click.Choice(["source", "english", "both"]), help="With --score: the language path.")
+@URL
+@click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="With --score: how results are printed.")
+@click.pass_context
+def command(
+    context: click.Context,
+    dataset: str,
+    bot: str,
+    output: str,
+    template: str | None,
+    reply: str,
+    headers: tuple[str, ...],
+    plain: bool,
+    concurrency: int | None,
+    timeout: float,
+    retries: int,
+    cache: str | None,
+    maps: tuple[str, ...],
+    input_encoding: str | None,
+    scores: bool,
+    rubric: str | None,
+    path: str | None,
+    url: str | None,
+    form: str | None,
+) -> None:
+    """Ask a bot for its response to every context of a file.
+
+    The answered items go to --output, in the order of the file, each with `latency_ms` in its metadata; those without
+    a usable reply to FILE.failed.ndjson, each with the `error`. Assertions of saiten.toml are checked.
+
+    Exit 0: all answered, and all assertions hold; 1: some are not answered, an assertion does not hold, or with
+    --score some are not scored; 2: bad usage or input; 3: could not run; 130: interrupted, what was collected is kept.
+    """
+    if not scores and (rubric or path or form):
+        raise click.UsageError("--rubric, --path and --format go with --score")
+    target = Path(output)
+    require_places(target, dataset)
+    assertions = read_assertions()
+    found = Collected(read_contexts(dataset, maps, input_encoding))
+    store = ReplyCache(cache) if cache is not None else None
+    try:
+        asyncio.run(
+            run(
+                found,
+                lambda lanes: open_bot(
+                    bot, template, reply, headers, plain=plain, timeout=timeout, retries=retries, lanes=lanes
+                ),
+                store,
+                lanes=concurrency or (8 if is_http_url(bot) else 1),
+            )
+        )
+    finally:
+        # Also after an interruption: what was collected took time, and may have cost money.
+        if store is not None:
+            store.close()
+        if found.said or found.failed:
+            write_items(target, found.answered())
+            write_failures(target, found)
+            tell(found, target)
+    # `saiten score` checks them itself.
+    holds = (scores and bool(found.said)) or report_assertions(assertions, found.answered())
+    if scores and found.said:
+        options = {"rubric": rubric, "path": path, "url": url, "form": form}
+        context.invoke(score_command, file=str(target), **{key: v for key, v in options.items() if v is not None})
+    elif found.said:
+        click.echo(f"next: saiten score {quote(target)}", err=True)
+    if found.failed or not holds:
+        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+
+
+def quote(path: Path) -> str:
+    """The path as a shell takes it."""
+    from shlex import quote as shell_quote
+
+    return shell_quote(str(path))
+
+
+def failures_beside(target: Path) -> Path:
+    """`bot.failed.ndjson` for `bot.ndjson`."""
+    return target.with_name(f"{target.stem}.failed.ndjson")
+
+
+def require_places(target: Path, dataset: str) -> None:
+    """Raises InvalidItems where the output cannot be written, before anything is asked."""
+    if not target.absolute().parent.is_dir():
+        raise InvalidItems(f"{target}: there is no such folder")
+    if target.is_dir():
+        raise InvalidItems(f"{target}: Is a directory")
+    if dataset != "-" and Path(dataset).resolve() in {target.resolve(), failures_beside(target).resolve()}:
+        raise InvalidItems(f"{target}: the output would replace the dataset")
+
+
+def read_contexts(dataset: str, maps: Sequence[str], input_encoding: str | None) -> list[dict[str, Any]]:
+    """The items of the dataset without their responses. Raises InvalidItems; says what became of the fields."""
+    items: list[dict[str, Any]] = []
+    seen: Counter[str] = Counter()
+    try:
+        reader = read_items(dataset, input_encoding=input_encoding, mapping=parse_map(maps) or None, on_missing="keep")
+        for number, found in enumerate(reader, start=1):
+            value = {key: part for key, part in found.value.items() if key not in {"response", "responses"}}
+            items.append({"id": value.pop("id", f"{number}"), **value})
+            seen[items[-1]["id"]] += 1
+            if number > MOST_ITEMS:
+                raise InvalidItems(f"{dataset}: more than {MOST_ITEMS:,} rows; split the file")
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
+    if not items:
+        raise InvalidItems(f"{dataset}: no context was found; name the columns: --map context=COLUMN")
+    click.echo(f"saiten: {dataset}: " + "\n  ".join(reader.report.lines()), err=True)
+    if more := [name for name, times in seen.items() if times > 1][:3]:
+        click.echo(printable(f"saiten: some ids are there more than once: {', '.join(more)}"), err=True)
+    return items
+
+
+def open_bot(
+    written: str,
+    template: str | None,
+    reply: str,
+    headers: Sequence[str],
+    *,
+    plain: bool,
+    timeout: float,
+    retries: int,
+    lanes: int,
+) -> HttpBot | ProcessBot:
+    """The bot that the options describe. Raises InvalidItems and UsageError."""
+    try:
+        if is_http_url(written):
+            if plain:
+                raise click.UsageError("--plain goes with a command")
+            return HttpBot(
+                written,
+                template=read_template(template),
+                reply=reply,
+                headers=dict(map(read_header, headers)),
+                timeout_seconds=timeout,
+                retries=retries,
+                concurrency=lanes,
+            )
+        if headers:
+            raise click.UsageError("--header goes with a URL")
+        return ProcessBot(written, template=read_template(template), reply=reply, plain=plain, timeout_seconds=timeout)
+    except BotUnusable as error:
+        raise InvalidItems(error.detail) from None
+
+
+def read_template(written: str | None) -> Any:
+    """The JSON of `--template`, or of the file that it names after an `@`."""
+    if written is None:
+        return TEMPLATE
+    try:
+        text = Path(written[1:]).read_text(encoding="utf-8") if written.startswith("@") else written
+        return json.loads(text)
+    except OSError as error:
+        raise InvalidItems(f"--template: {written[1:]}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidItems(printable(f"--template is not JSON: {error}")) from None
+
+
+def read_header(written: str) -> tuple[str, str]:
+    """Name and value of `Authorization=Bearer BOT_TOKEN`, where BOT_TOKEN is an environment variable."""
+    found = HEADER.fullmatch(written)
+    if found is None:
+        raise click.UsageError("--header: write NAME=VARIABLE or 'NAME=SCHEME VARIABLE'; the variable holds the value")
+    name, scheme, variable = found.groups()
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise click.UsageError(f"--header {name}: the environment variable {variable} is not set")
+    if not (value.isascii() and value.isprintable()):
+        raise click.UsageError(f"--header {name}: {variable} holds what a header cannot: printable ASCII only")
+    return name, f"{scheme} {value}" if scheme else value
+
+
+async def run(
+    found: Collected, make: Callable[[int], HttpBot | ProcessBot], store: ReplyCache | None, *, lanes: int
+) -> None:
+    """Asks the bot for what is not cached, `lanes` items at once. Raises SaitenError where it answers nothing."""
+    bot = make(lanes)
+    try:
+        turns = [turn_of(item) for item in found.items]
+        digests: list[bytes] = []
+        if store is not None:
+            digests = await asyncio.to_thread(lambda: [digest_of(bot, turn) for turn in turns])
+            kept = await asyncio.to_thread(store.find, list(set(digests)))
+            found.said = {at: kept[digest] for at, digest in enumerate(digests) if digest in kept}
+            found.cached = len(found.said)
+        remaining = iter([at for at in range(len(turns)) if at not in found.said])
+        with open_progress() as progress:
+            bar = progress.add_task("collecting", total=len(turns), completed=found.cached)
+
+            async def work() -> None:
+                for at in remaining:
+                    await ask(bot, turns[at], at, found)
+                    if store is not None and at in found.said:
+                        await asyncio.to_thread(store.keep, digests[at], found.said[at])
+                    advance(progress, bar, found)
+
+            await gather([work() for _ in range(min(lanes, len(turns)))])
+    finally:
+        await bot.close()
+
+
+async def gather(works: Iterable[Any]) -> None:
+    """Waits for all; where one raises, the others are cancelled, and the first error is raised as it is."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def ask(bot: Bot, turn: Turn, at: int, found: Collected) -> None:
+    """Asks for one reply, and notes it or why there is none."""
+    try:
+        async with bot.converse() as conversation:
+            found.said[at] = await conversation.answer(turn)
+    except BotFailed as failure:
+        found.failed[at] = failure
+
+
+def advance(progress: Progress, bar: Any, found: Collected) -> None:
+    """Moves the bar; raises SaitenError where nothing was answered for so long that nothing will be."""
+    progress.advance(bar)
+    if not found.said and len(found.failed) >= GIVE_UP:
+        first = found.failed[min(found.failed)]
+        raise SaitenError(f"the bot answered none of the first {len(found.failed)} items: {printable(first.detail)}")
+
+
+def turn_of(item: Mapping[str, Any]) -> Turn:
+    """What the bot is asked for an item."""
+    return Turn(item["context"], str(item["id"]), str(item.get("dialogue", item["id"])))
+
+
+def write_items(target: Path, items: Iterable[Mapping[str, Any]]) -> None:
+    """Writes them as NDJSON, whole or not at all. Raises InvalidItems."""
+    handle = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="\n", dir=target.absolute().parent, prefix=".saiten-", delete=False
+        ) as file:
+            handle = file.name
+            for item in items:
+                file.write(escape_controls(json.dumps(item, ensure_ascii=False)) + "\n")
+        os.chmod(handle, 0o666 & ~current_mask())
+        os.replace(handle, target)
+    except OSError as error:
+        raise InvalidItems(f"{target}: {error.strerror}") from None
+    finally:
+        if handle is not None:
+            with suppress(OSError):
+                os.unlink(handle)
+
+
+def current_mask() -> int:
+    """The process's mask for new files, which a temporary file does not follow."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def write_failures(target: Path, found: Collected) -> None:
+    """Writes the items without a response beside the others; removes those of an earlier run where there are none."""
+    if found.failed:
+        write_items(failures_beside(target), found.unanswered())
+    elif len(found.said) == len(found.items):
+        failures_beside(target).unlink(missing_ok=True)
+
+
+def tell(found: Collected, target: Path) -> None:
+    """Says on standard error what was collected, what failed, and where it is."""
+    total = len(found.items)
+    cached = f", {found.cached:,} of them from the cache" if found.cached else ""
+    click.echo(f"saiten: {len(found.said):,} of {total:,} items answered{cached}: {target}", err=True)
+    slow = sorted(said.latency_ms for said in found.said.values())
+    if slow:
+        middle, late = median(slow), slow[min(len(slow) - 1, int(0.95 * len(slow)))]
+        click.echo(f"  latency: median {middle:,.0f} ms, 95 % within {late:,.0f} ms", err=True)
+    if found.failed:
+        click.echo(f"  {len(found.failed):,} failed: {failures_beside(target)}", err=True)
+        for code, times in Counter(failure.code for failure in found.failed.values()).most_common(MOST_TOLD):
+            first = next(at for at in sorted(found.failed) if found.failed[at].code == code)
+            line = f"  {code}: {times:,}, first {found.items[first]['id']}: {found.failed[first].detail}"
+            click.echo(printable(line), err=True)
+    if left := total - len(found.said) - len(found.failed):
+        click.echo(f"  {left:,} were not asked; with --cache FILE a later run asks only for the rest", err=True)
+    full = sum(LATENCY not in item.get("metadata", {}) for item in found.answered())
+    if full:
+        click.echo(f"  {full:,} items have {MOST_METADATA} metadata already: their latency is not recorded", err=True)

@@ -1,0 +1,210 @@
+"""`saiten init`: the files that a bot's repository needs for its first gate."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+
+from saiten import __version__
+from saiten.commands.collect import open_bot, write_items
+from saiten.commands.files import InvalidItems
+from saiten.commands.gate_settings import NAME
+from saiten.formats import UnreadableInput, parse_map, read_items
+from saiten.plain_text import printable
+
+NONE = "none"
+CONTEXTS = "contexts.ndjson"
+CANDIDATES = "candidates.ndjson"
+HANGUL = re.compile("[\uac00-\ud7a3]")
+RUBRIC_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?")
+
+MAIN_MEASURES = {"ja-dialogue": "overall", "ko-comment": "ssa", "lfqa": "mate"}
+"""The measure of a shipped rubric that says the most, and that the first gate is about."""
+
+SETTINGS = """\
+# What a build of the bot must hold. `saiten gate` takes this file from the working directory; options of the command
+# line come before it.
+
+[gate]
+candidate = "{candidates}"
+baseline = "baseline.ndjson"           # written by `saiten gate --record baseline.ndjson`
+rubric = {rubric}
+{anchored}# url = "https://saiten.example.org"   # a team's service, with its key in SAITEN_API_KEY
+
+{rules}
+# What every response must hold, whatever the judge says. Remove the signs of comments, and fit the values.
+# [[assertions]]
+# max_characters = 400
+#
+# [[assertions]]
+# not_contains = "As an AI"
+"""
+
+ANCHORED = """\
+check_judge = true                     # did the judge itself move since the baseline?
+judge_reference = "judge.json"
+"""
+
+RULE = """\
+# The build fails where the mean fell beyond chance and, as observed, by more than this.
+[[gate.rules]]
+aspect = "{aspect}"
+max_drop = 0.1
+"""
+
+NO_RULE = "# Without rules no aspect may drop. A rule: [[gate.rules]], aspect = NAME, max_drop = 0.1.\n"
+
+ASKS = {
+    "github-actions.yml": "run: python3 -m mybot answer contexts.ndjson > candidates.ndjson",
+    "gitlab-ci.yml": "python -m mybot answer contexts.ndjson > candidates.ndjson",
+}
+"""The line of each template that lets the bot answer."""
+
+
+@click.command("init")
+@click.option("--data", metavar="FILE", help="A file of dialogues: CSV, XLSX, NDJSON, JSON, or a log of another tool.")
+@click.option("--bot", metavar="URL|COMMAND|none", help="How the bot is asked; none: the file has its responses.")
+@click.option("--rubric", metavar="ID", help="By which rubric: ja-dialogue, ko-comment, lfqa, or your own.")
+@click.option("--ci", type=click.Choice(["github", "gitlab", NONE]), help="For which CI a workflow is written.")
+@click.option(
+    "--map", "maps", multiple=True, metavar="TARGET=COLUMN,…", help="Columns whose names are not known, as for convert."
+)
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def command(
+    data: str | None, bot: str | None, rubric: str | None, ci: str | None, maps: tuple[str, ...], force: bool
+) -> None:
+    """Write saiten.toml, a CI workflow, and your data as items, and say what to do next.
+
+    Asks on a terminal for what no option says. Nothing that is there is replaced without --force.
+
+    Exit 0: written; 2: bad usage or input.
+    """
+    require_answers({"--data": data, "--bot": bot, "--rubric": rubric, "--ci": ci})
+    data = data or click.prompt("A file of your dialogues (CSV, Excel, JSON)")
+    bot = bot or click.prompt("How is your bot asked? A URL, a command, or none: the file has its responses", NONE)
+    has_bot = bot != NONE
+    if has_bot:
+        check_bot(bot)
+    items, report = read_data(str(data), maps, has_bot=has_bot)
+    rubric = rubric or click.prompt("Rubric", guess_rubric(items))
+    if not RUBRIC_NAME.fullmatch(str(rubric)):
+        raise click.UsageError("--rubric: lower-case letters, digits, '.', '_' and '-'")
+    ci = ci or click.prompt("CI", "github", type=click.Choice(["github", "gitlab", NONE]))
+
+    answered = collect_line(bot) if has_bot else ""
+    texts = {Path(NAME): write_settings(str(rubric)), **workflow_of(str(ci), answered)}
+    mapped = Path(CONTEXTS if has_bot else CANDIDATES)
+    write_all(texts, mapped, items, str(data), force=force)
+    click.echo(f"{data}: " + "\n  ".join(report))
+    click.echo(f"wrote {', '.join(map(str, [mapped, *texts]))}")
+    if ci == "gitlab":
+        click.echo("in .gitlab-ci.yml: include: [{local: saiten.gitlab-ci.yml}]")
+    if has_bot:
+        click.echo(f"next: {answered}")
+        click.echo("then: saiten gate --record baseline.ndjson")
+    else:
+        click.echo("next: saiten gate --record baseline.ndjson")
+
+
+def require_answers(given: Mapping[str, str | None]) -> None:
+    """Raises UsageError where there is something to ask and no terminal to ask on."""
+    missing = [option for option, value in given.items() if not value]
+    if missing and not (sys.stdin is not None and sys.stdin.isatty()):
+        raise click.UsageError(f"there is no terminal to ask on: give {', '.join(missing)} too")
+
+
+def check_bot(bot: str) -> None:
+    """Raises InvalidItems for a bot that cannot be asked."""
+    if not bot.isprintable():
+        raise InvalidItems("--bot: write it on one line")
+    open_bot(bot, None, "response", (), plain=False, timeout=1, retries=0, lanes=1)
+
+
+def collect_line(bot: str) -> str:
+    """The command that asks the bot."""
+    return f"saiten collect --dataset {CONTEXTS} --bot {shlex.quote(bot)} --output {CANDIDATES}"
+
+
+def read_data(data: str, maps: tuple[str, ...], *, has_bot: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """The items of the file, without responses where the bot will give them, and the conversion report."""
+    try:
+        reader = read_items(data, mapping=parse_map(maps) or None, on_missing="keep" if has_bot else "skip")
+        items = [found.value for found in reader]
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
+    report = [*reader.report.lines()]
+    if not items:
+        told = "\n  ".join(report)
+        hint = "name the columns (--map response=COLUMN,context=COLUMN), or the bot that gives responses (--bot)"
+        raise InvalidItems(f"{data}: {told}\nno item was found; {hint}")
+    if has_bot:
+        report += ["responses: left out where there are any, since the bot gives its own"]
+        items = [{key: part for key, part in item.items() if key not in {"response", "responses"}} for item in items]
+    width = len(str(len(items)))
+    # Without ids two runs have no pairs, and a gate sees less.
+    return [{"id": f"item-{at:0{width}}", **item} for at, item in enumerate(items, start=1)], report
+
+
+def guess_rubric(items: list[dict[str, Any]]) -> str:
+    """A rubric in the language of the first items."""
+    return "ko-comment" if HANGUL.search(json.dumps(items[:20], ensure_ascii=False)) else "ja-dialogue"
+
+
+def write_settings(rubric: str) -> str:
+    """The text of saiten.toml."""
+    aspect = MAIN_MEASURES.get(rubric.partition("@")[0])
+    rules = RULE.format(aspect=aspect) if aspect else NO_RULE
+    anchored = ANCHORED if aspect else ""
+    return SETTINGS.format(candidates=CANDIDATES, rubric=json.dumps(rubric), rules=rules, anchored=anchored)
+
+
+def workflow_of(ci: str, answered: str) -> dict[Path, str]:
+    """The files of the CI, by their places. `answered` is the command that asks the bot, empty where there is none."""
+    if ci == "github":
+        return {
+            Path(".github/workflows/saiten.yml"): fit("github-actions.yml", answered),
+            Path(".github/actions/saiten/action.yml"): read_template("action.yml"),
+        }
+    return {Path("saiten.gitlab-ci.yml"): fit("gitlab-ci.yml", answered)} if ci == "gitlab" else {}
+
+
+def fit(name: str, answered: str) -> str:
+    """A template with the command that lets the bot answer in its place."""
+    text, asks = read_template(name), ASKS[name]
+    install = [f'pip install --quiet "saiten=={__version__}"'] if name == "github-actions.yml" else []
+    lines = [*install, answered] if answered else ["# Write candidates.ndjson here.", f"test -f {CANDIDATES}"]
+    before = next(line for line in text.splitlines() if asks in line)
+    indent = " " * (len(before) - len(before.lstrip()) + 2)
+    key = "run: |" if asks.startswith("run: ") else "|"
+    block = "\n".join([key, *(indent + line for line in lines)])
+    return text.replace(asks, block)
+
+
+def read_template(name: str) -> str:
+    """A file that comes with the client; `examples/ci` of the repository has the same."""
+    return files("saiten").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def write_all(texts: Mapping[Path, str], mapped: Path, items: list[dict[str, Any]], data: str, *, force: bool) -> None:
+    """Writes the files. Raises InvalidItems, before anything is written, where one is there and may not be replaced."""
+    if there := [str(path) for path in (mapped, *texts) if os.path.lexists(path)]:
+        if data != "-" and any(os.path.exists(path) and os.path.samefile(path, data) for path in there):
+            raise InvalidItems(f"{data}: this name is that of a file to be written; rename it first")
+        if not force:
+            raise InvalidItems(f"{', '.join(there)}: is there already; --force replaces it")
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InvalidItems(printable(f"{error.filename}: {error.strerror}")) from None
+    write_items(mapped, items)

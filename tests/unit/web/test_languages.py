@@ -1,0 +1,214 @@
+"""Errors in Japanese and Korean: the catalogues against the code, and the service's answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+from pydantic_core import PydanticKnownError
+
+from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest
+from app.domain.validation import InvalidDocument
+from app.web.languages import DEFAULT, LANGUAGES, LONGEST, PLACEHOLDER, negotiate, read_messages, wording_in
+from app.web.problems import TITLES, RequestRefused, answer_error
+from saiten.faults import MESSAGES
+from tests.support.error_sentences import cut, find_sentences
+from tests.support.records import BODY
+
+TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT})
+
+OTHER_SENTENCES = (
+    # Said by commands and at the start of a service, which answer no request.
+    "DATABASE_URL", "DEEPL_", "OPENAI_BASE_URL", "SAITEN_JUDGE_EXTRA may not", "\0; the values that", "the price file",
+    "the judge's key holds", "the provider's batch mode needs", "this worker's judge", "begins or ends with white",
+    "must not be 0", "may not stand beside", "Bearer realm",
+    # Defects.
+    "the spool is not", "a record is written", "these are not packed", "this is not a packed",
+    # Parts of answers that are no problems: warnings, reasons of gates, checks of the judge, failures of candidates.
+    "\0 workers died", "the provider's batch is expected", "paused by a caller", "the judge's ratings of now",
+    "nothing was stored of this judge", "the ratings in the reference", "the stored ratings", "too few to prove",
+    "not shown to go", "Spearman with humans", "the encoder did not answer", "the endpoint gave no usable",
+    "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
+    "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
+    "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable drop", "\0; \0 reaches",
+    "the batch's key may cost", "The response \0; this speaker's",
+    # Parts of sentences that the catalogues have in one piece.
+    "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
+    "The lexical judge", "The runs' scores were not made", "the aspect \0 has no", "neither this \0 nor",
+    "has no ratings", "has to be read by itself", "may be one row too many", "the project's name", "the rating \0",
+    "this key has a money limit", "\0, or have it added",
+)  # fmt: skip
+
+
+@pytest.fixture(params=TRANSLATED)
+def language(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_catalogues_have_the_same_templates_with_the_same_placeholders() -> None:
+    catalogs = {language: read_messages(language) for language in TRANSLATED}
+    assert len({frozenset(catalog) for catalog in catalogs.values()}) == 1
+    for catalog in catalogs.values():
+        for template, said in catalog.items():
+            assert said.strip(), template
+            assert sorted(PLACEHOLDER.findall(template)) == sorted(set(PLACEHOLDER.findall(said))), template
+
+
+def test_every_title_is_translated(language: str) -> None:
+    messages = read_messages(language)
+    assert [code for code, title in TITLES.items() if title not in messages] == []
+
+
+def test_every_sentence_of_an_error_is_translated(language: str) -> None:
+    known = {cut(template) for template in read_messages(language)}
+    unknown = {sentence: place for sentence, place in find_sentences().items() if sentence not in known}
+    others = {sentence for sentence in unknown if "\0".join(sentence).startswith(OTHER_SENTENCES)}
+    assert {place: sentence for sentence, place in unknown.items() if sentence not in others} == {}
+    # 190 of 260, and what is not among them is listed above: the rest answers no request as a problem.
+    assert len(unknown) < 0.3 * len(find_sentences())
+
+
+REACHABLE = {
+    "greater_than": {"gt": 1}, "greater_than_equal": {"ge": 1}, "less_than": {"lt": 1}, "less_than_equal": {"le": 1},
+    "finite_number": None, "none_required": None, "int_parsing": None, "int_parsing_size": None, "float_parsing": None,
+    "bool_parsing": None, "string_unicode": None, "datetime_type": None, "datetime_parsing": {"error": "too short"},
+    "datetime_from_date_parsing": {"error": "too short"}, "datetime_object_invalid": {"error": "x"},
+    "timezone_naive": None, "timezone_aware": None, "invalid_key": None,
+    "string_too_short": {"min_length": 2}, "string_too_long": {"max_length": 1},
+}  # fmt: skip
+"""Pydantic's types of errors, beside those that have own words, that models of requests and parameters can meet."""
+
+
+def test_every_fault_that_pydantic_finds_is_translated(language: str) -> None:
+    say = wording_in(language).say
+    values = {"expected": "'a'", "min_length": 1, "max_length": 2, "pattern": "^a$"}
+    faults = [message.format(**values) for message in MESSAGES.values()]
+    found = (PydanticKnownError(kind, context).message() for kind, context in REACHABLE.items())  # type: ignore[arg-type]
+    faults += [message.removeprefix("Input ") for message in found]
+    assert [fault for fault in faults if say(fault) == fault] == []
+
+
+def test_each_template_is_told_from_all_others(language: str) -> None:
+    wording = wording_in(language)
+    for template, said in read_messages(language).items():
+        values = {name: f"7{number}" for number, name in enumerate(PLACEHOLDER.findall(template))}
+        values |= {"where": "/a"} if "where" in values else {}
+        expected = PLACEHOLDER.sub(lambda found: values[found[1]], said)  # noqa: B023
+        assert wording.say(PLACEHOLDER.sub(lambda found: values[found[1]], template)) == expected  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("error", "detail", "fault"),
+    [
+        (
+            InvalidDocument([("/metadata/a b", "line 2: is missing"), ("/x", "must be a text")]),
+            "/metadata/a b: 2 行目: 必須の項目がありません（ほか 1 件）",
+            "2 行目: 必須の項目がありません",
+        ),
+        (
+            InvalidDocument([("", "a text may have at most 8 code points; this one has 9"), ("", "is missing")]),
+            "ドキュメント: テキストは 8 文字（コードポイント）以下にしてください。現在は 9 文字です（ほか 1 件）",
+            "テキストは 8 文字（コードポイント）以下にしてください。現在は 9 文字です",
+        ),
+        (
+            InvalidLines([(3, "'a' is not a number within ±1e+15")], 1200, "record", stopped=True),
+            "レコード 3: 'a' は ±1e+15 の範囲の数値ではありません（ほか少なくとも 1,199 件。残りは読み込んでいません）",
+            "レコード 3: 'a' は ±1e+15 の範囲の数値ではありません",
+        ),
+        (
+            JudgeRefusedRequest("the judge refused the request (HTTP 400)", said="is missing (and 3 more)"),
+            "評価モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
+            None,
+        ),
+        (
+            CostLimitReached("this key may cost 1 USD a day and has cost 2 today; the day ends at midnight UTC",
+                             retry_after_seconds=1),
+            "このキーの利用額は 1 日 1 USD までで、本日は 2 USD です。1 日の区切りは UTC の午前 0 時です",
+            None,
+        ),
+        # Neither braces nor percent signs of a caller are anything but text, and what is not known stays.
+        (
+            InvalidDocument([("/{what}/%s", "must be {maximum}%(x)s{0.__class__}")]),
+            "/{what}/%s: 次のいずれかを指定してください: {maximum}%(x)s{0.__class__}",
+            "次のいずれかを指定してください: {maximum}%(x)s{0.__class__}",
+        ),
+        (RequestRefused(400, "invalid-json", "nobody has said this"), "nobody has said this", None),
+    ],
+)  # fmt: skip
+def test_sentences_within_sentences(error: Any, detail: str, fault: str | None) -> None:
+    told = tell(error, "ja")
+    assert told["detail"] == detail
+    assert [one["detail"] for one in told.get("errors", [])][:1] == ([] if fault is None else [fault])
+    english = tell(error, "en")
+    assert {**told, "title": "", "detail": "", "errors": []} == {**english, "title": "", "detail": "", "errors": []}
+    assert [one["pointer"] for one in told.get("errors", [])] == [one["pointer"] for one in english.get("errors", [])]
+
+
+def tell(error: Any, language: str) -> Any:
+    from starlette.requests import Request
+
+    headers = [(b"accept-language", language.encode())]
+    scope = {"type": "http", "method": "GET", "path": "/v1/x", "headers": headers, "state": {}}
+    answer = answer_error(Request(scope), error)
+    assert (answer.headers["content-language"], answer.headers["vary"]) == (language, "Accept-Language")
+    return json.loads(bytes(answer.body))
+
+
+ASKED = {
+    "ja": ("リクエストが正しくありません", "必須の項目がありません", "このプロジェクトにその評価はありません"),
+    "ko": ("요청이 올바르지 않습니다", "필수 항목이 없습니다", "이 프로젝트에 해당 평가가 없습니다"),
+}
+
+
+async def test_a_caller_is_answered_in_the_language_asked_for(client: httpx.AsyncClient, language: str) -> None:
+    title, missing, none = ASKED[language]
+    headers = {"Accept-Language": f"{language}-XX,{language};q=0.9,en;q=0.8"}
+    english = await client.post("/v1/evaluations", json={"response": "x"})
+    answer = await client.post("/v1/evaluations", json={"response": "x"}, headers=headers)
+    assert (english.headers["content-language"], answer.headers["content-language"]) == ("en", language)
+    assert english.headers["vary"] == answer.headers["vary"] == "Accept-Language"
+    assert answer.json()["title"] == title
+    assert answer.json()["errors"] == [{"pointer": "/context", "detail": missing}]
+    assert english.json()["errors"] == [{"pointer": "/context", "detail": "is missing"}]
+    assert (answer.json()["code"], answer.json()["type"]) == (english.json()["code"], english.json()["type"])
+    assert (await client.get("/v1/evaluations/ev_1", headers=headers)).json()["detail"] == none
+    for path in ("/v1/nowhere", "/v1/evaluations?limit=0", "/v1/evaluations?limit=x", "/v1/batches?cursor=x"):
+        told = (await client.get(path, headers=headers)).json()
+        assert not re.search("[a-z]{4} [a-z]{2}", told["title"] + told["detail"]), told
+    assert (await client.post("/v1/evaluations", json=BODY, headers=headers)).headers.get("content-language") is None
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("ja;q=nan", "en"),
+        ("ja;q=inf", "en"),
+        ("ja;q=-1, ko;q=0.001", "ko"),
+        ("ja;q=1e9", "en"),
+        ("ja;q=1_0", "en"),
+        ("ja;q=0.1234", "en"),
+        ("ja;q=１", "en"),
+        ("ja;q=0.9;q=0.1", "en"),
+        ("ja;level=1, ko", "ko"),
+        ("Ja ; Q=0.5", "ja"),
+        ("ja" + "-a" * 100, "en"),
+        (", " * 100 + "ja", "en"),
+        ("jajajajaja,,;=;q", "en"),
+    ],
+)
+def test_a_header_is_read_as_the_standard_says(header: str, expected: str) -> None:
+    assert negotiate(header) == expected
+
+
+@pytest.mark.parametrize("header", ["ja," * 34_000, "ja;q=" + "0" * 100_000, "-" * 100_000 + "ja"])
+async def test_a_huge_header_is_refused(client: httpx.AsyncClient, header: str) -> None:
+    answer = await client.get("/v1/nowhere", headers={"Accept-Language": header})
+    assert (answer.status_code, answer.json()["code"]) == (431, "headers-too-large")
+
+
+def test_what_is_too_long_to_be_a_sentence_is_left_as_it_is(language: str) -> None:
+    text = "/x: " + "is missing" * LONGEST
+    assert wording_in(language).say(text) is text
