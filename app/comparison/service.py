@@ -22,8 +22,8 @@ from app.domain.analysis_request import (
 )
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
-from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.dialogue import digest_context
+from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report

@@ -162,6 +162,7 @@ def test_what_cannot_be_compared_is_said():
         observe([{"item": "i", "ratings": {"overall": 1}, "scores": {"overall": 2}}])
     with pytest.raises(InvalidRequest, match="no record has scores by a scorer"):
         compare_scorers(observe([{"item": "i", "ratings": {"overall": 1}}]))
-    many = make(8, **{f"s{number}": 1.0 for number in range(MOST_SCORERS + 1)})
+    noise: dict[str, Any] = {f"s{number}": 1.0 for number in range(MOST_SCORERS + 1)}
+    many = make(8, **noise)
     with pytest.raises(InvalidRequest, match=f"{MOST_SCORERS + 1} scorers"):
         report_of(many)
