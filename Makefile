@@ -10,7 +10,7 @@ BENCH ?= --json build/bench.json --plot build/bench.svg
 # Images set it. Without bytecode each process of a test would compile all that it imports, and pytest every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo run test format lint types imports unit bench faults fuzz fit openapi pages constraints clean
+.PHONY: help install demo run test format lint types imports unit bench faults fuzz fit openapi pages docs constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -106,6 +106,10 @@ pages: install  ## write again what is generated: the rubric schema, docs/settin
 	$(BIN)/python scripts/write_settings_page.py
 	$(BIN)/python -m benchmarks.cost_page
 	$(BIN)/python scripts/simulate_demo_ratings.py
+
+docs: install  ## build the site of docs/ into build/site, in three languages; a broken link is an error
+	@$(PIP) install -e client -e '.[docs]' -c constraints.txt
+	$(BIN)/python scripts/build_docs.py
 
 constraints: install  ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

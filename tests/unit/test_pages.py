@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 
 from app.batches.attempt import PAUSING
@@ -72,8 +74,52 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
     assert [line for line in block.splitlines() if line.rstrip() not in printed] == []
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")]
-    for page in pages:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs", "examples", "helm", "client")
+    for path in (ROOT / folder).glob("*.md")
+)
+
+
+def list_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line) for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_to_files_and_headings(name: str) -> None:
+    page = ROOT / name
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    broken = []
+    for target, anchor in re.findall(r"\]\(([^)\s:#]*)(?:#([^)]*))?\)", text):
+        found = (page.parent / target).resolve() if target else page
+        if not found.exists() or (anchor and anchor not in list_anchors(found)):
+            broken.append(f"{target}#{anchor}")
+    assert broken == []
+
+
+def test_every_page_has_its_place_in_the_site() -> None:
+    navigation = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
+    listed = [page for section in navigation["sections"] for page in section["pages"]]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md") if "." not in path.stem}
+    assert sorted(listed) == sorted(pages - {"index.md"})
+    translated = {page for page in pages if (ROOT / "docs" / page).with_suffix(".ja.md").exists()}
+    assert set(navigation["in_english"]) == set(listed) - translated
+    assert all(set(section["title"]) == {"en", "ja", "ko"} for section in navigation["sections"])
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if re.search(r"docs/.*\.(ja|ko)\.md", name)])
+def test_a_translation_has_the_commands_and_outputs_of_its_page(name: str) -> None:
+    def read_blocks(path: Path) -> list[str]:
+        blocks = re.findall(r"^```.*?^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        return [re.sub(r" +#[^\n]*|^#[^\n]*", "", block, flags=re.MULTILINE) for block in blocks]
+
+    translation = ROOT / name
+    original = translation.with_name(f"{translation.name.partition('.')[0]}.md")
+    assert read_blocks(translation) == read_blocks(original)
+    # What is translated is linked in the reader's language.
+    suffix = translation.suffixes[0]
+    links = set(re.findall(r"(?<!\[English)\]\(([a-z]+)\.md", translation.read_text(encoding="utf-8")))
+    assert {link for link in links if (ROOT / "docs" / f"{link}{suffix}.md").exists()} == set()

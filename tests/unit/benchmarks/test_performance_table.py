@@ -1,5 +1,7 @@
 """benchmarks/performance_table.py: docs/performance.md from the benchmarks' JSON."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.performance_table import BEGIN, END, PAGE, fill, main, render_table
@@ -26,18 +28,26 @@ BATCH = Figure(
 )
 
 
-def test_a_table_has_the_columns_that_say_anything():
+def test_a_table_has_what_is_beside_each_figure_and_its_target():
     assert render_table([BATCH]).splitlines() == [
-        "|  | ours | unit | limit | the limit's | ours/limit | target | note |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| 1,000 items | 2.40 ±8 % | s | judge\\|alone | 2 | 1.20 × | met: ≤ 1.3 × limit | SQLite |",
+        "|  | ours | beside it | ratio | target |",
+        "| --- | --- | --- | --- | --- |",
+        "| 1,000 items | 2.40 ±8 % s | judge\\|alone 2 | 1.20 × | met: ≤ 1.3 × limit |",
+    ]
+
+
+def test_of_very_many_targets_those_that_are_missed_are_shown():
+    missed = replace(BATCH, name="too slow", ours=[9.0, 9.0, 9.0])
+    assert [line.split("|")[1].strip() for line in render_table([BATCH] * 30 + [missed]).splitlines()[2:]] == [
+        "too slow"
     ]
 
 
 def test_the_page_gets_machine_tables_and_what_is_missing(tmp_path):
     report = Report(machine=MACHINE, say=lambda text: None)
     report.add(BATCH)
-    report.add(Figure("start", "--help", "s", [0.2, 0.2, 0.2]))
+    report.add(Figure("start", "--help", "s", [0.2, 0.2, 0.2], target=at_most(0.1)))
+    report.add(Figure("hot", "cached", "s", [0.2, 0.2, 0.2]))
     report.skip("peers", "promptfoo", "npm has no registry")
     report.write_json(tmp_path / "bench.json")
     page = tmp_path / "page.md"
@@ -46,8 +56,9 @@ def test_the_page_gets_machine_tables_and_what_is_missing(tmp_path):
     once = page.read_text(encoding="utf-8")
     assert once.startswith(f"# Head\n\n{BEGIN}\n\nabacus, 4 cores, memory unknown, Linux 6")
     assert once.endswith(f"- peers, promptfoo: npm has no registry\n\n{END}\n\ntail\n")
-    assert "### batches\n\n`python -m benchmarks batches`\n\n|  | ours |" in once
-    assert "### start" in once
+    assert "### batches\n\n`python -m benchmarks batches`: 1 of 1 targets met\n\n|  | ours |" in once
+    assert "### start\n\n`python -m benchmarks start`: 0 of 1" in once
+    assert "### hot" not in once
     assert "old" not in once
     main([str(tmp_path / "bench.json"), "--page", str(page)])
     assert page.read_text(encoding="utf-8") == once
@@ -57,7 +68,7 @@ def test_figures_of_several_runs_stand_one_below_the_other(tmp_path):
     page, paths = tmp_path / "page.md", [tmp_path / "one.json", tmp_path / "two.json"]
     for path, benchmark in zip(paths, ("start", "batches"), strict=True):
         report = Report(machine=MACHINE, say=lambda text: None)
-        report.add(Figure(benchmark, "it", "s", [0.2, 0.2, 0.2]))
+        report.add(Figure(benchmark, "it", "s", [0.2, 0.2, 0.2], target=at_most(1)))
         report.skip(benchmark, "other", "no time")
         report.write_json(path)
     page.write_text(f"{BEGIN}{END}", encoding="utf-8")
