@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ABOUT = {
     "agreement": "How far raters agree, and how aspects go together.",
     "correlation": "How far scores agree with people's ratings.",
+    "judges": "Which judge or metric agrees best with people.",
     "hierarchy": "Which aspect merely follows another.",
     "composite-fit": "Fit the weights of a linear composite, such as MATE.",
     "blend-fit": "Choose the weight of the relevance term.",
@@ -34,6 +35,11 @@ MORE = {
     "correlation": (
         "Values of a metric or a judge, in the records' field \"scores\" (--scores names another), against the raters' "
         "means: Spearman, Pearson and Kendall with bootstrap intervals over dialogues, human ceiling, bias, means."
+    ),
+    "judges": (
+        'Scorers side by side, in the records\' field "scores" as {scorer: {aspect: number}} (in a table '
+        "score:SCORER:ASPECT), against the raters' means: Spearman, Pearson and Kendall with bootstrap intervals over "
+        "dialogues, the human ceiling, and for every two scorers whether they differ (Holm). Each --batch is a scorer."
     ),
     "hierarchy": (
         "Y depends on X where every pair of systems that X tells apart (Mann-Whitney, p < alpha) is told apart by Y "
@@ -63,6 +69,7 @@ MORE = {
 EXAMPLES = {
     "agreement": ["ratings.ndjson", "dbdc3.jsonl --labels O=1,T=0.5,X=0"],
     "correlation": ["ratings.csv --scores unieval"],
+    "judges": ["scored.ndjson --match mate=acceptability", "--batch ba_1 --batch ba_2"],
     "hierarchy": ["ratings.ndjson --alpha 0.01 --plot hierarchy.png"],
     "composite-fit": ["answers.ndjson --rubric lfqa --composite mate"],
     "blend-fit": ["ratings.ndjson --aspect relevance --folds 5"],
@@ -104,6 +111,13 @@ VALUES = click.Option(["--values"], type=click.Choice(["ratings", "scores"]), he
 OWN: dict[str, list[click.Parameter]] = {
     "agreement": [],
     "correlation": [
+        click.Option(
+            ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
+        ),
+        click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."),
+        SEED,
+    ],
+    "judges": [
         click.Option(
             ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
         ),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 REPORTS = {
     "agreement": "AgreementReport",
     "correlation": "CorrelationReport",
+    "judges": "JudgesReport",
     "hierarchy": "HierarchyReport",
     "composite-fit": "CompositeFit",
     "blend-fit": "BlendFit",

@@ -20,6 +20,7 @@ from app.domain.reports import (
     CorrelationReport,
     Correlations,
     HierarchyReport,
+    JudgesReport,
     Matrix,
     RatingsUsed,
     WinReport,
@@ -121,6 +122,41 @@ def _(report: CorrelationReport) -> list[Part]:
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
     parts += [*means_of(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
     return [*parts, *notes({**undefined, **unmatched})]
+
+
+@render.register
+def _(report: JudgesReport) -> list[Part]:
+    title = f"scorers against people: {sizes(report.items, report.systems, report.clusters)}"
+    parts: list[Part] = [Text(title, style="bold")]
+    for name, found in report.aspects.items():
+        rows = [
+            (
+                scorer,
+                spanned(one.spearman, one.spearman_interval),
+                spanned(one.pearson, one.pearson_interval),
+                spanned(one.kendall, one.kendall_interval),
+            )
+            for scorer, one in found.scorers.items()
+        ]
+        if found.ceiling is not None:
+            rows.append(("people", figure(found.ceiling.spearman), figure(found.ceiling.pearson), DASH))
+        left_out = f", {found.left_out:,} left out" if found.left_out else ""
+        heads = ("scorer", "spearman", "pearson", "τ-b")
+        parts.append(TerminalTable(f"{name}: {found.n:,} items{left_out}", heads, rows))
+        pairs = [
+            (f"{each.better} > {each.worse}", spanned(each.difference, each.interval, "+.3f"), figure(each.p))
+            for each in found.differences[:MOST_PAIRS]
+        ]
+        if pairs:
+            parts.append(TerminalTable("", ("spearman", "difference", "p (Holm)"), pairs))
+    if any(found.ceiling for found in report.aspects.values()):
+        parts.append(Text("people: each rater against the mean of the others"))
+    undefined = {
+        f"{name}, {scorer}": one.undefined
+        for name, found in report.aspects.items()
+        for scorer, one in found.scorers.items()
+    }
+    return [*parts, *notes({**undefined, **{name: {"": why} for name, why in report.unmatched.items()}})]
 
 
 def means_of(report: CorrelationReport) -> list[Part]:

@@ -17,6 +17,7 @@ from app.domain.analysis_request import (
     CorrectedRequest,
     CorrelationRequest,
     HierarchyRequest,
+    JudgesRequest,
     Values,
     WinRatesRequest,
 )
@@ -52,6 +53,7 @@ def make_reader(
         noun=noun,
         name_characters=MOST_NAME,
         bounds=bounds,
+        by_scorer=isinstance(request, JudgesRequest),
     )
 
 
@@ -70,13 +72,19 @@ def prepare(request: AnalysisRequest, observations: Observations, rubrics: Rubri
     return chosen if request.rubric is None else orient(chosen, rubrics.get(request.rubric).best)
 
 
-def compute(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
+def compute(  # noqa: PLR0911 (one per analysis)
+    request: AnalysisRequest, observations: Observations, rubrics: RubricSource
+) -> Report:
     """The analysis of observations that are prepared. As `analyse`."""
     match request:
         case AgreementRequest():
             from app.stats.agreement import measure_agreement
 
             return measure_agreement(observations)
+        case JudgesRequest():
+            from app.stats.scorers import compare_scorers
+
+            return compare_scorers(observations, match=request.match, resamples=request.resamples, seed=request.seed)
         case CorrelationRequest():
             from app.stats.correlation import correlate
 

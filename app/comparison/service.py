@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.batches.summaries import bounds_of
 from app.comparison.judge_checks import AnchorCheck
@@ -19,12 +19,15 @@ from app.domain.analysis_request import (
     CorrectedRequest,
     GateRequest,
     HierarchyRequest,
+    JudgesRequest,
     WinRatesRequest,
 )
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
+from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
 from app.domain.validation import clip
 from app.providers.ports import RequestScope
@@ -42,7 +45,13 @@ from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
+if TYPE_CHECKING:
+    from app.ratings.table import ScoredBatch
+
 Result = TypeVar("Result")
+
+PAGE = 500
+"""Candidates that are read at a time."""
 
 AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
@@ -112,6 +121,8 @@ class ComparisonService:
         best: dict[str, float] = {}
         for batch in batches:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
+        if isinstance(wanted, JudgesRequest):
+            return await self._compare_scorers(project, wanted, batches)
         table = await tabulate(self.batches, project, batches)
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
@@ -151,6 +162,40 @@ class ComparisonService:
                     detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
                     raise InvalidRequest(detail, pointer="/batches")
         return ranges
+
+    async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
+        """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
+        names = [batch.name or batch.id for batch in batches]
+        scorers = {
+            batch.id if names.count(name) > 1 else name: await self._read_scorer(project, batch)
+            for batch, name in zip(batches, names, strict=True)
+        }
+        found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+
+        def work() -> Report:
+            from app.comparison.analyses import analyse
+            from app.ratings.table import observe_scorers
+
+            observations = observe_scorers(scorers, found.ratings)
+            report = analyse(request, observations, self.rubrics)
+            return report.model_copy(update={"ratings_used": found.used})
+
+        return await self.compute(work)
+
+    async def _read_scorer(self, project: str, batch: Batch) -> ScoredBatch:
+        """The batch with digests of what it scored; without them where its texts were dropped."""
+        from app.ratings.table import ScoredBatch
+
+        responses: dict[int, str] = {}
+        after = -1
+        while batch.texts != "drop":
+            page = await self.batches.candidates(batch.id, after=after, limit=PAGE)
+            if not page:
+                break
+            for entry, candidate in page:
+                responses[entry.position] = f"{digest_context(candidate.context)} {digest(candidate.response)[:16]}"
+            after = page[-1][0].position
+        return ScoredBatch(await tabulate(self.batches, project, [batch]), responses)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""

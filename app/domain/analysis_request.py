@@ -72,6 +72,11 @@ class CorrelationRequest(AnalysisRequest):
     seed: Seed = 0
 
 
+class JudgesRequest(CorrelationRequest):
+    """Which scorer agrees best with people: judges, language paths, blends, reference metrics and composites, side by
+    side. The records' scores are `{scorer: {aspect: number}}`; each of several batches is a scorer by its name."""
+
+
 class HierarchyRequest(AnalysisRequest):
     """Which aspect merely follows another."""
 
@@ -142,6 +147,7 @@ def read_ranges(text: str) -> dict[str, list[float]]:
 REQUESTS: dict[str, type[AnalysisRequest]] = {
     "agreement": AgreementRequest,
     "correlation": CorrelationRequest,
+    "judges": JudgesRequest,
     "hierarchy": HierarchyRequest,
     "composite-fit": CompositeFitRequest,
     "blend-fit": BlendFitRequest,

@@ -179,6 +179,60 @@ class CorrelationReport(Value):
     ratings_used: Used = None
 
 
+class ScorerCorrelation(Value):
+    """One scorer's values compared with the rater means, on the items that all scorers of the aspect have."""
+
+    spearman: float | None
+    spearman_interval: Interval
+    pearson: float | None
+    pearson_interval: Interval
+    kendall: Kendall
+    kendall_interval: Interval
+    undefined: Undefined = Field(default_factory=dict)
+
+
+class ScorerDifference(Value):
+    """How far two scorers' Spearman correlations with the same ratings lie apart. Both are computed in the same
+    bootstrap samples, since they depend on each other; `p` is that of the interval, by Holm over the aspect's pairs."""
+
+    better: str
+    worse: str
+    difference: float = Field(description="Spearman of `better` minus that of `worse`")
+    interval: Interval
+    p: float | None = Field(description="two-sided, after Holm's correction; null where there is no interval")
+
+
+class AspectScorers(Value):
+    """The scorers of one aspect, beside what raters reach."""
+
+    n: N
+    left_out: Annotated[int, Field(description="rated items that some scorer has no value of")]
+    clusters: int = Field(description="what is drawn: dialogues, and items that belong to none")
+    resamples: int = Field(description="bootstrap samples; of very many items fewer than were asked for")
+    ceiling: Ceiling | None
+    scorers: dict[str, ScorerCorrelation]
+    differences: Annotated[tuple[ScorerDifference, ...], listed()]
+    missing: dict[str, int] = Field(
+        default_factory=dict, description="by scorer, how many of the rated items it has no value of"
+    )
+
+
+class JudgesReport(Value):
+    """Scorers side by side against the same ratings. A scorer's value of another name is `SCORER (NAME)`."""
+
+    systems: int
+    items: int
+    raters: int = Field(description="raters that are named")
+    clusters: int | None
+    resamples: int = Field(description="bootstrap samples that were asked for")
+    seed: Seed
+    aspects: dict[str, AspectScorers]
+    unmatched: dict[str, str] = Field(
+        default_factory=dict, description="ratings and scores that nothing was compared with, and why"
+    )
+    ratings_used: Used = None
+
+
 class SignificantPair(Value):
     """System `better` is better than system `worse`, with the two-sided p of Mann and Whitney's U."""
 
@@ -438,5 +492,14 @@ class CorrectedReport(Value):
     ratings_used: Used = None
 
 
-Report = AgreementReport | CorrelationReport | HierarchyReport | CompositeFit | BlendFit | WinReport | CorrectedReport
+Report = (
+    AgreementReport
+    | CorrelationReport
+    | JudgesReport
+    | HierarchyReport
+    | CompositeFit
+    | BlendFit
+    | WinReport
+    | CorrectedReport
+)
 """The report of any analysis."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +30,13 @@ from app.stats.observations import (
     check_rows,
     integers,
 )
-from app.stats.reading import ReadingLimits, find_excess
+from app.stats.reading import ObservationReader, ReadingLimits, find_excess
+
+BLENDED = ".blended"
+"""What follows an aspect's name where its blended value is meant."""
 
 Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
+Answer = tuple[str, str, str]  # system or nothing, item, and digest of the context and the response
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
 
 
@@ -74,6 +79,7 @@ class AnswerTable:
         self._clusters: dict[str, int] = {}
         self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
         self._origins: list[Origin] = []
+        self._position = array("q")
         self._columns: dict[str, NumberColumn] = {}
         self._similarity = NumberColumn()
         self._owners: dict[str, str] = {}
@@ -112,6 +118,7 @@ class AnswerTable:
         self._cluster.append(
             NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
         )
+        self._position.append(entry.position)
         self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
 
     def _label(self, system: str, batch: Batch) -> str:
@@ -159,6 +166,24 @@ class AnswerTable:
         """The results' b, NaN for none, shape (rows,)."""
         return self._similarity.filled(len(self))
 
+    @cached_property
+    def dialogues(self) -> tuple[str, ...]:
+        """The digests that `dialogue` indexes."""
+        return tuple(self._clusters)
+
+    def dialogue_of(self, row: int) -> str | None:
+        """The digest of the dialogue that the row is a turn of; None for none."""
+        number = self._cluster[row]
+        return None if number == NO_DIALOGUE else self.dialogues[number]
+
+    def identify(self, responses: Mapping[int, str]) -> list[Answer]:
+        """What each row is the score of, whatever batch it is in; `responses` are digests by position."""
+        items = self.items
+        return [
+            (origin.system, items[number], responses.get(position, origin.batch))
+            for origin, number, position in zip(self._origins, self._item, self._position, strict=True)
+        ]
+
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
         """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
         and by its item: of an aspect the later rating counts, as it does where both name the response in the same
@@ -198,6 +223,63 @@ class AnswerTable:
                     if (key := (batch, (origin.item, candidate, system))) in places:
                         places[key].append(row)
         return evaluations, places
+
+
+class ScoredBatch(NamedTuple):
+    """A batch as a scorer: its results, and the digests of their contexts and responses by position."""
+
+    table: AnswerTable
+    responses: Mapping[int, str]
+
+
+def observe_scorers(scorers: Mapping[str, ScoredBatch], ratings: Sequence[StoredRating]) -> Observations:
+    """The ratings of whatever the scorers scored, beside the values of each: what a person said of a response in one
+    batch counts for the same response to the same item in all. Values are named `scorer:name`, and blended ones
+    `scorer (blended):name`. Raises InvalidRequest without any rating, and InvalidLines."""
+    rated: dict[tuple[Answer, str], dict[str, float]] = {}
+    for scored in scorers.values():
+        answers = scored.table.identify(scored.responses)
+        for opinion in scored.table.rate(ratings):
+            own = {name: value for name, value in opinion.ratings.items() if not name.endswith(BLENDED)}
+            rated.setdefault((answers[opinion.row], opinion.rater), {}).update(own)
+    if not rated:
+        raise InvalidRequest(explain_unrated(sum(scored.table.ambiguous for scored in scorers.values())))
+    records: dict[Answer, dict[str, Any]] = {}
+    named: dict[tuple[str, str], int] = {}
+    for answer in dict.fromkeys(answer for answer, _ in rated):
+        system, item, _ = answer
+        again = named[system, item] = named.get((system, item), 0) + 1
+        records[answer] = {"system": system, "item": item if again == 1 else f"{item} ({again})", "scores": {}}
+    for scorer, scored in scorers.items():
+        add_scores(records, scorer, scored)
+    reader = ObservationReader(by_scorer=True, noun=NOUN)
+    for number, ((answer, rater), own) in enumerate(rated.items(), start=1):
+        reader.add({**records[answer], "rater": rater, "ratings": own}, number)
+    return reader.finish()
+
+
+def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, scored: ScoredBatch) -> None:
+    """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
+    table = scored.table
+    names = dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))
+    columns = {name: table.column(name) for name in names}
+    for row, answer in enumerate(table.identify(scored.responses)):
+        record = records.get(answer)
+        if record is None:
+            continue
+        if dialogue := table.dialogue_of(row):
+            record.setdefault("dialogue", dialogue)
+        for name, column in columns.items():
+            if not np.isnan(column[row]):
+                whose = f"{scorer} (blended)" if name.endswith(BLENDED) else scorer
+                record["scores"].setdefault(whose, {})[name.removesuffix(BLENDED)] = float(column[row])
+
+
+def explain_unrated(ambiguous: int) -> str:
+    """Why no human rating concerns any result."""
+    if ambiguous:
+        return f"{ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
+    return "no human ratings concern these results; keep some with POST /v1/ratings"
 
 
 def name_values(scores: Scores) -> dict[str, float | None]:
@@ -292,10 +374,7 @@ def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opini
     """The human ratings of results, one opinion per rater and result; raises InvalidRequest without any."""
     found = table.rate(ratings)
     if not found:
-        detail = "no human ratings concern these results; keep some with POST /v1/ratings"
-        if table.ambiguous:
-            detail = f"{table.ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
-        raise InvalidRequest(detail)
+        raise InvalidRequest(explain_unrated(table.ambiguous))
     raters: dict[str, int] = {}
     shapes: dict[Names, int] = {}
     shape = [shapes.setdefault(tuple(one.ratings), len(shapes)) for one in found]

@@ -92,7 +92,8 @@ class ObservationReader:
     given, a record may name no other; where not, an aspect that only one record of three or more names is taken for a
     misspelling. `scales` hold the lowest and the highest rating by aspect, with `scale_scores` the scores' too. `noun`
     is what the numbers count, in faults. Where `name_characters` is given, no name may be longer. `bounds` are
-    MOST_ROWS and MOST_CELLS where none are given.
+    MOST_ROWS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number | null}}`, and
+    their columns are named `scorer:aspect`, as in a table.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class ObservationReader:
         noun: str = "line",
         name_characters: int | None = None,
         bounds: ReadingLimits | None = None,
+        by_scorer: bool = False,
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
@@ -117,6 +119,7 @@ class ObservationReader:
         self._scales = scales or {}
         self._score_scales = self._scales if scale_scores else {}
         self._bounds = bounds or ReadingLimits(MOST_ROWS, MOST_CELLS)
+        self._by_scorer = by_scorer
         self._known: dict[str, dict[str, int]] = {field: {} for field in NAMES}
         self._numbers = {field: array("q") for field in NAMES}
         self._line = array("q")
@@ -229,6 +232,7 @@ class ObservationReader:
         if not name or name != name.strip():
             raise Unfit(f"the aspect {clip(name)!r} has no name, or white space around it")
         self._check_name(name, "aspect")
+        name = name.rpartition(":")[2] if self._by_scorer else name
         if self._aspects is not None and name not in self._aspects:
             near = hint(name, self._aspects) if self._total < MOST_FAULTS else ""
             raise Unfit(f"unknown aspect {clip(name)!r}{near}")
@@ -330,6 +334,8 @@ class ObservationReader:
             return {}
         if not isinstance(scores, dict):
             raise Unfit(f"its {clip(self.scores_field)} are not an object")
+        if self._by_scorer:
+            scores = dict(name_by_scorer(scores))
         self._check(scores, self._scores, self._score_scales)
         return scores
 
@@ -381,6 +387,19 @@ def check_single(value: Any, field: str) -> None:
     check_number(value, field)
     if field == "probability" and not 0 < value <= 1:
         raise Unfit(f"its probability is {value:g}, which is not above 0 and at most 1")
+
+
+def name_by_scorer(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values of each scorer under `scorer:aspect`; raises Unfit where one is no object. What a table's row has, a
+    number under such a name, stays."""
+    for scorer, values in scores.items():
+        if not isinstance(values, dict):
+            if ":" not in scorer:
+                raise Unfit(f"its scores by {clip(scorer)!r} are not an object of values by aspect")
+            yield scorer, values
+            continue
+        for aspect, value in values.items():
+            yield f"{scorer}:{aspect}", value
 
 
 def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> str | None:

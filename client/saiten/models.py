@@ -1002,6 +1002,53 @@ class CorrelationReport(Report):
     unmatched: dict[str, str] = Field(default_factory=dict)
 
 
+class ScorerCorrelation(Undefinable):
+    """One scorer's values compared with the rater means, on the items that all scorers of the aspect have."""
+
+    spearman: float | None
+    spearman_interval: Interval = None
+    pearson: float | None
+    pearson_interval: Interval = None
+    kendall: float | None
+    kendall_interval: Interval = None
+
+
+class ScorerDifference(Answer):
+    """How far two scorers' Spearman correlations lie apart; `p` is two-sided, after Holm's correction."""
+
+    better: str
+    worse: str
+    difference: float
+    interval: Interval = None
+    p: float | None = None
+
+
+class AspectScorers(Answer):
+    """The scorers of one aspect, beside what raters reach."""
+
+    n: int
+    left_out: int = 0
+    clusters: int = 0
+    resamples: int = 0
+    ceiling: Ceiling | None = None
+    scorers: dict[str, ScorerCorrelation]
+    differences: tuple[ScorerDifference, ...] = ()
+    missing: dict[str, int] = Field(default_factory=dict)
+
+
+class JudgesReport(Report):
+    """Scorers side by side against the same ratings."""
+
+    systems: int
+    items: int
+    raters: int
+    clusters: int | None = None
+    resamples: int
+    seed: int
+    aspects: dict[str, AspectScorers]
+    unmatched: dict[str, str] = Field(default_factory=dict)
+
+
 class SignificantPair(Answer):
     """System `better` is better than system `worse`."""
 
@@ -1181,6 +1228,7 @@ class CorrectedReport(Report):
 REPORTS: Mapping[str, type[Report]] = {
     "agreement": AgreementReport,
     "correlation": CorrelationReport,
+    "judges": JudgesReport,
     "hierarchy": HierarchyReport,
     "composite-fit": CompositeFit,
     "blend-fit": BlendFit,

@@ -326,7 +326,7 @@ def test_an_answer_of_a_newer_service_is_kept_whole() -> None:
     assert found.model_dump(exclude_unset=True) == {"ratings_used": None, "figure": 1.5}
     with pytest.raises(ValueError, match="frozen"):
         found.figure = 2  # type: ignore[attr-defined]
-    names = {"agreement", "correlation", "hierarchy", "composite-fit", "blend-fit", "win-rates", "corrected"}
+    names = {"agreement", "correlation", "judges", "hierarchy", "composite-fit", "blend-fit", "win-rates", "corrected"}
     assert set(REPORTS) == names
 
 

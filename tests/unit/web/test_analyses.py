@@ -66,11 +66,12 @@ async def find(client: httpx.AsyncClient, name: str, body: Any, **headers: str) 
 async def score(client: httpx.AsyncClient, name: str = "a", count: int = 12, **more: Any) -> str:
     """The id of a completed batch of different responses, two in each dialogue."""
     headers = more.pop("headers", {})
+    end = more.pop("end", "海まで行きました。")
     items = [
-        make_item(number, context=make_context(number // 2), response="はい、" * (number % 5) + "海まで行きました。")
+        make_item(number, context=make_context(number // 2), response="はい、" * (number % 5) + end)
         for number in range(count)
     ]
-    body = {"name": name, "metadata": {"system": name}, "items": items, **more}
+    body = {"name": name, "metadata": {"system": more.pop("system", name)}, "items": items, **more}
     response = await client.post("/v1/batches", json=body, headers=headers)
     batch: str = response.json()["id"]
     async with asyncio.timeout(LIMIT_SECONDS):
@@ -317,6 +318,43 @@ async def test_a_batch_is_analysed_with_its_ratings(client: httpx.AsyncClient) -
         for one in map(json.loads, (await client.get(f"/v1/ratings?item={line['item']}")).content.splitlines())
     ]  # fmt: skip
     assert (await find(client, "correlation", {"data": data, "resamples": 100}))["aspects"] == correlation
+
+
+async def test_judges_have_the_shape_of_the_contract(client: httpx.AsyncClient) -> None:
+    data = [
+        {
+            "system": "bot", "item": f"i{n}", "ratings": {"overall": n % 5, "acceptability": n % 4},
+            "scores": {"gpt": {"overall": n % 5, "mate": n % 4}, "rouge": {"overall": n % 3}},
+        }
+        for n in range(24)
+    ]  # fmt: skip
+    asked = {"data": data, "match": {"mate": "acceptability"}, "resamples": 100}
+    found = (await find(client, "judges", asked))["aspects"]
+    assert set(found) == {"overall", "acceptability"}
+    assert set(found["overall"]) >= {"n", "ceiling", "scorers", "differences"}
+    assert list(found["overall"]["scorers"]) == ["gpt", "rouge"]
+    assert list(found["acceptability"]["scorers"]) == ["gpt (mate)"]
+    assert set(found["overall"]["scorers"]["gpt"]) >= {
+        "spearman", "spearman_interval", "pearson", "pearson_interval", "kendall", "kendall_interval"
+    }  # fmt: skip
+    assert set(found["overall"]["differences"][0]) == {"better", "worse", "difference", "interval", "p"}
+
+
+async def test_batches_are_scorers_of_the_same_answers(client: httpx.AsyncClient) -> None:
+    one, other = await score(client, "one", system="bot"), await score(client, "two", system="bot")
+    changed = await score(client, "three", system="bot", end="山まで行きました。")
+    await rate(client, one)
+    report = await find(client, "judges", {"batches": [one, other], "resamples": 100})
+    overall = report["aspects"]["overall"]
+    assert (overall["n"], set(overall["scorers"])) == (12, {"one", "two"})
+    assert overall["scorers"]["one"] == overall["scorers"]["two"]
+    assert overall["differences"][0]["p"] == 1.0
+    alone = await find(client, "correlation", {"batch": one, "resamples": 100})
+    assert overall["scorers"]["one"]["spearman"] == alone["aspects"]["overall"]["spearman"]
+    assert report["ratings_used"] == alone["ratings_used"]
+    # Of other responses to the same items nobody said anything.
+    asked = await find(client, "judges", {"batches": [one, changed], "resamples": 100})
+    assert set(asked["aspects"]["overall"]["scorers"]) == {"one"}
 
 
 async def test_batches_meet_in_win_rates(client: httpx.AsyncClient) -> None:
