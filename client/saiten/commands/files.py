@@ -109,9 +109,3 @@ BATCH_OPTIONS = frozenset(
     }
 )
 """What the first line of a batch's file may hold."""
-
-
-def holds_options(values: Sequence[Placed]) -> bool:
-    """Whether the first value holds the options of a batch, as in the body of POST /v1/batches."""
-    first = values[0][1] if len(values) > 1 else None
-    return isinstance(first, dict) and bool(first) and first.keys() <= BATCH_OPTIONS

@@ -17,6 +17,7 @@ from rich.progress import TaskID
 
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
@@ -106,6 +107,7 @@ class GateCommand(click.Command):
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
+@reading_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML.")
 @click.option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
 @click.option("--save", metavar="FILE", help="Write the candidate's results too, to be a baseline.")
@@ -123,6 +125,7 @@ def command(
     save: str | None,
     record: str | None,
     as_json: bool,
+    maps: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Compare a candidate with a baseline, and say whether the build may go out.
@@ -135,6 +138,8 @@ def command(
     from saiten.commands.gating import GateJob
 
     given = {key: value for key, value in options.items() if value is not None}
+    if maps:
+        given["map"] = choose_reading(None, maps, None).mapping
     if rules := read_rules(min_mean, max_drop):
         given["rules"] = rules
     table = read_gate_file(config)

@@ -29,10 +29,13 @@ class GateSettings(BaseModel):
 
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
     of items to be scored, or a file of results. Paths are relative to the working directory.
+    `from`, `map` and `input_encoding` say how files of items are read, as the options of `saiten score`.
     `timeout_seconds` limits all scoring together; `budget_usd` each batch. The service says what values may be.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, populate_by_name=True
+    )
 
     rules: list[Any] = Field(default_factory=list)
     min_coverage: float = 0.98
@@ -52,6 +55,9 @@ class GateSettings(BaseModel):
     budget_usd: float | None = None
     timeout_seconds: float | None = Field(default=None, gt=0)
     judge_reference: str | None = None
+    source: str | None = Field(default=None, alias="from")
+    map: dict[str, str | list[str]] = Field(default_factory=dict)
+    input_encoding: str | None = None
 
 
 TERMS = frozenset({"min_coverage", "alpha", "test", "allow_signature_mismatch"})

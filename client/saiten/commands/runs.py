@@ -13,20 +13,13 @@ from typing import Any, Literal
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import (
-    InvalidItems,
-    Placed,
-    holds_options,
-    name_file,
-    parse,
-    read_bytes,
-    shorten_faults,
-    split,
-)
+from saiten.commands.files import InvalidItems, Placed, name_file, parse, shorten_faults
 from saiten.commands.gate_settings import GateSettings
+from saiten.commands.items import Reading, holds_options, read_whole
 from saiten.connection import Connection
 from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
+from saiten.formats import FoundItem
 from saiten.models import Batch
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
@@ -36,6 +29,9 @@ VERSION = re.compile("[1-9][0-9]{0,8}")
 
 Rubric = dict[str, Any]
 """As the service answers it."""
+
+
+STATUSES = ("scored", "partial", "failed")
 
 
 class ResultPart(BaseModel):
@@ -75,7 +71,9 @@ class ResultLine(ResultPart):
 
 def is_result(value: object) -> bool:
     """Whether this is a result, rather than an item to be scored."""
-    return isinstance(value, dict) and "status" in value and "context" not in value
+    if not isinstance(value, dict) or "status" not in value or ("context" in value and "aspects" not in value):
+        return False
+    return not isinstance(value["status"], str) or value["status"] in STATUSES
 
 
 def read_results(values: Sequence[Placed]) -> list[ResultLine]:
@@ -144,7 +142,7 @@ class Items:
     """A file of items to be scored: each with its place in the file. `options` are a batch's, from a first line."""
 
     name: str
-    values: Sequence[Placed]
+    values: Sequence[FoundItem]
     options: dict[str, Any]
 
 
@@ -188,30 +186,31 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
         if not found:
             raise InvalidItems(f"{role} {printable(written[:128])}: there is no completed batch of that name")
         return read(Batch, found[0])
-    name, values = read_file(written, role)
-    if not is_result(values[0][1]):
+    name, values = name_file(written), read_file(written, role, settings)
+    if not is_result(values[0].value):
         return take_items(name, values)
-    results = read_results(values)
+    results = read_results([(found.where, found.value) for found in values])
     return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
 
 
-def read_file(path: str, role: Role) -> tuple[str, list[Placed]]:
-    """The file's name and its values, NDJSON or a JSON array. Raises InvalidItems, for an empty file too."""
-    name = name_file(path)
+def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
+    """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
-        values = split(name, read_bytes(path))
+        return read_whole(path, reading_of(settings), beside=is_result)
     except InvalidItems as error:
         hint = "; `saiten gate --record` makes one" if role == "baseline" and "No such file" in error.message else ""
         raise InvalidItems(printable(error.message) + hint) from None
-    if not values:
-        raise InvalidItems(f"{name}: it is empty; expected items or results, a JSON array or one JSON object a line")
-    return name, values
 
 
-def take_items(name: str, values: Sequence[Placed]) -> Items:
+def reading_of(settings: GateSettings) -> Reading:
+    """How files of items are to be read."""
+    return Reading(settings.source, settings.map, settings.input_encoding)
+
+
+def take_items(name: str, values: Sequence[FoundItem]) -> Items:
     """The items, with the options of a batch from the first line where it holds them, as for POST /v1/batches."""
     if holds_options(values):
-        return Items(name, values[1:], values[0][1])
+        return Items(name, values[1:], values[0].value)
     return Items(name, values, {})
 
 
@@ -244,7 +243,7 @@ async def score(service: Connection, found: Found, settings: GateSettings, progr
 
 async def submit(service: Connection, items: Items, options: dict[str, Any]) -> Batch:
     """Posts the items as a batch. Raises InvalidItems that names their places in the file."""
-    lines = [options, *(value for _, value in items.values)]
+    lines = [options, *(found.value for found in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
         return read(Batch, await service.post_batch(body))
@@ -260,7 +259,7 @@ def name_fault(items: Items, pointer: str, detail: str) -> str:
     found = ITEM.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
         return f"{items.name}: {pointer or 'the batch'}: {LINE.sub('', detail)}"
-    return f"{items.values[int(found[1])][0]}: {found[2] or 'the item'}: {LINE.sub('', detail)}"
+    return f"{items.values[int(found[1])].place(found[2] or '')}: {LINE.sub('', detail)}"
 
 
 async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
 from typing import Any, NamedTuple
@@ -15,11 +15,13 @@ import click
 from rich.progress import Progress
 from rich.text import Text
 
-from saiten.commands.files import InvalidItems, Placed, holds_options, name_file, read_bytes, shorten_faults, split
+from saiten.commands.files import InvalidItems, name_file, shorten_faults
+from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
 from saiten.commands.output import open_progress, print_ndjson, print_table
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.formats import FoundItem
 from saiten.plain_text import printable, quote_reply
 from saiten.waiting import read_object
 
@@ -140,6 +142,7 @@ OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 @click.option(
     "--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, of items that name none (2048)."
 )
+@reading_options
 @URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
@@ -150,11 +153,17 @@ def command(
     integrity: str | None,
     temperature: float | None,
     max_tokens: int | None,
+    source: str | None,
+    maps: tuple[str, ...],
+    input_encoding: str | None,
     url: str | None,
     concurrency: int,
     form: str | None,
 ) -> None:
-    """Score every item of FILE: a JSON array, or one JSON object a line.
+    """Score every item of FILE.
+
+    FILE is NDJSON, JSON, CSV, TSV, XLSX or Parquet, or a log of another tool; `saiten convert` shows what becomes of
+    its fields.
 
     An item may have an `id`, by which `saiten gate` pairs results; in the result it is `item`.
 
@@ -168,6 +177,7 @@ def command(
         file,
         {name: value for name, value in given.items() if value is not None},
         judge={name: value for name, value in judge.items() if value is not None},
+        reading=choose_reading(source, maps, input_encoding),
     )
     as_table = form == "table" or (form is None and sys.stdout.isatty())
     if not asyncio.run(score_file(items, url, concurrency=concurrency, as_table=as_table)):
@@ -175,42 +185,52 @@ def command(
 
 
 class ScoredItem(NamedTuple):
-    """One item of a file, where it stands there, and the request that it becomes."""
+    """One response of a file, the item it comes from there, and the request that it becomes."""
 
-    where: str
+    found: FoundItem
     id: Any
     request: dict[str, Any]
 
 
-def read_items(path: str, defaults: Mapping[str, Any], *, judge: Mapping[str, Any] | None = None) -> list[ScoredItem]:
-    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item.
+def read_items(
+    path: str, defaults: Mapping[str, Any], *, judge: Mapping[str, Any] | None = None, reading: Reading | None = None
+) -> list[ScoredItem]:
+    """All items of FILE, or of standard input for `-`; raises InvalidItems that names their places.
 
     `defaults` are for items that do not name them, `judge` the same for the options in an item's `judge`. What an item
-    may hold is left to the service.
+    may hold is left to the service. Several candidates of a table's row become an item each.
     """
-    name = name_file(path)
-    values = split(name, read_bytes(path))
-    refuse_options(name, values)
-    if faults := [where for where, value in values if not isinstance(value, dict)]:
-        raise InvalidItems(
-            shorten_faults([f"{one}: an item is a JSON object with context and response" for one in faults])
-        )
-    if not values:
-        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    values = read_whole(path, reading)
+    refuse_options(name_file(path), values)
     items = []
-    for where, value in values:
-        request = {**defaults, **value}
-        item_id = request.pop("id", None)
-        if judge and isinstance(own := request.get("judge", {}), dict):
-            request["judge"] = {**judge, **own}
-        items.append(ScoredItem(where, item_id, request))
+    for found in values:
+        for value in split_candidates(found):
+            request = {**defaults, **value}
+            item_id = request.pop("id", None)
+            if judge and isinstance(own := request.get("judge", {}), dict):
+                request["judge"] = {**judge, **own}
+            items.append(ScoredItem(found, item_id, request))
     return items
 
 
-def refuse_options(name: str, values: Sequence[Placed]) -> None:
+def split_candidates(found: FoundItem) -> Iterator[dict[str, Any]]:
+    """The item, or one for each of its responses, with their numbers behind its id.
+
+    Items in Saiten's own form are left to the service, which evaluates one response at a time.
+    """
+    if not found.columns or "responses" not in found.value:
+        yield found.value
+        return
+    rest = {name: value for name, value in found.value.items() if name != "responses"}
+    for number, response in enumerate(found.value["responses"], start=1):
+        own = {"id": f"{rest['id']}-{number}"} if "id" in rest else {}
+        yield {**rest, **own, "response": response}
+
+
+def refuse_options(name: str, values: Sequence[FoundItem]) -> None:
     """Raises InvalidItems for the file of a batch, whose options would be ignored."""
     if holds_options(values):
-        place = values[0][0].removeprefix(name).lstrip(": ")
+        place = values[0].where.removeprefix(name).lstrip(": ")
         line = f"line {place}" if place.isdecimal() else place
         raise InvalidItems(
             f"{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate"
@@ -252,7 +272,7 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
 def name_fault(items: Sequence[ScoredItem], pointer: str, detail: str) -> str:
     """The fault of a request, located in the file."""
     found = FAULT.fullmatch(pointer)
-    return f"{items[int(found[1])].where}: {found[2] or 'the item'}: {detail}" if found else detail
+    return f"{items[int(found[1])].found.place(found[2] or '')}: {detail}" if found else detail
 
 
 async def score_and_show(

@@ -28,20 +28,27 @@ TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "発�
 ANSWER_KEYS = (
     *("content", "text", "output", "response", "answer", "completion", "message", "messages", "value"),
     *("output_text", "generated_text"),
-    *("parts", "result", "応答", "回答", "응답", "답변"),
+    *("parts", "result", "body", "generations", "応答", "回答", "응답", "답변"),
 )
 
 NAMED_LINE = re.compile(r"^\s*([^\s:：][^:：\n]{0,19}?)\s*[:：](?!//)\s*(.*)$")
 MOST_METADATA = 16
 MOST_METADATA_CHARACTERS = 256
 MOST_ID_CHARACTERS = 128
+MOST_NAME_CHARACTERS = 64
+"""Of a system. What is longer, or a sentence, is its prompt."""
+
 MOST_UTTERANCES = 10_000
 NO_RESPONSE = "has no response"
 NO_CONTEXT = "has no context"
 
 
 class Skipped(Exception):
-    """This record gives no item; the message says why."""
+    """This record gives no item; the message says why, and `column` is the one that is empty, where one is known."""
+
+    def __init__(self, why: str, column: str = "") -> None:
+        super().__init__(why)
+        self.column = column
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Spoken:
 def build_item(record: Record, columns: Columns) -> dict[str, Any]:
     """The item of a record by its columns; raises Skipped."""
     context = [spoken for heading in columns.context for spoken in take_spoken(record, heading, heading_kind(heading))]
+    if columns.joined and len(context) > 1:
+        context = [Spoken(None, "\n\n".join(spoken.text for spoken in context))]
     response: str | list[str] | None = take_responses(record, columns.response)
     if columns.numbered:
         numbered, last = take_numbered(record, columns)
@@ -65,7 +74,17 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
             context.append(Spoken(None, last))
     if not columns.response and response is None and not columns.numbered:
         context, response = split_response(context)
-    return make_item(record, context, response, columns.fields)
+    fields = dict(columns.fields)
+    system = fields.get("metadata.system", "")
+    prompts = not columns.response or is_prompt(write_text(record.get(system)) or "")
+    if normalize(system) == "system" and prompts:
+        record.leave(fields.pop("metadata.system"), "system messages")
+    try:
+        return make_item(record, context, response, fields)
+    except Skipped as skipped:
+        empty = columns.response if response is None else columns.context
+        skipped.column = empty[0] if empty and empty[0] in record.value else ""
+        raise
 
 
 def heading_kind(heading: str) -> str:
@@ -130,7 +149,7 @@ def take_metadata(record: Record, fields: Mapping[str, str], item: dict[str, Any
             continue
         for path, key, value in pairs:
             text = write_text(value)
-            if text == "" or path in record.moved:
+            if text == "" or record.moved.get(path, f"metadata.{key}") != f"metadata.{key}":
                 continue
             if text is None or max(len(text), len(key)) > MOST_METADATA_CHARACTERS or not (key + text).isprintable():
                 record.leave(path, f"metadata are lines of at most {MOST_METADATA_CHARACTERS} characters")
@@ -141,6 +160,15 @@ def take_metadata(record: Record, fields: Mapping[str, str], item: dict[str, Any
                 record.move(path, f"metadata.{key}")
     if found:
         item["metadata"] = found
+
+
+def is_prompt(text: str) -> bool:
+    """Whether a text tells a system what to do, rather than being its name."""
+    return (
+        len(text) > MOST_NAME_CHARACTERS
+        or re.search(r"[。．！？!?\n]|[.] |[.]$", text) is not None
+        or text.count(" ") > 3
+    )
 
 
 def name_speakers(context: list[Spoken]) -> list[dict[str, str]]:
@@ -206,7 +234,9 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     value = value[:MOST_UTTERANCES]
     parts = [part for part in value if not is_blank(part)]
     if all(isinstance(part, dict) for part in parts):
-        return read_messages(parts, record, path)
+        return read_exchanges(parts, record, path) or read_messages(parts, record, path)
+    if len(parts) == 1 and isinstance(parts[0], list) and all(isinstance(part, dict) for part in parts[0]):
+        return read_messages(parts[0], record, path)  # LangChain writes a list of calls, of which there is one
     if all(isinstance(part, list) and len(part) == 2 for part in parts):
         return read_pairs(parts)
     texts = [write_text(part) or "" for part in parts]
@@ -216,6 +246,25 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     if lines and all(lines) and len({line[1] for line in lines if line}) <= len(lines) // 2 + 1:
         return [Spoken(line[1].strip(), text[line.start(2) :]) for line, text in zip(lines, texts, strict=True) if line]
     return [Spoken(None, text) for text in texts if text]
+
+
+def read_exchanges(parts: list[dict[str, Any]], record: Record, path: str) -> list[Spoken]:
+    """The utterances of objects that each hold what the user said and what was answered; none where they do not."""
+    if not parts or (find_key(parts[0], ROLE_KEYS) and find_key(parts[0], TEXT_KEYS)):
+        return []
+    columns = find_columns(list(parts[0]), {}, record.where)
+    if len(columns.context) != 1 or len(columns.response) != 1:
+        return []
+    record.moved.pop(path, None)
+    spoken = []
+    for key in (columns.context[0], columns.response[0]):
+        record.move(f"{path}[].{key}", "context")
+    for part in parts:
+        for speaker, key in ((USER, columns.context[0]), (ASSISTANT, columns.response[0])):
+            if (text := read_content(part.get(key), record, f"{path}[].{key}")).strip():
+                spoken.append(Spoken(speaker, text))
+    note_rest(parts, record, f"{path}[]")
+    return spoken
 
 
 def read_pairs(pairs: list[list[Any]]) -> list[Spoken]:
@@ -232,7 +281,10 @@ def read_pairs(pairs: list[list[Any]]) -> list[Spoken]:
 
 def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> list[Spoken]:
     """The utterances of messages with a role and a content, or the like, without instructions and tool calls."""
+    messages = [unwrap(message) for message in messages]
     role_key = next((key for key in ROLE_KEYS if any(key in message for message in messages)), None)
+    if role_key is None and all(normalize(str(message.get("type", ""))) in NAMED for message in messages):
+        role_key = "type"  # as LangChain and Ragas write them
     roles = [normalize(write_text(message.get(role_key)) or "") if role_key else "" for message in messages]
     answered = bool(ASSISTANTS & set(roles))
     element = path if messages and record.get(path) is messages[0] else f"{path}[]"
@@ -253,6 +305,12 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
         spoken.append(Spoken((write_text(message.get(role_key)) or None) if role_key else None, text))
     note_rest(messages, record, element)
     return spoken
+
+
+def unwrap(message: dict[str, Any]) -> dict[str, Any]:
+    """The message itself: LangChain writes it as the arguments of its class."""
+    inner = message.get("kwargs")
+    return inner if isinstance(inner, dict) and "content" in inner else message
 
 
 def note_rest(messages: list[dict[str, Any]], record: Record, element: str) -> None:

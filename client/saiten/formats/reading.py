@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pickle
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from saiten.formats.archives import zipfile
 from saiten.formats.encodings import HINT, find_encoding
@@ -36,7 +40,6 @@ MOST_TIMES = 200
 
 MOST_MERGED = 100_000
 MARKS_AND_SPACE = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
-BATCH_ROWS = 256
 
 Lines = Iterator[str]
 
@@ -110,6 +113,8 @@ def read_text(
     if not head or not head[-1].strip():
         raise UnreadableInput(f"{name}: is empty")
     first, everything = head[-1].lstrip(), chain_lines(head, lines)
+    if name.lower().endswith((".yaml", ".yml")):
+        raise UnreadableInput(f"{name}: is YAML; write it as JSON (promptfoo does for `--output results.json`)")
     tabular = name.lower().endswith((".csv", ".tsv"))
     if first.startswith("{") and is_object(first):
         report.reads = f"NDJSON, {encoding}"
@@ -349,23 +354,54 @@ def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
 
 
 def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
-    """The records of a Parquet file, a few at a time."""
-    try:
-        from arro3.io import read_parquet as read_batches
-    except ImportError:
-        raise UnreadableInput(f"{name}: Parquet needs the extra packages: pip install 'saiten[formats]'") from None
+    """The records of a Parquet file, a few at a time. A process of its own reads them: what is damaged can end it."""
+    if find_spec("arro3") is None:
+        raise UnreadableInput(f"{name}: Parquet needs the extra packages: pip install 'saiten[formats]'")
     report.reads = "Parquet"
     file.seek(0)
     number = 0
+    with open_descriptor(file) as readable:
+        child = subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments
+            [sys.executable, "-I", "-c", CHILD, *sys.path],
+            stdin=readable,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        answers = cast("IO[bytes]", child.stdout)
+        try:
+            while (columns := receive(answers)) is not None:
+                for row in zip(*columns.values(), strict=True):
+                    number += 1
+                    yield Record(f"{name}: row {number}", dict(zip(columns, row, strict=True)))
+            if child.wait() != 0:
+                raise UnreadableInput(f"{name}: is damaged after row {number}; write the Parquet file again")
+        finally:
+            child.kill()
+            child.wait()
+            answers.close()
+
+
+CHILD = "import sys; sys.path[:] = sys.argv[1:]; from saiten.formats.parquet import send; send()"
+
+
+def receive(stream: IO[bytes]) -> dict[str, list[Any]] | None:
+    """The next columns that the child process sends; None at its end."""
     try:
-        for batch in read_batches(file, batch_size=BATCH_ROWS):
-            columns = {heading: batch.column(heading).to_pylist() for heading in batch.column_names}
-            for row in zip(*columns.values(), strict=True):
-                number += 1
-                yield Record(f"{name}: row {number}", dict(zip(columns, row, strict=True)))
-    except (UnreadableInput, GeneratorExit):
-        raise
-    except BaseException as error:  # a panic of the library in Rust is no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise UnreadableInput(f"{name}: is damaged after row {number} ({type(error).__name__})") from None
+        found: dict[str, list[Any]] = pickle.load(stream)  # noqa: S301 - our own process wrote it
+    except (EOFError, pickle.UnpicklingError):
+        return None
+    return found
+
+
+@contextmanager
+def open_descriptor(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The file as one with a descriptor that another process can read from the start."""
+    with ExitStack() as stack:
+        try:
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+        except OSError:  # a stream in memory
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            copyfileobj(file, copy)
+            copy.seek(0)
+            file = copy
+        yield file

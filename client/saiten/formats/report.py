@@ -15,6 +15,9 @@ MOST_SKIPPED = 1000
 """Skipped rows that are kept by name."""
 
 MOST_SHOWN = 100
+MOST_TOLD = 12
+"""Fields that one line names."""
+
 MOST_LINE = 20_000
 OTHERS = "(other fields)"
 
@@ -86,6 +89,18 @@ class Report:
         if self.skips:
             yield f"skipped: {number(self.skips, 'row')}"
             yield from (f"  {line}" for line in self._tell_skipped())
+
+    def decisions(self) -> str:
+        """One line for a reader who asked for no report: how the file was read, and what went where."""
+        parts = [self.reads, tell_source(self.source)]
+        if self.renamed:
+            parts.append(
+                ", ".join(f"{name} → {' and '.join(to)}" for name, to in list(self.renamed.items())[:MOST_TOLD])
+            )
+        if left := list(dict.fromkeys(name for name, _ in self.left_out)):
+            more = f" and {len(left) - MOST_TOLD:,} more" if len(left) > MOST_TOLD else ""
+            parts.append(f"left out: {', '.join(left[:MOST_TOLD])}{more}")
+        return show("; ".join(parts), MOST_LINE)
 
     def _tell_skipped(self) -> Iterator[str]:
         """The skipped rows by the reason."""

@@ -136,14 +136,21 @@ def is_empty(row: Row) -> bool:
 def find_headings(rows: list[list[Any]], mapping: Given) -> int:
     """Which of the first rows are the headings: the one with the most known names, else the first."""
     known = [count_known([cell for cell in cells[:MOST_COLUMNS] if isinstance(cell, str)], mapping) for cells in rows]
-    return known.index(max(known[:HEADING_ROWS]))
+    best = known.index(max(known[:HEADING_ROWS]))
+    # A single word such as `user` may stand in any row; titles above headings fill fewer cells.
+    filled = [sum(not is_blank(cell) for cell in cells) for cells in rows]
+    return best if known[best] > 1 or all(filled[best] > above for above in filled[:best]) else 0
+
+
+LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
+"""A letter and a number in a cell are data, not a heading again."""
 
 
 def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     """Whether the row below headings continues them: it holds nothing, or a heading again, where they are known."""
     known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
-    again = [isinstance(cell, str) and len(cell) > 1 and is_known(recognize(cell)) for cell in below]
+    again = [isinstance(cell, str) and not LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
     return bool(known) and (all(again) or all(is_blank(cell) for cell in below))
 
 

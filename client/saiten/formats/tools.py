@@ -330,6 +330,28 @@ def read_flexeval(record: Record) -> Items:
     yield from one(record, columns)
 
 
+def read_mt_bench(record: Record) -> Items:
+    """The turns and answers of MT-Bench and its relatives, where both stand in one record."""
+    answers = pick(record, ["answers", "responses", "outputs", "choices"])[0]
+    if is_blank(record.get("turns")):
+        yield Skipped("holds answers without their questions; join them by question_id")
+        return
+    if isinstance(chosen := record.parse(answers), list) and chosen and isinstance(chosen[0], dict):
+        record.value[answers] = chosen[0].get("turns", [])
+        if len(chosen) > 1:
+            record.leave(f"{answers}[]", "all but the first of several")
+    fields = {"id": "question_id", "references": "reference", "metadata__category": "category"}
+    references = fields.pop("references")
+    yield from read_turns("turns", answers, references, **fields, metadata__model="model_id")(record)
+
+
+def is_turns(value: dict[str, Any]) -> bool:
+    """Whether what the user said stands in `turns`, and what was answered elsewhere."""
+    turns = value.get("turns")
+    texts = isinstance(turns, list) and bool(turns) and all(isinstance(turn, str) for turn in turns)
+    return texts and bool({"answers", "responses", "outputs", "choices"} & value.keys())
+
+
 def open_spans(record: Record) -> Iterator[Record]:
     """The spans of an OTLP export, or one that the SDK printed, with their attributes beside their other fields."""
     found = False
@@ -436,6 +458,7 @@ TOOLS: Mapping[str, Tool] = {
         has("questions", "outputs"),
         read_turns("questions", "outputs", "references", id="id", metadata__category="category"),
     ),
+    "mt-bench": Tool(either(is_turns, has("question_id", "choices")), read_mt_bench),
     "flexeval": Tool(has("lm_output"), read_flexeval),
     "llm-jp-judge": Tool(has("ID", "prompt|text", "response|generate_response"), read_llm_jp),
     "promptfoo": Tool(
@@ -489,6 +512,9 @@ TOOLS: Mapping[str, Tool] = {
         either(has("resourceSpans|resource_spans"), has("attributes", "events", "context", "name")),
         read_span,
         open_spans,
+    ),
+    "langsmith": Tool(
+        either(has("run_type", "inputs"), has("inputs", "outputs", "dataset_id|source_run_id")), read_mlflow
     ),
     "mlflow": Tool(
         either(

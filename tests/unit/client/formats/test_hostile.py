@@ -142,8 +142,8 @@ def test_a_mapped_column_that_is_not_there() -> None:
 @pytest.mark.parametrize("text", ["質問,回答\nq,r\nq2,\n", '{"question": "q", "answer": "r"}\n{"question": "q2"}\n'])
 def test_rows_without_a_response_are_refused_where_that_is_asked_for(text: str) -> None:
     message = refuse("a.txt", text, on_missing="refuse")
-    assert "has no response; add it, or let saiten convert leave the row out" in message
-    assert message.startswith(("a.txt: line 3:", "a.txt:2:"))
+    assert "has no response; add it, or leave such rows out with `saiten convert`" in message
+    assert message.startswith(("a.txt: line 3, column 回答:", "a.txt:2:"))
 
 
 def test_saitens_own_items_are_passed_on_for_the_service_to_check() -> None:
@@ -301,3 +301,13 @@ def test_random_bytes_raise_nothing_else() -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(UnreadableInput, match=r"^nowhere\.csv: No such file or directory$"):
         list(read_items("nowhere.csv"))
+
+
+def test_damaged_parquet_is_one_line_and_never_the_end_of_the_process() -> None:
+    whole = (DATA / "huggingface.parquet").read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    damages = [whole[:-8], whole[:100], whole[: footer // 2] + bytes(64) + whole[footer // 2 + 64 :]]
+    # The number of rows, as the footer states it, and what follows it.
+    damages.append(whole[:footer] + b"\xff" * 16 + whole[footer + 16 :])
+    for damaged in damages:
+        assert refuse("a.parquet", damaged).startswith("a.parquet: is damaged after row 0; write")
