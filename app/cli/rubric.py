@@ -14,6 +14,7 @@ from app.domain.rubric import Rubric, name_version
 from app.openers import open_rubrics
 from app.runtime.settings import read_settings
 from app.storage.rubric_files import check_rubric, read_rubric
+from saiten.commands import exits
 from saiten.commands.output import console
 from saiten.commands.service import URL
 
@@ -45,7 +46,7 @@ def check(files: tuple[Path, ...]) -> None:
             click.echo(f"{path}: {rubric.id} version {rubric.version}, {aspects}, digest {rubric.digest[:12]}")
         broken = broken or bool(faults)
     if broken:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
 async def ask_service(url: str, ask: Callable[[Backend], Awaitable[Result]]) -> Result:

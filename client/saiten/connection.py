@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from saiten.errors import AnswerInvalid, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable, SignatureMismatch
 from saiten.waiting import WaitingTransport, is_final, read_object
 
 JSON = "application/json"
@@ -42,6 +42,7 @@ MOST_POLL_SECONDS = 2.0
 
 Object = dict[str, Any]
 Sleep = Callable[[float], Awaitable[None]]
+Created = TypeVar("Created")
 
 
 class Connection:
@@ -280,6 +281,27 @@ class Connection:
             await self.sleep(pause)
             pause *= 2
         raise ServiceUnreachable("the service gave no answer")
+
+
+SEE_THROUGH_SECONDS = 60.0
+
+
+async def see_through(creating: Coroutine[Any, Any, Created], *, undo: Callable[[str], Awaitable[object]]) -> Created:
+    """The answer of a request that creates something with an `id`. Where the caller is interrupted meanwhile, the
+    answer is waited for, since only its id lets `undo` take back what the service has accepted; then CancelledError
+    goes on.
+    """
+    asked = asyncio.ensure_future(creating)
+    try:
+        return await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        # Also where nothing has reached the service yet: an accepted batch would go on and cost money.
+        with suppress(SaitenError, TimeoutError):
+            created = await asyncio.wait_for(asked, SEE_THROUGH_SECONDS)
+            found = created.get("id") if isinstance(created, dict) else getattr(created, "id", None)
+            if isinstance(found, str):
+                await undo(found)
+        raise
 
 
 def is_http_url(written: str) -> bool:

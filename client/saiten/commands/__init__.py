@@ -16,14 +16,10 @@ from typing import Any, NoReturn
 import click
 
 from saiten import __version__
+from saiten.commands import exits
 from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
-from saiten.errors import SaitenError, ServerMissing
-
-EXIT_COULD_NOT_RUN = 3
-EXIT_INTERRUPTED = 128 + 2
-"""The exit code that a shell reports for a process ended by SIGINT."""
-EXIT_READER_LEFT = 128 + 13
-"""The exit code that a shell reports for a process ended by SIGPIPE: the reader left before everything was printed."""
+from saiten.errors import InputUnusable, SaitenError, ServerMissing
+from saiten.wording import hint
 
 GROUP = "saiten.commands"
 """Entry points of this group name the commands that an installed server has."""
@@ -74,6 +70,14 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"there is no command {name[:80]!r}{hint(name, self.list_commands(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS.get(name, "")) for name in self.list_commands(ctx)])
@@ -115,7 +119,7 @@ def become_server(name: str, arguments: list[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-I", "-m", "app", name, *arguments])  # noqa: S606 - no shell is wanted
 
 
-@click.group(cls=CallersGroup, context_settings=HELP_OPTIONS)
+@click.group(cls=CallersGroup, context_settings=HELP_OPTIONS, epilog=exits.EPILOG)
 @click.version_option(__version__, prog_name="saiten")
 @click.pass_context
 def saiten(context: click.Context) -> None:
@@ -141,17 +145,17 @@ def run(group: Callable[..., Any], *reported: type[Exception]) -> int:
         code: int | None = group(prog_name="saiten", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("saiten: interrupted", err=True)
-        return EXIT_INTERRUPTED
+        return exits.INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except told as error:
         click.echo(f"saiten: {getattr(error, 'detail', error)}", err=True)
-        return EXIT_COULD_NOT_RUN
+        return exits.UNUSABLE if isinstance(error, InputUnusable) else exits.COULD_NOT_RUN
     except OutputFailed as failure:
         discard_output()
         if failure.reader_left:
-            return EXIT_READER_LEFT
+            return exits.READER_LEFT
         click.echo(f"saiten: {failure}", err=True)
-        return EXIT_COULD_NOT_RUN
+        return exits.COULD_NOT_RUN
     return code or 0

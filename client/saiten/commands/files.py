@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from saiten.commands import exits
 from saiten.plain_text import printable
 from saiten.strict_json import StrictJSONError, parse_strict_json
 
@@ -29,7 +30,7 @@ Placed = tuple[str, Any]
 class InvalidItems(click.ClickException):
     """Input that cannot be used; the message names its place."""
 
-    exit_code = 2
+    exit_code = exits.UNUSABLE
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"saiten: {self.message}", file=file, err=file is None)

@@ -15,6 +15,7 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from saiten.commands import exits
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
 from saiten.commands.items import choose_reading, reading_options
@@ -30,19 +31,16 @@ from saiten.reading import read
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
 
-EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
-COULD_NOT_RUN = 3
-
 TELL_SECONDS = 30.0
 """Between two lines about the progress of a run, where standard error is not a terminal."""
 
 
 class GateUsage(click.UsageError):
-    exit_code = COULD_NOT_RUN
+    exit_code = exits.COULD_NOT_RUN
 
 
 class GateInput(InvalidItems):
-    exit_code = COULD_NOT_RUN
+    exit_code = exits.COULD_NOT_RUN
 
 
 class GateCommand(click.Command):
@@ -157,7 +155,7 @@ def command(
         write_reports(report, junit, markdown)
     finally:
         show(answer, report, as_json=as_json)
-    raise click.exceptions.Exit(EXITS[report.verdict])
+    raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:
@@ -191,7 +189,7 @@ def run(job: GateJob) -> Object:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
             click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)
-        raise click.exceptions.Exit(COULD_NOT_RUN) from None
+        raise click.exceptions.Exit(exits.COULD_NOT_RUN) from None
 
 
 def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, time
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.errors import ServiceRefused
 from saiten.faults import MESSAGES, explain, pointer
+from saiten.wording import hint
 
 VALIDATIONS = "/v1/validations/gates"
 UNFIT = 422
@@ -145,9 +145,9 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:
         return f"{option_of(key)}: {what}"
-    near = get_close_matches(key.replace("-", "_"), GateSettings.model_fields, n=1)
-    hint = f"; is {near[0]} meant?" if near and key not in GateSettings.model_fields else ""
-    return f"{name}: {TABLE}{where.replace('/', '.')}: {what}{hint}"
+    known = [field.alias or own for own, field in GateSettings.model_fields.items()]
+    near = "" if key in known or rest else hint(key.replace("-", "_"), known)
+    return f"{name}: {TABLE}{where.replace('/', '.')}: {what}{near}"
 
 
 def option_of(key: str) -> str:

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saiten.commands.files import InvalidItems, Placed, name_file, parse, shorten_faults
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
-from saiten.connection import Connection
+from saiten.commands.results import write_whole
+from saiten.connection import Connection, see_through
 from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
 from saiten.formats import FoundItem
@@ -71,7 +71,9 @@ class ResultLine(ResultPart):
 
 def is_result(value: object) -> bool:
     """Whether this is a result, rather than an item to be scored."""
-    if not isinstance(value, dict) or "status" not in value or ("context" in value and "aspects" not in value):
+    if not isinstance(value, dict) or "status" not in value:
+        return False
+    if "context" in value and not {"aspects", "error"} & value.keys():  # with texts, a result has a context too
         return False
     return not isinstance(value["status"], str) or value["status"] in STATUSES
 
@@ -246,7 +248,7 @@ async def submit(service: Connection, items: Items, options: dict[str, Any]) -> 
     lines = [options, *(found.value for found in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
-        return read(Batch, await service.post_batch(body))
+        return read(Batch, await see_through(service.post_batch(body), undo=service.cancel_batch))
     except ServiceRefused as error:
         if not error.faults:
             raise
@@ -289,9 +291,6 @@ async def fetch_results(service: Connection, batch: Batch) -> Results:
 
 async def save_results(service: Connection, batch: Batch, path: str) -> None:
     """Writes the batch's results as NDJSON, for use as a later baseline."""
-    try:
-        with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
-            async for line in service.results(batch.id):
-                file.write(escape_controls(line) + "\n")
-    except OSError as error:
-        raise InvalidItems(f"{path}: {error.strerror}") from None
+    with write_whole(path) as file:
+        async for line in service.results(batch.id):
+            file.write((escape_controls(line) + "\n").encode())

@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ import click
 from rich.progress import Progress
 from rich.text import Text
 
+from saiten.commands import exits
 from saiten.commands.files import InvalidItems, name_file, shorten_faults
 from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
-from saiten.commands.output import open_progress, print_ndjson, print_table
+from saiten.commands.output import open_progress, print_ndjson, print_scores
+from saiten.commands.results import require_output_file, write_results
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
@@ -123,8 +126,6 @@ async def score_in_order(
         await asyncio.gather(*begun, return_exceptions=True)
 
 
-EXIT_SOME_FAILED = 1
-
 OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 """Failures that every item by that rubric shares."""
 
@@ -146,6 +147,9 @@ OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 @URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
+@click.option("--output", metavar="FILE", help="Write the results to FILE.csv, .ndjson or .json, whole or not at all.")
+@click.option("--with-texts", is_flag=True, help="Results hold the context and the response too.")
+@click.option("--excel", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
 def command(
     file: str,
     rubric: str | None,
@@ -159,6 +163,9 @@ def command(
     url: str | None,
     concurrency: int,
     form: str | None,
+    output: str | None,
+    with_texts: bool,
+    excel: bool,
 ) -> None:
     """Score every item of FILE.
 
@@ -171,6 +178,7 @@ def command(
     end. Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run;
     130: interrupted.
     """
+    require_output_file(output, excel=excel)
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     judge = {"temperature": temperature, "max_tokens": max_tokens}
     items = read_items(
@@ -179,9 +187,27 @@ def command(
         judge={name: value for name, value in judge.items() if value is not None},
         reading=choose_reading(source, maps, input_encoding),
     )
-    as_table = form == "table" or (form is None and sys.stdout.isatty())
-    if not asyncio.run(score_file(items, url, concurrency=concurrency, as_table=as_table)):
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+    as_table = form == "table" or (form is None and (output is not None or sys.stdout.isatty()))
+    shown = Shown(as_table, with_texts, keeps=output is not None)
+    complete = asyncio.run(score_file(items, url, concurrency=concurrency, shown=shown))
+    if output is not None:
+        write_results(output, shown.results, excel=excel)
+        click.echo(f"saiten: {len(shown.results)} results in {printable(output)}", err=True)
+    if not complete:
+        raise click.exceptions.Exit(exits.FELL_SHORT)
+
+
+@dataclass
+class Shown:
+    """How results are shown: in tables at the end or line by line, with their texts or without.
+
+    `results` are those that came in, where they are to be kept.
+    """
+
+    as_table: bool
+    with_texts: bool = False
+    keeps: bool = False
+    results: list[Result] = field(default_factory=list)
 
 
 class ScoredItem(NamedTuple):
@@ -237,7 +263,7 @@ def refuse_options(name: str, values: Sequence[FoundItem]) -> None:
         )
 
 
-async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrency: int, as_table: bool) -> bool:
+async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrency: int, shown: Shown) -> bool:
     """Whether every item was scored. Raises InvalidItems, before anything is scored, and SaitenError."""
     async with open_service(url) as client:
         if url is None:
@@ -245,7 +271,7 @@ async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrenc
             if isinstance(judge, dict) and judge.get("baseline"):
                 click.echo(LEXICAL, err=True)
         clusters = await validate(client, items)
-        return await score_and_show(items, clusters, client, concurrency=concurrency, as_table=as_table)
+        return await score_and_show(items, clusters, client, concurrency=concurrency, shown=shown)
 
 
 async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str | None]:
@@ -281,7 +307,7 @@ async def score_and_show(
     client: Connection,
     *,
     concurrency: int,
-    as_table: bool,
+    shown: Shown,
 ) -> bool:
     """Prints the results in order as they arrive, or all in tables at the end. Returns whether every item was scored.
 
@@ -292,7 +318,7 @@ async def score_and_show(
     reported: set[str] = set()
     requests = [item.request for item in items]
     try:
-        with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
+        with open_progress(shown=shown.as_table or not sys.stdout.isatty()) as progress:
             bar = progress.add_task("scoring", total=len(items))
             scored = score_in_order(
                 requests, scorer_of(client), concurrency=concurrency, done=lambda: progress.advance(bar)
@@ -303,10 +329,14 @@ async def score_and_show(
                     if position == 0:
                         require_rubric(found, requests)
                     unused = found.pop(UNUSED, None)
-                    result = name_result(found, items[position].id, clusters[position])
+                    request = requests[position]
+                    texts = {"context": request["context"], "response": request["response"]} if shown.with_texts else {}
+                    result = name_result(found, items[position].id, clusters[position], texts)
                     complete = complete and result["status"] == "scored"
-                    if as_table:
-                        rows.append({**result, "_response": requests[position]["response"]})
+                    if shown.keeps:
+                        shown.results.append(result)
+                    if shown.as_table:
+                        rows.append({**result, "_response": request["response"]})
                     else:
                         # In a thread: a slow reader such as `less` must not let calls in flight time out.
                         await asyncio.to_thread(print_ndjson, result)
@@ -320,13 +350,13 @@ async def score_and_show(
                             say(progress, line)
     finally:
         # Also after an interruption: these results were paid for.
-        print_table(rows)
+        print_scores(rows)
     return complete
 
 
-def name_result(result: Result, item_id: str | None, cluster: str | None) -> Result:
-    """The result with the item's id and the digest of its dialogue before it, where the item has them."""
-    place = {"item": item_id, "cluster": cluster}
+def name_result(result: Result, item_id: str | None, cluster: str | None, texts: Mapping[str, Any]) -> Result:
+    """The result with the item's id, the digest of its dialogue and its texts before it, where it has them."""
+    place = {"item": item_id, **texts, "cluster": cluster}
     return {**{name: value for name, value in place.items() if value is not None}, **result}
 
 

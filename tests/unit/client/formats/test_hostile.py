@@ -280,7 +280,8 @@ def test_damaged_files_raise_nothing_else(name: str, tmp_path: Path) -> None:
     if name == "a.xlsx":
         path = tmp_path / name
         path.write_bytes(workbook(("s", [["質問", "回答"], ["q", "r"], ["", "s"]])))
-    command = [sys.executable, "-c", FUZZ, str(path), "150"]
+    rounds = "15" if name.endswith(".parquet") else "150"  # each of Parquet is a process of its own
+    command = [sys.executable, "-c", FUZZ, str(path), rounds]
     client = Path(__file__).parents[4] / "client"
     ran = subprocess.run(
         command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(client)}, timeout=300
