@@ -11,36 +11,38 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import cleandoc
 from typing import Any, NoReturn
 
 import click
 
-from saiten import __version__
+from saiten import __version__, language
 from saiten.commands import exits
 from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
 from saiten.errors import InputUnusable, SaitenError, ServerMissing
+from saiten.language import mark, tell
 from saiten.wording import hint
 
 GROUP = "saiten.commands"
 """Entry points of this group name the commands that an installed server has."""
 
 COMMANDS = {
-    "serve": "Answer over HTTP.",
-    "worker": "Score the batches that a service accepts.",
-    "score": "Score a file of dialogues.",
-    "convert": "Turn a table or another tool's log into items.",
-    "analyze": "Analyze ratings and scores.",
-    "ratings": "Import and export human ratings.",
-    "gate": "Pass or fail a build by its scores.",
-    "attack": "Measure how far attacks move the judge.",
-    "export-finetune": "Turn human ratings into chat JSONL to fine-tune a judge.",
-    "rubric": "Check, list and show rubrics.",
-    "policy": "Show and set a project's policy.",
-    "erase": "Erase everything that has certain metadata.",
-    "keys": "Create, list and revoke API keys.",
-    "audit": "Show what administrators did.",
-    "database": "Show the schema's revision, and take it back to an older one.",
-    "demo": "Score bundled dialogues through a private service.",
+    "serve": mark("Answer over HTTP."),
+    "worker": mark("Score the batches that a service accepts."),
+    "score": mark("Score a file of dialogues."),
+    "convert": mark("Turn a table or another tool's log into items."),
+    "analyze": mark("Analyze ratings and scores."),
+    "ratings": mark("Import and export human ratings."),
+    "gate": mark("Pass or fail a build by its scores."),
+    "attack": mark("Measure how far attacks move the judge."),
+    "export-finetune": mark("Turn human ratings into chat JSONL to fine-tune a judge."),
+    "rubric": mark("Check, list and show rubrics."),
+    "policy": mark("Show and set a project's policy."),
+    "erase": mark("Erase everything that has certain metadata."),
+    "keys": mark("Create, list and revoke API keys."),
+    "audit": mark("Show what administrators did."),
+    "database": mark("Show the schema's revision, and take it back to an older one."),
+    "demo": mark("Score bundled dialogues through a private service."),
 }
 """Every command, with what it does."""
 
@@ -68,6 +70,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self.places[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        translate(command)
         return command
 
     def resolve_command(
@@ -75,12 +78,15 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise click.UsageError(f"there is no command {name[:80]!r}{hint(name, self.list_commands(ctx))}", ctx)
+            raise click.UsageError(
+                tell("there is no command {name!r}{value}", name=name[:80], value=hint(name, self.list_commands(ctx))),
+                ctx,
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS.get(name, "")) for name in self.list_commands(ctx)])
+        with formatter.section(tell("Commands")):
+            formatter.write_dl([(name, tell(COMMANDS.get(name, ""))) for name in self.list_commands(ctx)])
 
 
 class CallersGroup(LazyGroup):
@@ -105,8 +111,22 @@ class ServerCommand(click.Command):
     def invoke(self, ctx: click.Context) -> NoReturn:
         name = self.name or ""
         if name not in server_commands():
-            raise ServerMissing(f"`saiten {name}` is a command of the server: pip install saiten-server")
+            raise ServerMissing(
+                tell("`saiten {name}` is a command of the server: pip install saiten-server", name=name)
+            )
         become_server(name, ctx.args)
+
+
+def translate(command: click.Command) -> None:
+    """Puts the help of a command, its options and its commands into the process's language."""
+    if language.language == language.DEFAULT:
+        return
+    command.help, command.epilog = tell(cleandoc(command.help or "")), tell(command.epilog or "")
+    for one in command.params:
+        if isinstance(one, click.Option):
+            one.help = tell(one.help or "")
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        translate(inner)
 
 
 def server_commands() -> frozenset[str]:
@@ -131,6 +151,8 @@ def saiten(context: click.Context) -> None:
 def main() -> None:
     """Runs the command line. Every error is reported as one line that says what to do, never as a traceback."""
     open_streams()
+    language.use_language(language.find_language(os.environ))
+    translate(saiten)
     sys.exit(run(saiten))
 
 
@@ -144,7 +166,7 @@ def run(group: Callable[..., Any], *reported: type[Exception]) -> int:
         # Outside standalone mode click returns the code of an Exit, and otherwise what the command returned: nothing.
         code: int | None = group(prog_name="saiten", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("saiten: interrupted", err=True)
+        click.echo(tell("saiten: interrupted"), err=True)
         return exits.INTERRUPTED
     except click.ClickException as error:
         error.show()

@@ -10,6 +10,7 @@ from saiten.commands.files import InvalidItems, name_file
 from saiten.commands.items import choose_reading, open_items, reading_options
 from saiten.formats import UnreadableInput
 from saiten.formats.writing import TARGET_WRITERS, write_items
+from saiten.language import tell
 
 
 @click.command(name="convert")
@@ -36,4 +37,4 @@ def command(
         raise InvalidItems(error.detail) from None
     click.echo(f"saiten: {name_file(file)}: " + "\n  ".join(items.report.lines()), err=True)
     if not items.report.items:
-        raise InvalidItems("no item was found; name the columns: --map response=COLUMN,context=COLUMN")
+        raise InvalidItems(tell("no item was found; name the columns: --map response=COLUMN,context=COLUMN"))

@@ -24,6 +24,7 @@ from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.connection import Object
 from saiten.errors import SignatureMismatch
+from saiten.language import tell
 from saiten.models import Batch, GateReport
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
@@ -168,14 +169,14 @@ def require_use(
 ) -> None:
     """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if settings.candidate is None:
-        raise click.UsageError(f"name a --candidate, here or as `candidate` in {NAME}")
+        raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=NAME))
     if save is not None and record is not None:
-        raise click.UsageError("--record writes the results and compares nothing: leave --save out")
+        raise click.UsageError(tell("--record writes the results and compares nothing: leave --save out"))
     for path in (junit, markdown, save, record, settings.judge_reference):
         if path is not None and not Path(path).absolute().parent.is_dir():
-            raise InvalidItems(f"{path}: there is no such folder")
+            raise InvalidItems(tell("{path}: there is no such folder", path=path))
         if path is not None and Path(path).is_dir():
-            raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
+            raise InvalidItems(tell("{value}: Is a directory", value=path or "the file to be written"))
 
 
 def run(job: GateJob) -> Object:
@@ -188,7 +189,17 @@ def run(job: GateJob) -> Object:
     except SignatureMismatch as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
-            click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)
+            click.echo(
+                printable(
+                    tell(
+                        "  {piece}: baseline {baseline}, candidate {candidate}",
+                        piece=piece,
+                        baseline=baseline,
+                        candidate=candidate,
+                    )
+                ),
+                err=True,
+            )
         raise click.exceptions.Exit(exits.COULD_NOT_RUN) from None
 
 
@@ -203,7 +214,7 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
         name, total = batch.name or batch.id, batch.counts.total
         done = total - batch.counts.queued
         if batch.id not in lines:
-            lines[batch.id] = bar.add_task(f"scoring {name}", total=total)
+            lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)
         bar.update(lines[batch.id], completed=done)
         now = clock()
         last = reported_at.get(batch.id)
@@ -211,8 +222,10 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
         due = not ended if last is None else ended or now - last >= TELL_SECONDS
         if bar.disable and due:
             begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
-            took = f" in {now - begun:.1f} s" if ended else ""
-            click.echo(f"scoring {name}: {done} of {total}{took}", err=True)
+            took = tell(" in {seconds:.1f} s", seconds=now - begun) if ended else ""
+            click.echo(
+                tell("scoring {name}: {done} of {total}{took}", name=name, done=done, total=total, took=took), err=True
+            )
 
     return show_progress
 
@@ -229,7 +242,7 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
         try:
             Path(path).write_text(write(report), encoding="utf-8")
         except OSError as error:
-            raise InvalidItems(f"{path}: {error.strerror}") from None
+            raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
 def show(answer: Object, report: GateReport, *, as_json: bool) -> None:

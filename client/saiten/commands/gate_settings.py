@@ -15,6 +15,7 @@ from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.errors import ServiceRefused
 from saiten.faults import MESSAGES, explain, pointer
+from saiten.language import tell
 from saiten.wording import hint
 
 VALIDATIONS = "/v1/validations/gates"
@@ -77,16 +78,20 @@ def read_gate_file(path: str | None) -> dict[str, Any]:
         with open(name, "rb") as file:
             found = tomllib.load(file)
     except OSError as error:
-        raise InvalidItems(f"{name or '--config'}: {error.strerror}") from None
+        raise InvalidItems(f"{name or '--config'}: {tell(error.strerror or '')}") from None
     except UnicodeDecodeError as error:
-        raise InvalidItems(f"{name}: it is not UTF-8 (byte {error.start})") from None
+        raise InvalidItems(tell("{name}: it is not UTF-8 (byte {start})", name=name, start=error.start)) from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidItems(f"{name}: {error}") from None
     table = found.pop(TABLE, None)
     if not isinstance(table, dict):
-        raise InvalidItems(f"{name}: there is no table [{TABLE}]")
+        raise InvalidItems(tell("{name}: there is no table [{table}]", name=name, table=TABLE))
     if found:
-        raise InvalidItems(f"{name}: {next(iter(found))[:64]}: is outside the table [{TABLE}]")
+        raise InvalidItems(
+            tell(
+                "{name}: {value}: is outside the table [{table}]", name=name, value=next(iter(found))[:64], table=TABLE
+            )
+        )
     return table
 
 
@@ -163,9 +168,11 @@ def read_rules(min_mean: tuple[str, ...], max_drop: tuple[str, ...]) -> list[dic
             aspect, _, value = text.partition("=")
             rule = rules.setdefault(aspect, {"aspect": aspect})
             if field in rule:
-                raise InvalidItems(f"{option_of(field)}: {aspect[:64]} has two values")
+                raise InvalidItems(tell("{field}: {aspect} has two values", field=option_of(field), aspect=aspect[:64]))
             try:
                 rule[field] = float(value)
             except ValueError:
-                raise InvalidItems(f"{option_of(field)}: write it like overall=0.1, not {text[:40]!r}") from None
+                raise InvalidItems(
+                    tell("{field}: write it like overall=0.1, not {text!r}", field=option_of(field), text=text[:40])
+                ) from None
     return list(rules.values())

@@ -11,6 +11,7 @@ import click
 from saiten.commands.files import BATCH_OPTIONS, InvalidItems, name_file
 from saiten.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, read_items
 from saiten.formats.tools import ITEM_FIELDS, OPTION_FIELDS, is_saiten
+from saiten.language import tell
 from saiten.plain_text import printable
 
 OWN_FIELDS = {*ITEM_FIELDS, *OPTION_FIELDS, *BATCH_OPTIONS}
@@ -88,8 +89,10 @@ def read_whole(
         raise InvalidItems(error.detail) from None
     name = name_file(path)
     if not found:
-        raise InvalidItems(f"{name}: holds no items; name the columns: --map response=COLUMN,context=COLUMN")
-    if reader.report.source != "saiten" or not reader.report.reads.endswith("UTF-8, detected"):
+        raise InvalidItems(
+            tell("{name}: holds no items; name the columns: --map response=COLUMN,context=COLUMN", name=name)
+        )
+    if reader.report.source != "saiten" or reader.report.encoding != "utf-8":
         click.echo(f"saiten: {printable(name)}: {reader.report.decisions()}", err=True)
     return found
 

@@ -25,7 +25,7 @@ backslash before it is gone already."""
 JOINER = "\u2060"
 """Shows nothing; within such a text it keeps a user of that name from being notified."""
 
-VOID = "While the judge rates differently, its ratings say nothing about the system: record the baseline again."
+VOID = mark("While the judge rates differently, its ratings say nothing about the system: record the baseline again.")
 
 DASH = "–"
 

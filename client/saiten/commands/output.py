@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from saiten.language import mark, tell
 from saiten.plain_text import escape_controls, printable
 
 DASH = "–"
@@ -71,7 +72,7 @@ def print_scores(results: list[dict[str, Any]], *, on: Console | None = None) ->
 def count_states(rows: list[dict[str, Any]]) -> str:
     """`12 items: 10 scored, 1 partly rated, 1 failed; unrated: fluency 1; warnings: suspected-injection 2`."""
     states = Counter(row["status"] for row in rows)
-    told = ", ".join(f"{states[state]} {words}" for state, words in STATES.items() if states[state])
+    told = ", ".join(tell(words, count=states[state]) for state, words in STATES.items() if states[state])
     unrated = Counter(
         name for row in rows for name, found in row.get("aspects", {}).items() if found.get("unrated") is not None
     )
@@ -81,14 +82,18 @@ def count_states(rows: list[dict[str, Any]]) -> str:
         for code in {warning["code"] for warning in row.get("warnings", ())}
         if code != "baseline-judge"
     )
-    line = f"{len(rows)} item{'s' if len(rows) != 1 else ''}: {told}"
-    for head, counts in (("unrated", unrated), ("warnings", warned)):
+    line = tell("items: {count}; {states}", count=len(rows), states=told)
+    for head, counts in ((tell("unrated"), unrated), (tell("warnings"), warned)):
         if counts:
             line += f"; {head}: " + ", ".join(f"{name} {count}" for name, count in counts.items())
     return line
 
 
-STATES = {"scored": "scored", "partial": "partly rated", "failed": "failed"}
+STATES = {
+    "scored": mark("{count} scored"),
+    "partial": mark("{count} partly rated"),
+    "failed": mark("{count} failed"),
+}
 
 
 def rubrics_of(results: list[dict[str, Any]]) -> list[str]:
@@ -131,15 +136,15 @@ def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
     }
     widths = share_room(texts, room - 3 * gap)
     legend = ", ".join(f"{short}: {name}" for name, short in heads.items() if short != name)
-    legend += f"{'; ' if legend else ''}{UNRATED}: unrated" if any(UNRATED in one for one in figures) else ""
+    legend += f"{'; ' if legend else ''}{UNRATED}: {tell('unrated')}" if any(UNRATED in one for one in figures) else ""
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), caption=legend or None, **LEFT)
     for name in ("system", "response"):
         if name in widths:
-            table.add_column(name, width=widths[name], no_wrap=True, overflow="ellipsis")
+            table.add_column(tell(name), width=widths[name], no_wrap=True, overflow="ellipsis")
     for head, *_ in figures:
         table.add_column(head, justify="right", no_wrap=True)
     if "notes" in widths:
-        table.add_column("notes", width=widths["notes"], overflow="fold")
+        table.add_column(tell("notes"), width=widths["notes"], overflow="fold")
     for place, _ in enumerate(rows):
         said = [texts[name][place] for name in ("system", "response") if name in widths]
         noted = [texts["notes"][place]] if "notes" in widths else []
@@ -150,7 +155,7 @@ def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
 def share_room(texts: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
     """How wide each column of texts is in so much room; none where it would be too narrow to tell anything."""
     wanted = {
-        name: max(cell_len(line) for text in (name, *column) for line in text.split("\n"))
+        name: max(cell_len(line) for text in (tell(name), *column) for line in text.split("\n"))
         for name, column in texts.items()
     }
     found: dict[str, int] = {}
@@ -174,7 +179,7 @@ def cell(row: dict[str, Any], name: str, *, compact: bool) -> str:
     if aspect is None:
         return DASH
     if aspect["unrated"] is not None:
-        return UNRATED if compact else "unrated"
+        return UNRATED if compact else tell("unrated")
     shown = str(aspect["rating"]) if len(aspect["samples"]) == 1 else f"{aspect['mean']:.2f}±{aspect['sd']:.2f}"
     return shown if aspect["blended"] is None or compact else f"{shown} ({aspect['blended']:.2f})"
 
@@ -206,7 +211,7 @@ def means_of(rubric: str, results: list[dict[str, Any]]) -> TerminalTable:
         if "aspects" in result and rubric_of(result) == rubric:
             systems.setdefault(result["metadata"].get("system", DASH), []).append(result)
     columns = [rows for _, rows in sorted(systems.items())]
-    heads = ["aspect", "scale", *(f"{system} (n={len(rows)})" for system, rows in sorted(systems.items()))]
+    heads = [tell("aspect"), tell("scale"), *(f"{system} (n={len(rows)})" for system, rows in sorted(systems.items()))]
     scales = {name: found["scale"] for row in results for name, found in row.get("aspects", {}).items()}
     found = [
         [[row["aspects"][name]["mean"] for row in rows if name in row["aspects"]] for rows in columns]
@@ -216,13 +221,13 @@ def means_of(rubric: str, results: list[dict[str, Any]]) -> TerminalTable:
         (name, "{}..{}".format(*scale), *map(mean_of, means))
         for (name, scale), means in zip(scales.items(), found, strict=True)
     ]
-    return TerminalTable(f"{rubric}: mean rating per aspect", heads, rows)
+    return TerminalTable(tell("{rubric}: mean rating per aspect", rubric=rubric), heads, rows)
 
 
 def mean_of(values: list[float | None]) -> str:
     """The mean of the rated ones, with how many are missing."""
     rated = [value for value in values if value is not None]
-    missing = f" ({len(values) - len(rated)} unrated)" if len(rated) < len(values) else ""
+    missing = tell(" ({count} unrated)", count=len(values) - len(rated)) if len(rated) < len(values) else ""
     return (f"{statistics.fmean(rated):.2f}" if rated else DASH) + missing
 
 

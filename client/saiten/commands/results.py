@@ -15,6 +15,7 @@ from typing import IO, Any
 import click
 
 from saiten.commands.files import InvalidItems
+from saiten.language import tell
 from saiten.models import ResultRow
 from saiten.plain_text import escape_controls
 from saiten.reading import read
@@ -43,14 +44,14 @@ def write_whole(path: str) -> Iterator[IO[bytes]]:
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
     except OSError as error:
-        raise InvalidItems(f"{path}: {error.strerror}") from None
+        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
     try:
         with open(descriptor, "wb") as file:
             os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~read_umask())
             yield file
         os.replace(name, target.resolve())
     except OSError as error:
-        raise InvalidItems(f"{path}: {error.strerror}") from None
+        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)
@@ -67,17 +68,17 @@ def require_output_file(path: str | None, *, excel: bool) -> None:
     """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if path is None:
         if excel:
-            raise click.UsageError("--excel goes with --output FILE.csv")
+            raise click.UsageError(tell("--excel goes with --output FILE.csv"))
         return
     form = FORMS.get(Path(path).suffix.lower())
     if form is None:
-        raise click.UsageError(f"--output {path}: its name should end with .csv, .ndjson or .json")
+        raise click.UsageError(tell("--output {path}: its name should end with .csv, .ndjson or .json", path=path))
     if excel and form != "csv":
-        raise click.UsageError("--excel goes with --output FILE.csv")
+        raise click.UsageError(tell("--excel goes with --output FILE.csv"))
     if not Path(path).absolute().parent.is_dir():
-        raise InvalidItems(f"{path}: there is no such folder")
+        raise InvalidItems(tell("{path}: there is no such folder", path=path))
     if Path(path).is_dir():
-        raise InvalidItems(f"{path}: Is a directory")
+        raise InvalidItems(tell("{path}: Is a directory", path=path))
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: bool) -> None:

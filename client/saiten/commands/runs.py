@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +21,7 @@ from saiten.connection import Connection, see_through
 from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
 from saiten.formats import FoundItem
+from saiten.language import tell
 from saiten.models import Batch
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
@@ -86,14 +88,18 @@ def read_results(values: Sequence[Placed]) -> list[ResultLine]:
 def parse_result(where: str, value: object) -> ResultLine:
     """One result; raises InvalidItems where it is none."""
     if not is_result(value):
-        raise InvalidItems(f"{where}: this is not a result of `saiten score` or of a batch, as the lines before it are")
+        raise InvalidItems(
+            tell(
+                "{where}: this is not a result of `saiten score` or of a batch, as the lines before it are", where=where
+            )
+        )
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
         pointer, detail = explain(error, value)[0]
         raise InvalidItems(f"{where}: {pointer or 'the result'}: {detail}") from None
     if found.status != "failed" and not (found.aspects and found.rubric):
-        raise InvalidItems(f"{where}: this result has no aspects or names no rubric")
+        raise InvalidItems(tell("{where}: this result has no aspects or names no rubric", where=where))
     return found
 
 
@@ -104,7 +110,9 @@ def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
     versioned = {split_name(each)[0] for each in found if split_name(each)[1] is not None}
     names = sorted(found - versioned)
     if len(names) > 1:
-        raise InvalidItems(f"{name}: it holds results by the rubrics {', '.join(names)}; a run has one")
+        raise InvalidItems(
+            tell("{name}: it holds results by the rubrics {names}; a run has one", name=name, names=", ".join(names))
+        )
     return names[0] if names else None
 
 
@@ -176,7 +184,7 @@ Found = Batch | Results | Items
 async def find(service: Connection, written: str, role: Role, settings: GateSettings) -> Found:
     """What `candidate` or `baseline` names; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
-        raise InvalidItems(f"the {role} is named by an empty text; is a variable of this job not set?")
+        raise InvalidItems(tell("the {role} is named by an empty text; is a variable of this job not set?", role=role))
     if BATCH.fullmatch(written):
         try:
             return read(Batch, await service.batch(written))
@@ -186,7 +194,13 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
         name = written.removeprefix(LATEST)
         found = await service.batches(name=name, status="completed", limit="1") if name else []
         if not found:
-            raise InvalidItems(f"{role} {printable(written[:128])}: there is no completed batch of that name")
+            raise InvalidItems(
+                tell(
+                    "{role} {written}: there is no completed batch of that name",
+                    role=role,
+                    written=printable(written[:128]),
+                )
+            )
         return read(Batch, found[0])
     name, values = name_file(written), read_file(written, role, settings)
     if not is_result(values[0].value):
@@ -200,7 +214,7 @@ def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
     try:
         return read_whole(path, reading_of(settings), beside=is_result)
     except InvalidItems as error:
-        hint = "; `saiten gate --record` makes one" if role == "baseline" and "No such file" in error.message else ""
+        hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
         raise InvalidItems(printable(error.message) + hint) from None
 
 
@@ -260,7 +274,7 @@ def name_fault(items: Items, pointer: str, detail: str) -> str:
     """The fault, located in the file instead of in the batch made from it."""
     found = ITEM.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
-        return f"{items.name}: {pointer or 'the batch'}: {LINE.sub('', detail)}"
+        return f"{items.name}: {pointer or tell('the batch')}: {LINE.sub('', detail)}"
     return f"{items.values[int(found[1])].place(found[2] or '')}: {LINE.sub('', detail)}"
 
 
@@ -274,11 +288,15 @@ async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:
 
 def explain_stop(batch: Batch) -> str:
     """Why there will be no more results."""
-    done = f"{batch.counts.total - batch.counts.queued} of {batch.counts.total} candidates"
+    done, total = batch.counts.total - batch.counts.queued, batch.counts.total
     if batch.status == "cancelled":
-        return f"the batch {batch.id} was cancelled after {done}"
-    why = batch.pause_detail or batch.pause_reason or "the reason is unknown"
-    return f"the batch {batch.id} paused after {done}: {why}"
+        return tell(
+            "the batch {id} was cancelled after {done} of {total} candidates", id=batch.id, done=done, total=total
+        )
+    why = batch.pause_detail or batch.pause_reason or tell("the reason is unknown")
+    return tell(
+        "the batch {id} paused after {done} of {total} candidates: {why}", id=batch.id, done=done, total=total, why=why
+    )
 
 
 async def fetch_results(service: Connection, batch: Batch) -> Results:

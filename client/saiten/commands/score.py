@@ -25,6 +25,7 @@ from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
 from saiten.formats import FoundItem
+from saiten.language import tell
 from saiten.plain_text import printable, quote_reply
 from saiten.waiting import read_object
 
@@ -192,7 +193,9 @@ def command(
     complete = asyncio.run(score_file(items, url, concurrency=concurrency, shown=shown))
     if output is not None:
         write_results(output, shown.results, excel=excel)
-        click.echo(f"saiten: {len(shown.results)} results in {printable(output)}", err=True)
+        click.echo(
+            tell("saiten: {count} results in {output}", count=len(shown.results), output=printable(output)), err=True
+        )
     if not complete:
         raise click.exceptions.Exit(exits.FELL_SHORT)
 
@@ -259,7 +262,11 @@ def refuse_options(name: str, values: Sequence[FoundItem]) -> None:
         place = values[0].where.removeprefix(name).lstrip(": ")
         line = f"line {place}" if place.isdecimal() else place
         raise InvalidItems(
-            f"{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate"
+            tell(
+                "{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate",
+                name=name,
+                line=line,
+            )
         )
 
 
@@ -269,7 +276,7 @@ async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrenc
         if url is None:
             judge = (await client.info()).get("judge")
             if isinstance(judge, dict) and judge.get("baseline"):
-                click.echo(LEXICAL, err=True)
+                click.echo(tell(LEXICAL), err=True)
         clusters = await validate(client, items)
         return await score_and_show(items, clusters, client, concurrency=concurrency, shown=shown)
 
@@ -291,7 +298,7 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
         raise InvalidItems(shorten_faults(faults or [error.detail], error.total or 1)) from None
     clusters = read_object(answer).get("clusters")
     if not isinstance(clusters, list) or len(clusters) != len(items):
-        raise AnswerInvalid("the service did not validate the items; is it of this client's version?")
+        raise AnswerInvalid(tell("the service did not validate the items; is it of this client's version?"))
     return clusters
 
 
@@ -319,7 +326,7 @@ async def score_and_show(
     requests = [item.request for item in items]
     try:
         with open_progress(shown=shown.as_table or not sys.stdout.isatty()) as progress:
-            bar = progress.add_task("scoring", total=len(items))
+            bar = progress.add_task(tell("scoring"), total=len(items))
             scored = score_in_order(
                 requests, scorer_of(client), concurrency=concurrency, done=lambda: progress.advance(bar)
             )
@@ -342,7 +349,15 @@ async def score_and_show(
                         await asyncio.to_thread(print_ndjson, result)
                     position += 1
                     if "error" in result:
-                        say(progress, f"item {position}: {result['error']['code']}: {result['error']['detail']}")
+                        say(
+                            progress,
+                            tell(
+                                "item {position}: {code}: {detail}",
+                                position=position,
+                                code=result["error"]["code"],
+                                detail=result["error"]["detail"],
+                            ),
+                        )
                     else:
                         explain(progress, position, result, unused)
                         if (line := name_dropped(result)) is not None and line not in reported:
@@ -374,7 +389,16 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
         if isinstance(aspect, dict) and isinstance(why := aspect.get("unrated"), dict):
             whys.setdefault(f"{why.get('reason')}: {why.get('detail')}", []).append(name)
     for why, names in whys.items():
-        say(progress, f"item {position}: {', '.join(names)} unrated: {why}{f'; {unused}' if unused else ''}")
+        say(
+            progress,
+            tell(
+                "item {position}: {names} unrated: {why}{rest}",
+                position=position,
+                names=", ".join(names),
+                why=why,
+                rest=f"; {unused}" if unused else "",
+            ),
+        )
 
 
 def name_dropped(result: dict[str, Any]) -> str | None:
@@ -383,7 +407,7 @@ def name_dropped(result: dict[str, Any]) -> str | None:
     names = judge.get("dropped") if isinstance(judge, dict) else None
     if not isinstance(names, list) or not names:
         return None
-    return f"the judge's endpoint refused {', '.join(map(str, names))}: it was asked without"
+    return tell("the judge's endpoint refused {names}: it was asked without", names=", ".join(map(str, names)))
 
 
 def say(progress: Progress, line: str) -> None:

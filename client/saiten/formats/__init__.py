@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import TELL_TARGETS, Columns, find_columns, is_target, parse_map
+from saiten.formats.headings import Columns, find_columns, is_target, parse_map, tell_targets
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
 from saiten.formats.reading import open_input, read_records
 from saiten.formats.records import Record, refuse_infinite
 from saiten.formats.report import Report
 from saiten.formats.tools import TOOLS, Items, detect, is_saiten, open_table
+from saiten.language import tell
 
 __all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "read_items"]
 
@@ -46,7 +47,9 @@ class FoundItem:
         """Where what a JSON pointer into the item names stands in the file."""
         field = pointer.removeprefix("/").partition("/")[0]
         column = dict(self.columns).get(field)
-        return f"{self.where}: {pointer or 'the item'}" if column is None else f"{self.where}, column {column}"
+        if column is not None:
+            return tell("{where}, column {column}", where=self.where, column=column)
+        return f"{self.where}: {pointer or tell('the item')}"
 
 
 class ItemReader:
@@ -77,10 +80,14 @@ def read_items(
     service to check. Raises UnreadableInput, while iterating, for what cannot be read.
     """
     if source is not None and source not in SOURCES:
-        raise UnreadableInput(f"{source!r} is not a format; there are {', '.join(SOURCES)}")
+        raise UnreadableInput(
+            tell("{source!r} is not a format; there are {names}", source=source, names=", ".join(SOURCES))
+        )
     for target in mapping or {}:
         if not is_target(target):
-            raise UnreadableInput(f"{target!r} is no field of an item; {TELL_TARGETS}")
+            raise UnreadableInput(
+                tell("{target!r} is no field of an item; {targets}", target=target, targets=tell_targets())
+            )
     columns = {target: [names] if isinstance(names, str) else list(names) for target, names in (mapping or {}).items()}
     report = Report()
     reader = Reading(report, columns, source, own if on_missing == "refuse" else None)
@@ -106,7 +113,9 @@ class Reading:
             records = read_records(file, name, input_encoding=input_encoding, mapping=self.mapping, report=self.report)
             first = next(records, None)
             if first is None:
-                raise UnreadableInput(f"{name}: has no rows below its headings, or is neither a table nor JSON")
+                raise UnreadableInput(
+                    tell("{name}: has no rows below its headings, or is neither a table nor JSON", name=name)
+                )
             yield from self.read(chain([first], records), first, name)
 
     def read(self, records: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:
@@ -122,7 +131,7 @@ class Reading:
             parts = self.open_single(records)
             first_part = next(parts, None)
             if first_part is None:
-                raise UnreadableInput(f"{name}: holds no rows")
+                raise UnreadableInput(tell("{name}: holds no rows", name=name))
             first, parts = first_part, chain([first_part], parts)
             source = source if self.source or self.mapping else detect(first.value)
         self.report.source = source
@@ -186,8 +195,18 @@ class Reading:
         for item in items:
             if isinstance(item, Skipped):
                 if self.own is not None:
-                    place = f"{record.where}, column {item.column}" if item.column else record.where
-                    raise UnreadableInput(f"{place}: {item}; add it, or leave such rows out with `saiten convert`")
+                    place = (
+                        tell("{where}, column {column}", where=record.where, column=item.column)
+                        if item.column
+                        else record.where
+                    )
+                    raise UnreadableInput(
+                        tell(
+                            "{place}: {item}; add it, or leave such rows out with `saiten convert`",
+                            place=place,
+                            item=item,
+                        )
+                    )
                 self.report.skip(record.where, str(item))
                 skips += 1
                 continue
@@ -250,4 +269,7 @@ def keep_there(mapping: Mapping[str, Sequence[str]], keys: Iterable[str]) -> dic
 def tell_unknown(record: Record) -> str:
     """What to do about columns of which none is known."""
     names = ", ".join(list(record.value)[:20])
-    return f"no column is known as context or response ({names}); name them: --map response=COLUMN,context=COLUMN"
+    return tell(
+        "no column is known as context or response ({names}); name them: --map response=COLUMN,context=COLUMN",
+        names=names,
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from saiten.formats.errors import UnreadableInput
+from saiten.language import mark, tell
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -22,7 +23,7 @@ CANDIDATES = {"SHIFT_JIS": "cp932", "CP932": "cp932", "EUC-JP": "euc_jp", "EUC-K
 
 NAMES = {
     "utf-8": "UTF-8",
-    "utf-8-sig": "UTF-8 with a byte order mark",
+    "utf-8-sig": mark("UTF-8 with a byte order mark"),
     "cp932": "CP932 (Shift_JIS)",
     "euc_jp": "EUC-JP",
     "cp949": "CP949 (EUC-KR)",
@@ -46,7 +47,7 @@ LETTERS = re.compile("[\u2010-\u2027\u3000-\u30ff\u3131-\u318e\u4e00-\u9fff\uac0
 
 CHUNK_BYTES = 1 << 20
 SAMPLE_BYTES = 1 << 16
-HINT = "name its encoding with --input-encoding, for example cp932 or cp949"
+HINT = mark("name its encoding with --input-encoding, for example cp932 or cp949")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Encoding:
 
     def __str__(self) -> str:
         name = NAMES.get(self.codec, self.codec.upper().replace("_", "-"))
-        return f"{name}, detected" if self.detected else name
+        return tell("{name}, detected", name=tell(name)) if self.detected else tell(name)
 
 
 def find_encoding(file: IO[bytes], name: str, wanted: str | None) -> Encoding:
@@ -70,8 +71,8 @@ def find_encoding(file: IO[bytes], name: str, wanted: str | None) -> Encoding:
         return Encoding(look_up(wanted), detected=False)
     file.seek(0)
     start = file.read(4096)
-    for mark, codec in MARKS.items():
-        if start.startswith(mark):
+    for beginning, codec in MARKS.items():
+        if start.startswith(beginning):
             return Encoding(codec, detected=True)
     if b"\x00" in start:
         low, high = start[::2].count(0), start[1::2].count(0)
@@ -87,7 +88,10 @@ def look_up(wanted: str) -> str:
         "".encode(codec)
     except (LookupError, ValueError):
         raise UnreadableInput(
-            f"--input-encoding {wanted!r} is not an encoding; try utf-8, utf-16, cp932, euc-jp or cp949"
+            tell(
+                "--input-encoding {wanted!r} is not an encoding; try utf-8, utf-16, cp932, euc-jp or cp949",
+                wanted=wanted,
+            )
         ) from None
     return {"shift_jis": "cp932", "euc_kr": "cp949", "utf-8": "utf-8-sig"}.get(codec, codec)
 
@@ -128,7 +132,11 @@ def guess(sample: bytes, name: str) -> str:
     if codec is None and found["encoding"] == "utf-8":  # too little text for chardet: the letters tell
         codec = max(CANDIDATES.values(), key=lambda candidate: share_letters(sample, candidate))
     if codec is None or share_letters(sample, codec) < 0.5:
-        raise UnreadableInput(f"{name}: its text is not UTF-8, and its encoding was not recognised; {HINT}")
+        raise UnreadableInput(
+            tell(
+                "{name}: its text is not UTF-8, and its encoding was not recognised; {hint}", name=name, hint=tell(HINT)
+            )
+        )
     return codec
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from saiten.formats.errors import UnreadableInput
+from saiten.language import tell
 
 HISTORY = (
     "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 履歴 "
@@ -163,7 +164,9 @@ class Columns:
         return bool(self.long or self.numbered or self.context or self.response)
 
 
-TELL_TARGETS = f"targets are {', '.join(TARGETS)} and metadata.NAME"
+def tell_targets() -> str:
+    """What a mapping may name, in words."""
+    return tell("targets are {names} and metadata.NAME", names=", ".join(TARGETS))
 
 
 def is_target(name: str) -> bool:
@@ -177,7 +180,9 @@ def parse_map(texts: Iterable[str]) -> dict[str, list[str]]:
     for part in (part for text in texts for part in text.split(",") if part.strip()):
         target, equals, heading = (piece.strip() for piece in part.partition("="))
         if not equals or not heading or not is_target(target):
-            raise UnreadableInput(f"--map {part.strip()!r} is not TARGET=COLUMN; {TELL_TARGETS}")
+            raise UnreadableInput(
+                tell("--map {part!r} is not TARGET=COLUMN; {targets}", part=part.strip(), targets=tell_targets())
+            )
         found.setdefault(target, []).append(heading)
     return found
 
@@ -230,7 +235,14 @@ def find_mapped(heading: str, names: Mapping[str, str], where: str) -> str:
     if (start := heading.partition(".")[0]) != heading and normalize(start) in names:
         return heading
     there = ", ".join(list(names.values())[:20])
-    raise UnreadableInput(f"{where}: there is no column {heading!r} to map; there are: {there}")
+    raise UnreadableInput(
+        tell(
+            "{where}: there is no column {heading!r} to map; there are: {there}",
+            where=where,
+            heading=heading,
+            there=there,
+        )
+    )
 
 
 def first(left: Mapping[str, str], kind: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from saiten.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize, recognize
 from saiten.formats.records import Record, is_blank, parse_cell, write_text
 from saiten.formats.report import Report
+from saiten.language import mark, tell
 
 USER, ASSISTANT = "user", "assistant"
 """The speakers of utterances whose speakers are not named."""
@@ -39,8 +40,8 @@ MOST_NAME_CHARACTERS = 64
 """Of a system. What is longer, or a sentence, is its prompt."""
 
 MOST_UTTERANCES = 10_000
-NO_RESPONSE = "has no response"
-NO_CONTEXT = "has no context"
+NO_RESPONSE = mark("has no response")
+NO_CONTEXT = mark("has no context")
 
 
 class Skipped(Exception):
@@ -78,7 +79,7 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
     system = fields.get("metadata.system", "")
     prompts = not columns.response or is_prompt(write_text(record.get(system)) or "")
     if normalize(system) == "system" and prompts:
-        record.leave(fields.pop("metadata.system"), "system messages")
+        record.leave(fields.pop("metadata.system"), tell("system messages"))
     try:
         return make_item(record, context, response, fields)
     except Skipped as skipped:
@@ -97,11 +98,11 @@ def make_item(
 ) -> dict[str, Any]:
     """An item with the other fields of the record; raises Skipped where it has no response or no context."""
     if response is None:
-        raise Skipped(NO_RESPONSE)
+        raise Skipped(tell(NO_RESPONSE))
     if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
         context = context[:-1]  # logs repeat the response as the last message
     if not context:
-        raise Skipped(NO_CONTEXT)
+        raise Skipped(tell(NO_CONTEXT))
     item: dict[str, Any] = {}
     take_name(record, fields, "id", item)
     item["context"] = name_speakers(context)
@@ -119,7 +120,10 @@ def take_name(record: Record, fields: Mapping[str, str], target: str, item: dict
         return
     text = write_text(value)
     if text is None or len(text) > MOST_ID_CHARACTERS or not text.isprintable():
-        record.leave(heading, f"not a name of at most {MOST_ID_CHARACTERS} characters")
+        record.leave(
+            heading,
+            tell("not a name of at most {most} characters", most=MOST_ID_CHARACTERS),
+        )
         return
     item[target] = text
     record.move(heading, target)
@@ -152,9 +156,15 @@ def take_metadata(record: Record, fields: Mapping[str, str], item: dict[str, Any
             if text == "" or record.moved.get(path, f"metadata.{key}") != f"metadata.{key}":
                 continue
             if text is None or max(len(text), len(key)) > MOST_METADATA_CHARACTERS or not (key + text).isprintable():
-                record.leave(path, f"metadata are lines of at most {MOST_METADATA_CHARACTERS} characters")
+                record.leave(
+                    path,
+                    tell(
+                        "metadata are lines of at most {most} characters",
+                        most=MOST_METADATA_CHARACTERS,
+                    ),
+                )
             elif len(found) == MOST_METADATA and key not in found:
-                record.leave(path, f"an item has at most {MOST_METADATA} metadata")
+                record.leave(path, tell("an item has at most {most} metadata", most=MOST_METADATA))
             else:
                 found[key] = text
                 record.move(path, f"metadata.{key}")
@@ -197,7 +207,7 @@ def take_spoken(record: Record, heading: str, kind: str = "history") -> list[Spo
     if is_blank(value):
         return []
     if kind == "history" and str(value).strip().isdecimal() and normalize(heading) in KINDS["history"]:
-        record.leave(heading, "a number")
+        record.leave(heading, tell("a number"))
         return []
     record.move(heading, "context")
     return read_spoken(value, record, heading, kind)
@@ -225,7 +235,7 @@ def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> 
         record.move(f"{path}.{key}", "context")
         spoken += read_spoken(parse_cell(value[key]), record, f"{path}.{key}", heading_kind(key) if kind else kind)
     if not spoken:
-        record.leave(path, "no utterance was found in it")
+        record.leave(path, tell("no utterance was found in it"))
     return spoken
 
 
@@ -241,7 +251,7 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
         return read_pairs(parts)
     texts = [write_text(part) or "" for part in parts]
     if not all(texts):
-        record.leave(f"{path}[]", "neither texts nor messages")
+        record.leave(f"{path}[]", tell("neither texts nor messages"))
     lines = [NAMED_LINE.match(text) for text in texts]
     if lines and all(lines) and len({line[1] for line in lines if line}) <= len(lines) // 2 + 1:
         return [Spoken(line[1].strip(), text[line.start(2) :]) for line, text in zip(lines, texts, strict=True) if line]
@@ -293,7 +303,9 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
     for message, role in zip(messages, roles, strict=True):
         text_key = find_key(message, TEXT_KEYS)
         if role in TOOLS or (role in INSTRUCTIONS and (answered or not spoken) and role_key in ("role", "from")):
-            record.leave(f"{element}.{text_key}", "messages of tools" if role in TOOLS else "system messages")
+            record.leave(
+                f"{element}.{text_key}", tell("messages of tools") if role in TOOLS else tell("system messages")
+            )
             record.move(f"{element}.{role_key}", "context")
             continue
         text = read_content(message.get(text_key), record, f"{element}.{text_key}") if text_key else ""
@@ -339,7 +351,7 @@ def read_content(value: Any, record: Record, path: str) -> str:
         if isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text"):
             text = next((part[key] for key in ("text", "content") if isinstance(part.get(key), str)), None)
         if text is None:
-            record.leave(f"{path}[]", "parts that are not text")
+            record.leave(f"{path}[]", tell("parts that are not text"))
         else:
             texts.append(text)
     return "".join(texts)
@@ -406,7 +418,7 @@ def read_answer(value: Any, record: Record, path: str) -> str | None:
     if isinstance(value, list):
         wanted = 0 if path.endswith(".choices") else -1
         if len(value) > 1:
-            record.leave(f"{path}[]", "all but one of several")
+            record.leave(f"{path}[]", tell("all but one of several"))
         return read_answer(value[wanted], record, f"{path}[]") if value else None
     key = "choices" if value.get("choices") else find_key(value, ANSWER_KEYS)
     for other, part in value.items():
@@ -461,7 +473,7 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
         name = write_text(record.get(long["dialogue"])) or name  # merged cells: the name stands in the first row only
         text = write_text(record.get(long["text"]))
         if not name or not text or not text.strip():
-            report.skip(record.where, "has no dialogue or no text")
+            report.skip(record.where, tell("has no dialogue or no text"))
             continue
         places.setdefault(name, record.where)
         speaker = write_text(record.get(long["speaker"])) if "speaker" in long else None
@@ -484,12 +496,16 @@ def build_dialogue(record: Record) -> dict[str, Any]:
     roles = [normalize(message["speaker"] or "") for message in messages]
     start = 1 if len(messages) > 2 and roles[0] in INSTRUCTIONS and set(roles) & ASSISTANTS else 0
     if start:
-        record.leave("messages[].text", "system messages")
+        record.leave("messages[].text", tell("system messages"))
     spoken = [Spoken(message["speaker"], message["text"]) for message in messages[start:]]
     if spoken[-1].speaker is None:
         spoken = [*spoken[:-1], Spoken(ASSISTANT, spoken[-1].text)]
     context, response = split_response(spoken)
     if response is None:
-        why = "ends with the user's utterance: there is no response" if len(spoken) > 1 else "has a single utterance"
+        why = (
+            tell("ends with the user's utterance: there is no response")
+            if len(spoken) > 1
+            else tell("has a single utterance")
+        )
         raise Skipped(why)
     return make_item(record, context, response, {"id": "id", "dialogue": "dialogue"})

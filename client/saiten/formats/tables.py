@@ -12,6 +12,7 @@ from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known, is_known, normalize, recognize
 from saiten.formats.records import Record, is_blank, write_text
 from saiten.formats.report import Report
+from saiten.language import tell
 
 MOST_COLUMNS = 1000
 MOST_LINE = 16 * 1024 * 1024
@@ -77,8 +78,13 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
             return
         except csv.Error as error:
             raise UnreadableInput(
-                f"{name}: line {line}: {error}; a quotation mark in a quoted cell is written twice, and every "
-                "cell that begins with one ends with one"
+                tell(
+                    "{name}: line {line}: {error}; a quotation mark in a quoted cell is written twice, and "
+                    "every cell that begins with one ends with one",
+                    name=name,
+                    line=line,
+                    error=error,
+                )
             ) from None
         yield f"{name}: line {line}", cells
 
@@ -87,14 +93,21 @@ def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -
     """Records by headings, which stand in one of the first rows, or in two; raises UnreadableInput."""
     first = list(islice((row for row in rows if not is_empty(row)), HEADING_ROWS + 1))
     if not first:
-        raise UnreadableInput(f"{name}: is empty; the first row should name the columns")
+        raise UnreadableInput(tell("{name}: is empty; the first row should name the columns", name=name))
     place = find_headings([cells for _, cells in first], mapping)
     where, cells = first[place]
     for above, _ in first[:place]:
-        report.leave(above.removeprefix(f"{name}: "), "above the headings")
+        report.leave(above.removeprefix(f"{name}: "), tell("above the headings"))
     names = ["" if is_blank(cell) else " ".join(str(write_text(cell)).split()).strip("\ufeff") for cell in cells]
     if len(names) > MOST_COLUMNS:
-        raise UnreadableInput(f"{where}: has {len(names):,} columns; at most {MOST_COLUMNS:,} are read")
+        raise UnreadableInput(
+            tell(
+                "{where}: has {count:,} columns; at most {most:,} are read",
+                where=where,
+                count=len(names),
+                most=MOST_COLUMNS,
+            )
+        )
     begin = place + 1
     if begin < len(first) and is_second(names, first[begin][1]):
         names = join_headings(names, first[begin][1])
@@ -120,11 +133,11 @@ def make_record(where: str, names: Sequence[str], cells: Sequence[Any]) -> Recor
             value[heading] = cell
     record = Record(where, value)
     for heading in errors:
-        record.leave(heading, "an error of Excel")
+        record.leave(heading, tell("an error of Excel"))
     for place in nameless:
-        record.leave(f"column {name_column(place)}", "without a heading")
+        record.leave(f"column {name_column(place)}", tell("without a heading"))
     if any(not is_blank(cell) for cell in cells[MOST_COLUMNS:]):
-        record.leave(f"columns after {name_column(MOST_COLUMNS - 1)}", "without a heading")
+        record.leave(f"columns after {name_column(MOST_COLUMNS - 1)}", tell("without a heading"))
     return record
 
 
@@ -172,7 +185,13 @@ def refuse_twins(names: Sequence[str], where: str) -> None:
     for place, name in enumerate(names):
         if name and (other := places.setdefault(normalize(name), place)) != place:
             raise UnreadableInput(
-                f"{where}: two columns are named {name!r} ({name_column(other)} and {name_column(place)}); rename one"
+                tell(
+                    "{where}: two columns are named {name!r} ({other} and {place}); rename one",
+                    where=where,
+                    name=name,
+                    other=name_column(other),
+                    place=name_column(place),
+                )
             )
 
 

@@ -22,6 +22,7 @@ from saiten.formats.mapping import (
     take_spoken,
 )
 from saiten.formats.records import Record, is_blank, parse_cell, refuse_infinite, write_text
+from saiten.language import tell
 
 Items = Iterator[dict[str, Any] | Skipped]
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
@@ -84,7 +85,7 @@ def read_turns(questions: str, answers: str, references: str = "", **fields: str
             spoken.append(Spoken(USER, write_text(question) or ""))
             answer = write_text(answered[turn]) if turn < len(answered) else None
             if not answer or not answer.strip() or not spoken[-1].text.strip():
-                yield Skipped(f"turn {turn + 1} {NO_RESPONSE}")
+                yield Skipped(tell("turn {value} {problem}", value=turn + 1, problem=tell(NO_RESPONSE)))
                 return
             item = make_item(record, spoken, answer, name_fields(fields))
             if isinstance(expected, list) and turn < len(expected) and (reference := write_text(expected[turn])):
@@ -95,9 +96,9 @@ def read_turns(questions: str, answers: str, references: str = "", **fields: str
             yield item
             spoken = [*spoken, Spoken(ASSISTANT, answer)]
         if isinstance(expected, list) and any(not is_blank(more) for more in expected[len(asked) :]):
-            record.leave(f"{references}[]", "more than there are turns")
+            record.leave(f"{references}[]", tell("more than there are turns"))
         if len(answered) > len(asked):
-            record.leave(f"{answers}[]", "more than there are questions")
+            record.leave(f"{answers}[]", tell("more than there are questions"))
 
     return items
 
@@ -134,7 +135,7 @@ def read_saiten(record: Record) -> Items:
     """An item as it is, without fields that items do not have."""
     item = {name: record.value[name] for name in (*ITEM_FIELDS, *OPTION_FIELDS) if record.value.get(name) is not None}
     if is_blank(item.get("response")) and is_blank(item.get("responses")):
-        yield Skipped(NO_RESPONSE)
+        yield Skipped(tell(NO_RESPONSE))
         return
     for name in item:
         record.move(name, name)
@@ -334,12 +335,12 @@ def read_mt_bench(record: Record) -> Items:
     """The turns and answers of MT-Bench and its relatives, where both stand in one record."""
     answers = pick(record, ["answers", "responses", "outputs", "choices"])[0]
     if is_blank(record.get("turns")):
-        yield Skipped("holds answers without their questions; join them by question_id")
+        yield Skipped(tell("holds answers without their questions; join them by question_id"))
         return
     if isinstance(chosen := record.parse(answers), list) and chosen and isinstance(chosen[0], dict):
         record.value[answers] = chosen[0].get("turns", [])
         if len(chosen) > 1:
-            record.leave(f"{answers}[]", "all but the first of several")
+            record.leave(f"{answers}[]", tell("all but the first of several"))
     fields = {"id": "question_id", "references": "reference", "metadata__category": "category"}
     references = fields.pop("references")
     yield from read_turns("turns", answers, references, **fields, metadata__model="model_id")(record)
@@ -566,7 +567,13 @@ def open_table(record: Record) -> Iterator[Record]:
     if len(lists) == 1 and not count_known([key for key in value if key != lists[0]], {}):
         yield from open_lists(lists[0])(record)
     elif len(lists) > 1 and not known_item(value):
-        raise UnreadableInput(f"{record.where}: holds several lists ({', '.join(lists)}); give one of them as a file")
+        raise UnreadableInput(
+            tell(
+                "{where}: holds several lists ({names}); give one of them as a file",
+                where=record.where,
+                names=", ".join(lists),
+            )
+        )
     else:
         yield record
 

@@ -98,7 +98,7 @@ def test_a_dead_service(path: Words, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_every_command_that_asks_a_service_is_tried_without_one() -> None:
-    asking = {("analyze", "agreement")}
+    asking: set[Words] = {("analyze", "agreement")}
     for group in (commands.LazyGroup("saiten"), app.cli.ServersGroup("saiten")):
         for path in walk(group):
             command: click.Command | None = group
