@@ -1,7 +1,7 @@
 """Compiles the catalogues of the client's messages, and says what is missing: `python scripts/catalogues.py [--write]`.
 
-`client/saiten/locales/{ja,ko}/LC_MESSAGES/saiten.po` is written by hand; `saiten.mo` beside it is what the client reads,
-so that a wheel needs no compiler. With `--write` messages that are new are added without a translation.
+`client/saiten/locales/{ja,ko}/LC_MESSAGES/saiten.po` is written by hand; `saiten.mo` beside it is what the client
+reads, so that a wheel needs no compiler. With `--write` messages that are new are added without a translation.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from inspect import cleandoc
 from io import BytesIO
 from pathlib import Path
@@ -24,16 +25,17 @@ from saiten.commands import LazyGroup, exits, saiten
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
 LOCALES = CLIENT / "locales"
 LANGUAGES = ("ja", "ko")
+NAMES_OF = {"ja": "Japanese", "ko": "Korean"}
+DATE = datetime(2026, 11, 23, tzinfo=UTC)
 NAMES = {"tell", "mark"}
 
 SYSTEMS = ("No such file or directory", "Is a directory", "Permission denied", "No space left on device")
 """What the operating system says of files."""
 
 CLICKS = (
-    "Usage: ",
+    "Usage:",
     "Options",
     "Show this message and exit.",
-    "Show the version and exit.",
     "Try '{command} {option}' for help.",
     "Error: {message}",
     "Missing command.",
@@ -41,20 +43,17 @@ CLICKS = (
     "Missing option",
     "Choose from:\n\t{choices}",
     "No such option {name!r}.",
-    "No such option: {name}",
-    "Did you mean {possibility!r}?",
-    "(Possible options: {possibilities})",
-    "Option {name!r} requires an argument.",
-    "Got unexpected extra argument ({args})",
-    "Got unexpected extra arguments ({args})",
     "Invalid value: {message}",
     "Invalid value for {param_hint}: {message}",
     "{value!r} is not a valid {number_type}.",
-    "{value!r} is not one of {choices}.",
     "{value} is not in the range {range}.",
-    "[default: {default}]",
     "default: {default}",
-    "required",
+)
+PLURALS = (
+    ("Got unexpected extra argument ({args})", "Got unexpected extra arguments ({args})"),
+    ("Option {name!r} requires an argument.", "Option {name!r} requires {nargs} arguments."),
+    ("Did you mean {possibility}?", "(Did you mean one of: {possibilities}?)"),
+    ("{value!r} is not {choice}.", "{value!r} is not one of {choices}."),
 )
 """Of click's own messages those that the client's commands can show."""
 
@@ -81,9 +80,23 @@ def find_helps(command: click.Command) -> Iterator[str]:
             yield from find_helps(inner) if inner else ()
 
 
-def list_messages() -> list[str]:
+Message = str | tuple[str, str]
+"""A message, or one for a single thing and one for several."""
+
+
+def list_messages() -> list[Message]:
     """Every message of the client's commands, once."""
-    found = [*find_marked(CLIENT), *find_helps(saiten), exits.EPILOG, "system", "response", "notes", *SYSTEMS, *CLICKS]
+    found: list[Message] = [
+        *find_marked(CLIENT),
+        *find_helps(saiten),
+        exits.EPILOG,
+        "system",
+        "response",
+        "notes",
+        *SYSTEMS,
+        *CLICKS,
+        *PLURALS,
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -105,6 +118,11 @@ def compile_catalogue(catalogue: Catalog) -> bytes:
     return compiled.getvalue()
 
 
+def last(text: Message) -> str:
+    """The text, or that for several things."""
+    return text if isinstance(text, str) else text[-1]
+
+
 def placeholders(message: str) -> set[str]:
     """The values that a message names, with their formats."""
     return set(re.findall(r"(?<!\{)\{[^{}]+\}", message))
@@ -118,25 +136,39 @@ def check(language: str) -> list[str]:
     faults += [
         f"{language}: other placeholders: {one.id!r}"
         for one in catalogue
-        if one.string and placeholders(str(one.id)) != placeholders(str(one.string))
+        if one.string and placeholders(last(one.id)) != placeholders(last(one.string))
     ]
     if path_of(language, "mo").read_bytes() != compile_catalogue(catalogue):
         faults.append(f"{language}: saiten.mo is not that of saiten.po; run python scripts/catalogues.py --write")
     return faults
 
 
-def translated(catalogue: Catalog, message: str) -> str:
+def translated(catalogue: Catalog, message: Message) -> str:
     """The translation; empty where there is none."""
     found = catalogue.get(message)
-    return str(found.string) if found else ""
+    return last(found.string) if found and found.string else ""
 
 
 def write(language: str) -> None:
     """Writes both files: messages in the order of the code, those that are no longer used left out."""
-    old, new = read_catalogue(language), Catalog(locale=language, charset="utf-8", fuzzy=False)
-    new.mime_headers = [("Content-Type", "text/plain; charset=UTF-8"), ("Plural-Forms", "nplurals=1; plural=0;")]
+    old = read_catalogue(language)
+    # Fixed dates: the files change where a message does.
+    new = Catalog(
+        locale=language,
+        charset="utf-8",
+        fuzzy=False,
+        project="Saiten",
+        version="1",
+        header_comment=f"# What the command `saiten` says, in {NAMES_OF[language]}.",
+        creation_date=DATE,
+        revision_date=DATE,
+        last_translator="Saiten",
+        language_team=language,
+        msgid_bugs_address="-",
+    )
     for message in list_messages():
-        new.add(message, translated(old, message))
+        told = translated(old, message)
+        new.add(message, told if isinstance(message, str) else (told,))
     path_of(language, "po").parent.mkdir(parents=True, exist_ok=True)
     written = BytesIO()
     write_po(written, new, width=120, no_location=True, omit_header=False)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from saiten.language import tell
 from saiten.plain_text import clip
 
 STATE_PHRASES = {
@@ -36,7 +37,7 @@ def hint(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
     if len(name) > MOST_NAME_CHARACTERS:
         return ""
     near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME_CHARACTERS], 1, cutoff)
-    return f"; did you mean {clip(near[0])!r}?" if near else ""
+    return tell("; did you mean {name!r}?", name=clip(near[0])) if near else ""
 
 
 def read_signature(signature: str) -> dict[str, str]:

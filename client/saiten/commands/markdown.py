@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from saiten.language import mark
 from saiten.models import Comparison, GateReason, GateReport, Measure
 from saiten.wording import describe_rule, read_signature, remark, tell_p
 

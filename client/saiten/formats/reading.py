@@ -233,7 +233,7 @@ def read_document(lines: Lines, name: str) -> Iterator[Record]:
                     number=number,
                 )
             )
-        yield Record(f"{name}: item {number}", value)
+        yield Record(tell("{name}: item {number}", name=name, number=number), value)
 
 
 def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
@@ -371,7 +371,7 @@ def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
         for column, bottom in merged.get(number, ()):
             if column < len(cells):
                 under[column] = bottom, cells[column]
-        yield f"{name}: sheet {sheet.title}, row {number + 1}", cells
+        yield tell("{name}: sheet {title}, row {row}", name=name, title=sheet.title, row=number + 1), cells
 
 
 def unescape(text: str) -> str:
@@ -420,7 +420,7 @@ def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> 
             while (columns := receive(answers)) is not None:
                 for row in zip(*columns.values(), strict=True):
                     number += 1
-                    yield Record(f"{name}: row {number}", dict(zip(columns, row, strict=True)))
+                    yield Record(tell("{name}: row {row}", name=name, row=number), dict(zip(columns, row, strict=True)))
             if child.wait() != 0:
                 raise UnreadableInput(
                     tell(

@@ -12,7 +12,7 @@ from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known, is_known, normalize, recognize
 from saiten.formats.records import Record, is_blank, write_text
 from saiten.formats.report import Report
-from saiten.language import tell
+from saiten.language import mark, tell
 
 MOST_COLUMNS = 1000
 MOST_LINE = 16 * 1024 * 1024
@@ -22,7 +22,7 @@ HEADING_ROWS = 5
 """Rows among which the headings are looked for, blank ones not counted."""
 
 SAMPLE_LINES = 40
-DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+DELIMITERS = {",": mark("commas"), "\t": mark("tabs"), ";": mark("semicolons"), "|": mark("bars")}
 EXCEL_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!"})
 
 Row = tuple[str, list[Any]]
@@ -36,7 +36,7 @@ def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Repo
     """The records of CSV, TSV or text separated by semicolons, by whichever suits the first lines."""
     sample = list(islice(lines, SAMPLE_LINES))
     delimiter, quoted = sniff(sample, mapping)
-    report.reads += f", separated by {DELIMITERS[delimiter]}"
+    report.reads += tell(", separated by {delimiter}", delimiter=tell(DELIMITERS[delimiter]))
     rows = split_rows(chain(sample, lines), name, delimiter, quoted=quoted)
     return read_table(rows, name, mapping, report)
 
@@ -86,7 +86,7 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
                     error=error,
                 )
             ) from None
-        yield f"{name}: line {line}", cells
+        yield tell("{name}: line {line}", name=name, line=line), cells
 
 
 def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -> Iterator[Record]:
@@ -112,7 +112,7 @@ def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -
     if begin < len(first) and is_second(names, first[begin][1]):
         names = join_headings(names, first[begin][1])
         begin += 1
-        report.reads += ", headings in two rows"
+        report.reads += tell(", headings in two rows")
     refuse_twins(names, where)
     for where, cells in chain(first[begin:], (row for row in rows if not is_empty(row))):
         yield make_record(where, names, cells)
