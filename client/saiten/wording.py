@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from saiten.language import tell
+from saiten.language import mark, tell
 from saiten.plain_text import clip
+
+ITEM, ITEMS = mark("{count:,} item"), mark("{count:,} items")
 
 STATE_PHRASES = {
     "validated": "shown to follow people's ratings",

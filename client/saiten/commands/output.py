@@ -19,6 +19,7 @@ from rich.text import Text
 
 from saiten.language import mark, tell
 from saiten.plain_text import escape_controls, printable
+from saiten.wording import ITEM, ITEMS
 
 DASH = "–"
 TEXTS = 40
@@ -82,7 +83,7 @@ def count_states(rows: list[dict[str, Any]]) -> str:
         for code in {warning["code"] for warning in row.get("warnings", ())}
         if code != "baseline-judge"
     )
-    line = tell("items: {count}; {states}", count=len(rows), states=told)
+    line = tell(ITEM if len(rows) == 1 else ITEMS, count=len(rows)) + ": " + told
     for head, counts in ((tell("unrated"), unrated), (tell("warnings"), warned)):
         if counts:
             line += f"; {head}: " + ", ".join(f"{name} {count}" for name, count in counts.items())

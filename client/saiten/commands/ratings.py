@@ -20,8 +20,10 @@ from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, re
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.formats.encodings import find_encoding
+from saiten.formats.errors import UnreadableInput
 from saiten.language import mark, tell
-from saiten.plain_text import clip, escape_controls
+from saiten.plain_text import clip, escape_controls, printable
 from saiten.spreadsheet import FORMULA_STARTS, write_rows
 from saiten.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
@@ -87,6 +89,7 @@ class RatingFile:
     def __init__(self, path: str, fill: Row) -> None:
         self._name = name_file(path)
         body = read_bytes(path)
+        body = read_utf8(body, self._name)
         refuse_foreign([body], self._name)
         body = body.removeprefix(MARK)
         form = guess(path, body.lstrip()[:1])
@@ -144,6 +147,22 @@ class RatingFile:
 
     def _name_places(self, faults: Sequence[tuple[int, str]], total: int) -> str:
         return shorten_faults([f"{self._name}: {tell(self._noun)} {number}: {what}" for number, what in faults], total)
+
+
+def read_utf8(body: bytes, name: str) -> bytes:
+    """A table of Excel in UTF-8, whatever Japanese or Korean encoding it is in; which that is, is said once.
+
+    Where none is evident the text is left as it is: the reader names the line that is not UTF-8.
+    """
+    try:
+        encoding = find_encoding(io.BytesIO(body), name, None)
+        if encoding.codec.startswith("utf-8"):
+            return body
+        text = body.decode(encoding.codec)
+    except (UnreadableInput, UnicodeError):
+        return body
+    click.echo(f"saiten: {printable(name)}: {encoding}", err=True)
+    return text.encode()
 
 
 class RatingsKept(NamedTuple):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from saiten.formats.errors import show
-from saiten.language import tell
+from saiten.language import mark, tell
+from saiten.wording import ITEM, ITEMS
 
 MOST_NAMES = 300
 """Fields that are counted by name. A file may have more: keys that are data, say."""
@@ -21,6 +22,7 @@ MOST_TOLD = 12
 
 MOST_LINE = 20_000
 OTHERS = "(other fields)"
+ROW, ROWS = mark("{count:,} row"), mark("{count:,} rows")
 
 
 @dataclass
@@ -81,7 +83,8 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
-        yield tell("items: {items:,} from {rows:,} rows", items=self.items, rows=self.rows)
+        items = tell(ITEM if self.items == 1 else ITEMS, count=self.items)
+        yield tell("{items} from {rows}", items=items, rows=tell_rows(self.rows))
         if self.kept:
             yield tell("kept: {names}", names=", ".join(self.kept))
         if self.renamed:
@@ -90,7 +93,7 @@ class Report:
             yield tell("left out:")
             yield from (f"  {line}" for line in tell_left_out(self.left_out))
         if self.skips:
-            yield tell("skipped: {count:,} rows", count=self.skips)
+            yield tell("skipped: {rows}", rows=tell_rows(self.skips))
             yield from (f"  {line}" for line in self._tell_skipped())
 
     def decisions(self) -> str:
@@ -128,7 +131,7 @@ def tell_left_out(left_out: Counter[tuple[str, str]]) -> Iterator[str]:
         parent, dot, leaf = name.rpartition(".")
         groups.setdefault((parent + dot, why, rows), []).append(leaf)
     for (parent, why, rows), names in groups.items():
-        yield f"{parent}{', '.join(names)} ({tell(why) + ', ' if why else ''}{tell('rows: {count:,}', count=rows)})"
+        yield f"{parent}{', '.join(names)} ({tell(why) + ', ' if why else ''}{tell_rows(rows)})"
 
 
 def tell_source(source: str) -> str:
@@ -136,6 +139,11 @@ def tell_source(source: str) -> str:
     if source == "table":
         return tell("fields by their names")
     return tell("items of {source}", source=source)
+
+
+def tell_rows(count: int) -> str:
+    """`3 rows`, `1 row`."""
+    return tell(ROW if count == 1 else ROWS, count=count)
 
 
 def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx
 import pytest
 
-from saiten import ServiceUnreachable
+from saiten import Connection, ServiceUnreachable
+from saiten.commands.runs import Items, submit
 from saiten.connection import see_through
+from saiten.formats import FoundItem
 
 
 async def interrupt(answer: Any, undone: list[str]) -> None:
@@ -55,3 +58,27 @@ async def test_an_answer_that_nobody_interrupts_is_given_back() -> None:
         pytest.fail(f"{found} is wanted")
 
     assert await see_through(create(), undo=undo) == {"id": "ba_1"}
+
+
+async def test_a_gate_that_is_interrupted_while_it_posts_leaves_nothing_running() -> None:
+    asked: list[str] = []
+    posted, accepted = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        if request.url.path == "/v1/batches":
+            posted.set()
+            await accepted.wait()
+            return httpx.Response(202, json={"id": "ba_1"})
+        return httpx.Response(200, json={})
+
+    items = Items("i", [FoundItem("i:1", {"context": [], "response": "r"})], {})
+    async with Connection("http://h", transport=httpx.MockTransport(answer)) as service:
+        caller = asyncio.create_task(submit(service, items, {}))
+        await posted.wait()
+        caller.cancel()
+        await asyncio.sleep(0)
+        accepted.set()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+    assert asked == ["POST /v1/batches", "POST /v1/batches/ba_1/cancel"]
