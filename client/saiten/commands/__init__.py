@@ -30,6 +30,7 @@ COMMANDS = {
     "serve": mark("Answer over HTTP."),
     "worker": mark("Score the batches that a service accepts."),
     "score": mark("Score a file of dialogues."),
+    "batch": mark("Score a file of dialogues as a batch of a service."),
     "convert": mark("Turn a table or another tool's log into items."),
     "analyze": mark("Analyze ratings and scores."),
     "ratings": mark("Import and export human ratings."),
@@ -47,6 +48,7 @@ COMMANDS = {
 """Every command, with what it does."""
 
 OWN = {
+    "batch": "saiten.commands.batch:command",
     "convert": "saiten.commands.convert:command",
     "gate": "saiten.commands.gate:command",
     "ratings": "saiten.commands.ratings:command",

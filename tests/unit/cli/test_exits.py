@@ -31,6 +31,7 @@ SERVERS = list(walk(app.cli.ServersGroup("saiten")))
 
 FILES: dict[Words, Words] = {
     ("score",): ("none.csv",),
+    ("batch",): ("none.csv",),
     ("convert",): ("none.csv",),
     ("gate",): ("--candidate", "none.csv"),
     ("ratings", "import"): ("none.csv",),
@@ -41,6 +42,7 @@ FILES: dict[Words, Words] = {
 """What names a file that is not there. The files of `rubric check` are what it tells about: it ends with 1."""
 
 SERVICES: dict[Words, Words] = {
+    ("batch",): ("items.ndjson",),
     ("score",): ("items.ndjson",),
     ("gate",): ("--candidate", "items.ndjson"),
     ("ratings", "export"): (),

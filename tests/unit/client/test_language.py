@@ -85,7 +85,10 @@ def find_untold(path: Path) -> Iterator[str]:
 
 def test_no_message_of_the_commands_passes_the_catalogues_by() -> None:
     paths = [CLIENT / "connection.py", CLIENT / "private.py", *CLIENT.glob("formats/*.py")]
-    paths += [CLIENT / "commands" / f"{name}.py" for name in ("score", "gate", "gating", "ratings", "convert", "items")]
+    paths += [
+        CLIENT / "commands" / f"{name}.py"
+        for name in ("score", "batch", "gate", "gating", "ratings", "convert", "items")
+    ]
     paths += [CLIENT / "commands" / f"{name}.py" for name in ("files", "results", "runs", "service", "gate_settings")]
     assert [place for path in paths for place in find_untold(path)] == []
 
