@@ -84,7 +84,7 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
         return make_item(record, context, response, fields)
     except Skipped as skipped:
         empty = columns.response if response is None else columns.context
-        skipped.column = empty[0] if empty and empty[0] in record.value else ""
+        skipped.column = empty[0] if empty else ""
         raise
 
 

@@ -22,12 +22,12 @@ from shutil import copyfileobj
 from typing import IO, Any, cast
 
 from saiten.formats.archives import zipfile
-from saiten.formats.encodings import HINT, find_encoding
+from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
 from saiten.formats.records import Record, parse_json
 from saiten.formats.report import Report
-from saiten.formats.tables import HEADING_ROWS, MOST_LINE, Given, Row, place_of, read_delimited, read_table
+from saiten.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
 from saiten.language import tell
 
 MOST_DOCUMENT = 256 * 1024 * 1024
@@ -167,21 +167,6 @@ def read_lines(file: IO[bytes], name: str, codec: str) -> Lines:
     finally:
         if not file.closed:
             text.detach()  # its end would close the file
-
-
-def find_broken(file: IO[bytes], codec: str) -> int | None:
-    """The first line that is not of the codec; None where lines of bytes do not tell, as in UTF-16."""
-    if codec.startswith(("utf-16", "utf-32")):
-        return None
-    file.seek(0)
-    number = 0
-    while line := file.readline(4 * MOST_LINE):
-        number += 1
-        try:
-            line.decode(codec)
-        except UnicodeError:
-            return number
-    return None
 
 
 def is_object(line: str) -> bool:

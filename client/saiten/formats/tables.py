@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from saiten.formats.encodings import MOST_LINE
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known, is_known, normalize, recognize
 from saiten.formats.records import Record, is_blank, write_text
@@ -15,9 +16,6 @@ from saiten.formats.report import Report
 from saiten.language import mark, tell
 
 MOST_COLUMNS = 1000
-MOST_LINE = 16 * 1024 * 1024
-"""Characters of a line, and of a cell."""
-
 HEADING_ROWS = 5
 """Rows among which the headings are looked for, blank ones not counted."""
 
@@ -131,6 +129,7 @@ def make_record(where: str, names: Sequence[str], cells: Sequence[Any]) -> Recor
             errors.append(heading)
         else:
             value[heading] = cell
+    value |= dict.fromkeys(filter(None, names[len(cells) :]))  # a row ends with its last filled cell
     record = Record(where, value)
     for heading in errors:
         record.leave(heading, tell("an error of Excel"))

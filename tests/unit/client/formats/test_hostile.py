@@ -304,6 +304,17 @@ def test_a_file_that_is_not_there() -> None:
         list(read_items("nowhere.csv"))
 
 
+def test_a_row_that_ends_early_is_named_with_its_column() -> None:
+    sheet = workbook(("評価", [["質問", "回答"], ["q", "r"], ["q2"]]))
+    told = refuse("a.xlsx", sheet, on_missing="refuse")
+    assert told.startswith("a.xlsx: sheet 評価, row 3, column 回答: has no response; add it")
+
+
+def test_a_line_in_another_encoding_is_named() -> None:
+    told = refuse("a.csv", "質問,回答\nあ,い\n".encode() + "う,え\n".encode("cp932"))
+    assert told.startswith("a.csv: line 3: is not UTF-8, and its encoding was not recognised; name its encoding")
+
+
 def test_damaged_parquet_is_one_line_and_never_the_end_of_the_process() -> None:
     whole = (DATA / "huggingface.parquet").read_bytes()
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
