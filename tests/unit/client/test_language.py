@@ -135,7 +135,7 @@ async def test_the_service_is_asked_for_the_same_language(tmp_path: Path, englis
 
 async def run(*arguments: str, folder: Path, locale: str) -> CompletedProcess[str]:
     """Runs `saiten …`, while the service in this process goes on answering."""
-    return await asyncio.to_thread(lambda: saiten(*arguments, folder=folder, LC_ALL=locale))
+    return await asyncio.to_thread(lambda: saiten(*arguments, folder=folder, LC_ALL=locale, SAITEN_LANGUAGE=""))
 
 
 RUNS = {
