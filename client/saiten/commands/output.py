@@ -304,7 +304,7 @@ def tabulate(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]])
     """A table whose first column is text and whose others are figures, but for the heads that are WORDY."""
     table = Table(title=title or None, box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
     for position, head in enumerate(heads):
-        wordy = position == 0 or head in WORDY
+        wordy = position == 0 or head in {*WORDY, tell("scale")}
         table.add_column(Text(printable(head)), justify="left" if wordy else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(str(cell))) for cell in row))

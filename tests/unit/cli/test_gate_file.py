@@ -69,7 +69,10 @@ BROKEN = {
     "another table": ("gate = 3\n", "there is no table [gate]"),
     "outside": ("alpha = 0.1\n[gate]\n", "alpha: is outside the table [gate]"),
     "unknown": ("[gate]\nmax_drops = 3\n", "gate.max_drops: is not a field that is known here"),
-    "misspelt": ("[gate]\nmin-coverage = 1\n", "gate.min-coverage: is not a field that is known here; is min_coverage"),
+    "misspelt": (
+        "[gate]\nmin-coverage = 1\n",
+        "gate.min-coverage: is not a field that is known here; did you mean 'min_coverage'",
+    ),
     "wrong type": ('[gate]\nalpha = "0.05"\n', "gate.alpha: must be a number"),
     "a date": ("[gate]\nname = 2026-11-21\n", "gate.name: must be a text"),
     "not finite": ("[gate]\nmin_coverage = nan\n", "gate.min_coverage: "),
