@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from inspect import cleandoc
 from io import BytesIO
@@ -118,7 +118,7 @@ def compile_catalogue(catalogue: Catalog) -> bytes:
     return compiled.getvalue()
 
 
-def last(text: Message) -> str:
+def last(text: str | Sequence[str]) -> str:
     """The text, or that for several things."""
     return text if isinstance(text, str) else text[-1]
 

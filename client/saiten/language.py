@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import gettext
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from saiten.wording import find_near
 
 LANGUAGES = ("en", "ja", "ko")
 DEFAULT = "en"
@@ -44,6 +46,17 @@ def tell(message: str, /, **values: Any) -> str:
     """The message in the process's language, with its values in the places that it names."""
     told = current.gettext(message) if message else ""
     return told.format(**values) if values else told
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A question with the nearest known name; empty if none is near."""
+    near = find_near(name, known)
+    return tell("; did you mean {name!r}?", name=near) if near else ""
+
+
+def tell_items(count: int) -> str:
+    """`3 items`, `1 item`."""
+    return tell("{count:,} item", count=count) if count == 1 else tell("{count:,} items", count=count)
 
 
 def mark(message: str) -> str:

@@ -9,10 +9,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from saiten.language import mark, tell
 from saiten.plain_text import clip
-
-ITEM, ITEMS = mark("{count:,} item"), mark("{count:,} items")
 
 STATE_PHRASES = {
     "validated": "shown to follow people's ratings",
@@ -34,12 +31,18 @@ MOST_NAME_CHARACTERS = 128
 """Of a name for which a near one is looked for."""
 
 
-def hint(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
-    """A question with the nearest known name; empty if none is near or the name is too long to be searched quickly."""
+def find_near(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+    """The nearest known name; empty if none is near or the name is too long to be searched quickly."""
     if len(name) > MOST_NAME_CHARACTERS:
         return ""
     near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME_CHARACTERS], 1, cutoff)
-    return tell("; did you mean {name!r}?", name=clip(near[0])) if near else ""
+    return clip(near[0]) if near else ""
+
+
+def hint(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+    """A question with the nearest known name; empty if none is near."""
+    near = find_near(name, known, cutoff)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def read_signature(signature: str) -> dict[str, str]:

@@ -20,8 +20,7 @@ from saiten import __version__, language
 from saiten.commands import exits
 from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
 from saiten.errors import InputUnusable, SaitenError, ServerMissing
-from saiten.language import mark, tell
-from saiten.wording import hint
+from saiten.language import mark, suggest, tell
 
 GROUP = "saiten.commands"
 """Entry points of this group name the commands that an installed server has."""
@@ -81,7 +80,9 @@ class LazyGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             raise click.UsageError(
-                tell("there is no command {name!r}{value}", name=name[:80], value=hint(name, self.list_commands(ctx))),
+                tell(
+                    "there is no command {name!r}{value}", name=name[:80], value=suggest(name, self.list_commands(ctx))
+                ),
                 ctx,
             )
         return super().resolve_command(ctx, args)

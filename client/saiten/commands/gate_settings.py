@@ -15,8 +15,7 @@ from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.errors import ServiceRefused
 from saiten.faults import MESSAGES, explain, pointer
-from saiten.language import tell
-from saiten.wording import hint
+from saiten.language import suggest, tell
 
 VALIDATIONS = "/v1/validations/gates"
 UNFIT = 422
@@ -151,7 +150,7 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
     if key in options:
         return f"{option_of(key)}: {what}"
     known = [field.alias or own for own, field in GateSettings.model_fields.items()]
-    near = "" if key in known or rest else hint(key.replace("-", "_"), known)
+    near = "" if key in known or rest else suggest(key.replace("-", "_"), known)
     return f"{name}: {TABLE}{where.replace('/', '.')}: {what}{near}"
 
 

@@ -17,9 +17,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from saiten.language import mark, tell
+from saiten.language import mark, tell, tell_items
 from saiten.plain_text import escape_controls, printable
-from saiten.wording import ITEM, ITEMS
 
 DASH = "–"
 TEXTS = 40
@@ -83,7 +82,7 @@ def count_states(rows: list[dict[str, Any]]) -> str:
         for code in {warning["code"] for warning in row.get("warnings", ())}
         if code != "baseline-judge"
     )
-    line = tell(ITEM if len(rows) == 1 else ITEMS, count=len(rows)) + ": " + told
+    line = tell_items(len(rows)) + ": " + told
     for head, counts in ((tell("unrated"), unrated), (tell("warnings"), warned)):
         if counts:
             line += f"; {head}: " + ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from saiten.formats.errors import show
-from saiten.language import mark, tell
-from saiten.wording import ITEM, ITEMS
+from saiten.language import mark, tell, tell_items
 
 MOST_NAMES = 300
 """Fields that are counted by name. A file may have more: keys that are data, say."""
@@ -83,7 +82,7 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
-        items = tell(ITEM if self.items == 1 else ITEMS, count=self.items)
+        items = tell_items(self.items)
         yield tell("{items} from {rows}", items=items, rows=tell_rows(self.rows))
         if self.kept:
             yield tell("kept: {names}", names=", ".join(self.kept))
