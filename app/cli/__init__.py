@@ -12,6 +12,7 @@ from app import __version__
 from app.cli.process import leave_on_sigterm
 from app.domain.errors import SaitenError
 from app.runtime.memory import without_collection
+from saiten import language
 from saiten.commands import HELP_OPTIONS, LazyGroup
 from saiten.commands import run as run_group
 from saiten.commands.process import open_streams, require_output
@@ -81,6 +82,7 @@ def name_unknown_settings() -> None:
 def main() -> None:
     """Runs one command of the server."""
     open_streams()
+    language.use_language(language.find_language(os.environ))
     sys.exit(run())
 
 

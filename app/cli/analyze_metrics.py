@@ -33,6 +33,7 @@ from app.domain.validation import InvalidDocument, validate
 from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
+from saiten.commands import exits
 from saiten.commands.files import read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 
@@ -126,7 +127,6 @@ def notes_of(report: ReferenceReport) -> list[str]:
     return lines + [f"{family}: {identity}" for family, identity in report.tools.items()]
 
 
-EXIT_FELL_SHORT = 1
 NO_ENCODER = "no encoder was named (--encoder, or SAITEN_ENCODER)"
 NO_MODEL = "no language model was named (--lm)"
 
@@ -165,7 +165,7 @@ def command(
     else:
         print_report(report, console())
     if fell_short(report, encoder=encoder, lm=lm):
-        raise click.exceptions.Exit(EXIT_FELL_SHORT)
+        raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
 def fell_short(report: ReferenceReport, *, encoder: str | None, lm: str | None) -> bool:

@@ -12,6 +12,7 @@ import click
 from app.domain.errors import SaitenError
 from app.providers import registry
 from app.runtime.settings import read_settings
+from saiten.commands import exits
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from app.stats.attacks import Rules
 
 
-EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
-COULD_NOT_RUN = 3
 SHARE = click.FloatRange(0, 1)
 
 
@@ -38,7 +37,7 @@ class AttackCommand(click.Command):
         except Exception as error:  # the edge
             traceback.print_exc()
             click.echo(f"saiten: {describe_defect(error)}", err=True)
-            raise click.exceptions.Exit(COULD_NOT_RUN) from error
+            raise click.exceptions.Exit(exits.COULD_NOT_RUN) from error
 
 
 @click.command("attack", cls=AttackCommand)
@@ -94,7 +93,7 @@ def command(
     finally:
         if as_json != "-":
             print_attack(report)
-    raise click.exceptions.Exit(EXITS[report.verdict])
+    raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
 
 
 async def run(

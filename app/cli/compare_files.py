@@ -23,9 +23,8 @@ from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Value
 from app.domain.rubric import Rubric
+from saiten.commands import exits
 from saiten.commands.runs import ResultLine
-
-EXIT_REFUSED = 3
 
 
 class ResultFile(Value):
@@ -56,7 +55,7 @@ def command() -> None:
         if isinstance(error, SignatureMismatch):
             problem["pieces"] = error.pieces
         click.echo(json.dumps(problem))
-        raise click.exceptions.Exit(EXIT_REFUSED) from None
+        raise click.exceptions.Exit(exits.COULD_NOT_RUN) from None
 
 
 def judge(asked: FileGate) -> str:

@@ -30,7 +30,8 @@ from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
-from saiten.commands.output import DASH, LEFT, console, means_of, print_table, rubrics_of
+from saiten.commands import exits
+from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
 from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
 from saiten.models import Batch, Summary
@@ -273,7 +274,7 @@ def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool
     requests = [] if quiet else load_demo()
     results = asyncio.run(run_demo(database, requests, use_environment, judge_runs, quiet))
     if any(result["status"] != "scored" for result in results):
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
 async def run_demo(
@@ -315,7 +316,7 @@ def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     pairs = zip(results, requests, strict=True)
     print_table([{**result, "_response": request["response"]} for result, request in pairs], on=out)
     for rubric in rubrics_of(results):
-        out.print(means_of(rubric, results))
+        print_sheet(means_of(rubric, results), out)
     scored = [result for result in results if "signature" in result]
     out.print("signature", style="bold")
     for line in dict.fromkeys(result["signature"] for result in scored):

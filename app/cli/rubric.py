@@ -16,6 +16,7 @@ from app.domain.rubric import Rubric, name_version
 from app.runtime.bundled import bundled_folder
 from app.runtime.settings import read_settings
 from app.storage.rubric_files import check_rubric, default_folder, open_rubrics, read_rubric
+from saiten.commands import exits
 from saiten.commands.output import console
 from saiten.commands.service import URL
 
@@ -91,7 +92,7 @@ def check(files: tuple[Path, ...]) -> None:
             click.echo(f"{path}: {rubric.id} version {rubric.version}, {aspects}, digest {rubric.digest[:12]}")
         broken = broken or bool(faults)
     if broken:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
 async def ask_service(url: str, ask: Callable[[Backend], Awaitable[Result]]) -> Result:

@@ -6,7 +6,6 @@ Loads no numpy, since requests that are only checked use it too.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -88,17 +87,6 @@ def count_values(value: Any, most: int) -> int:
 
 MOST_NAME = 128
 """Characters of a system, an item, a rater or an aspect that a caller names: reports repeat it in every pair."""
-
-NEAR = 0.75
-"""Similarity from which a name counts as a misspelling; "factuality" and "acceptability" have 0.7."""
-
-
-def hint(name: str, known: Collection[str], cutoff: float = NEAR) -> str:
-    """A question with the nearest known name; empty if none is near or the name is too long to be searched quickly."""
-    if len(name) > MOST_NAME:
-        return ""
-    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME], n=1, cutoff=cutoff)
-    return f"; did you mean {clip(near[0])!r}?" if near else ""
 
 
 def check_number(value: Any, name: str) -> None:

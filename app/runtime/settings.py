@@ -26,7 +26,7 @@ from app.domain.plain_text import printable
 DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///saiten.db"
 DEFAULT_MODEL = "gpt-6-luna"
 
-READ_ELSEWHERE = frozenset({"SAITEN_URL"})
+READ_ELSEWHERE = frozenset({"SAITEN_LANGUAGE", "SAITEN_URL"})
 """Variables of clients and CI jobs, which are not settings of the server."""
 NOT_OURS = re.compile(
     r"SAITEN_(?:TEST_\w*|(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_(?:TCP|UDP)(?:_(?:ADDR|PORT|PROTO))?)?))"

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import Location, pointer
 from app.domain.rubric import Rubric
+from saiten.wording import hint
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -38,7 +39,8 @@ class RubricSource:
             known = ", ".join(sorted(self._newest)) or "none"
             if rubric_id in self._newest:
                 known = ", ".join(f"{rubric_id}@{version}" for version in self.versions(rubric_id))
-            raise UnknownRubric(f"there is no rubric {name[:80]!r}; known: {known}", pointer="/rubric")
+            near = hint(name, self._named if "@" in name else self._newest)
+            raise UnknownRubric(f"there is no rubric {name[:80]!r}; known: {known}{near}", pointer="/rubric")
         return found
 
     def nearest(self, name: str) -> Rubric:

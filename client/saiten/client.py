@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, Connection, Object, once
+from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, Connection, Object, once, see_through
 from saiten.errors import AnswerInvalid, BatchStopped, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
@@ -429,7 +429,7 @@ class AsyncClient:
         return read(model, read_object(answer))
 
     async def _run(self, body: LinesBody, progress: bool | Progress) -> AsyncRun:
-        posted = await self._send_lines(Batch, "/v1/batches", body)
+        posted = await see_through(self._send_lines(Batch, "/v1/batches", body), undo=self.pause_batch)
         try:
             return await self.wait(posted, progress=progress)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):

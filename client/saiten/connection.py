@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from saiten.errors import AnswerInvalid, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten import language
+from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.language import tell
 from saiten.waiting import WaitingTransport, is_final, read_object
 
 JSON = "application/json"
@@ -42,6 +44,7 @@ MOST_POLL_SECONDS = 2.0
 
 Object = dict[str, Any]
 Sleep = Callable[[float], Awaitable[None]]
+Created = TypeVar("Created")
 
 
 class Connection:
@@ -63,10 +66,12 @@ class Connection:
     ) -> None:
         # Behind a query or a fragment no path can be written.
         if not is_http_url(url) or httpx.URL(url).query or httpx.URL(url).fragment:
-            raise ServiceUnreachable(f"{url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
+            raise ServiceUnreachable(
+                tell("{url!r} is not the URL of a service; write it like http://127.0.0.1:8000", url=url)
+            )
         self._http = httpx.AsyncClient(
             base_url=url,
-            headers=authorize(api_key) if api_key else {},
+            headers={**(authorize(api_key) if api_key else {}), **prefer_language()},
             timeout=time_limit(read_seconds),
             transport=transport or WaitingTransport(open_transport(url)),
         )
@@ -94,14 +99,24 @@ class Connection:
             response = await self._http.get("/v1/info")
         except httpx.HTTPError as error:
             raise ServiceUnreachable(
-                f"no service answers at {self.url} ({type(error).__name__}); start it with `saiten serve`"
+                tell(
+                    "no service answers at {url} ({error}); start it with `saiten serve`",
+                    url=self.url,
+                    error=type(error).__name__,
+                )
             ) from None
         if response.status_code in {401, 403}:
             raise ServiceUnreachable(
-                f"{self.url} refused the key; set SAITEN_API_KEY to one that `saiten keys create` made"
+                tell("{url} refused the key; set SAITEN_API_KEY to one that `saiten keys create` made", url=self.url)
             )
         if not response.is_success:
-            raise ServiceUnreachable(f"{self.url} is no Saiten service (/v1/info answered {response.status_code})")
+            raise ServiceUnreachable(
+                tell(
+                    "{url} is no Saiten service (/v1/info answered {status_code})",
+                    url=self.url,
+                    status_code=response.status_code,
+                )
+            )
         return read_object(response)
 
     async def info(self) -> Object:
@@ -244,16 +259,20 @@ class Connection:
                 if rest:
                     yield rest.decode()
         except UnicodeDecodeError:
-            raise AnswerInvalid(f"the answer to GET {path} is not UTF-8") from None
+            raise AnswerInvalid(tell("the answer to GET {path} is not UTF-8", path=path)) from None
         except httpx.HTTPError as error:
-            raise ServiceUnreachable(f"the answer to GET {path} broke off ({type(error).__name__})") from None
+            raise ServiceUnreachable(
+                tell("the answer to GET {path} broke off ({error})", path=path, error=type(error).__name__)
+            ) from None
 
     async def send(self, method: str, path: str, **what: Any) -> httpx.Response:
         """One request's answer, whatever its status. Raises ServiceUnreachable."""
         try:
             return await self._http.request(method, path, **what)
         except httpx.HTTPError as error:
-            raise ServiceUnreachable(f"{self.url} gave no answer ({type(error).__name__})") from None
+            raise ServiceUnreachable(
+                tell("{url} gave no answer ({error})", url=self.url, error=type(error).__name__)
+            ) from None
 
     async def request(self, method: str, path: str, *, again: bool = True, **what: Any) -> httpx.Response:
         """A successful answer. `again`: a second attempt does no harm, so what may pass by itself is waited for."""
@@ -264,11 +283,14 @@ class Connection:
             except httpx.HTTPError as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise ServiceUnreachable(
-                        f"the certificate of {self.url} is not trusted; set SSL_CERT_FILE to that of your CA"
+                        tell(
+                            "the certificate of {url} is not trusted; set SSL_CERT_FILE to that of your CA",
+                            url=self.url,
+                        )
                     ) from None
                 if not left:
                     raise ServiceUnreachable(
-                        f"the service gave no answer ({type(error).__name__}); is it still up?"
+                        tell("the service gave no answer ({error}); is it still up?", error=type(error).__name__)
                     ) from None
             else:
                 if response.is_success:
@@ -279,7 +301,28 @@ class Connection:
                 pause = max(pause, KEY_SECONDS if refused.code == KEY_IN_USE else wished_pause(response))
             await self.sleep(pause)
             pause *= 2
-        raise ServiceUnreachable("the service gave no answer")
+        raise ServiceUnreachable(tell("the service gave no answer"))
+
+
+SEE_THROUGH_SECONDS = 60.0
+
+
+async def see_through(creating: Coroutine[Any, Any, Created], *, undo: Callable[[str], Awaitable[object]]) -> Created:
+    """The answer of a request that creates something with an `id`. Where the caller is interrupted meanwhile, the
+    answer is waited for, since only its id lets `undo` take back what the service has accepted; then CancelledError
+    goes on.
+    """
+    asked = asyncio.ensure_future(creating)
+    try:
+        return await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        # Also where nothing has reached the service yet: an accepted batch would go on and cost money.
+        with suppress(SaitenError, TimeoutError):
+            created = await asyncio.wait_for(asked, SEE_THROUGH_SECONDS)
+            found = created.get("id") if isinstance(created, dict) else getattr(created, "id", None)
+            if isinstance(found, str):
+                await undo(found)
+        raise
 
 
 def is_http_url(written: str) -> bool:
@@ -304,11 +347,17 @@ def open_transport(url: str) -> httpx.AsyncHTTPTransport:
     return httpx.AsyncHTTPTransport(verify=httpx.URL(url).scheme != "http")
 
 
+def prefer_language() -> dict[str, str]:
+    """The header that asks for messages in the command's language; none from the library, which speaks English."""
+    chosen = language.language
+    return {} if chosen == language.DEFAULT else {"Accept-Language": f"{chosen}, en;q=0.5"}
+
+
 def authorize(api_key: str) -> dict[str, str]:
     """The header with the key. Raises ServiceUnreachable for a key that no header can hold."""
     key = api_key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise ServiceUnreachable("the API key has characters that no key has; copy it again")
+        raise ServiceUnreachable(tell("the API key has characters that no key has; copy it again"))
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -326,7 +375,7 @@ def read_list(answer: Object, name: str) -> list[Object]:
     """The objects in the list `name` of an answer."""
     found = answer.get(name)
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise AnswerInvalid(f"the service's answer has no {name}; is it of this client's version?")
+        raise AnswerInvalid(tell("the service's answer has no {name}; is it of this client's version?", name=name))
     return found
 
 
@@ -337,7 +386,7 @@ def read_rating(line: bytes) -> Object:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("ratings"), dict):
-        raise AnswerInvalid("the service's answer holds no ratings; is it of this client's version?")
+        raise AnswerInvalid(tell("the service's answer holds no ratings; is it of this client's version?"))
     return found
 
 

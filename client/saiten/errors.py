@@ -5,6 +5,7 @@ SaitenError
 ├── PrivateServiceFailed     a private service did not start
 ├── ServerMissing            what was asked for needs the server, which is not installed
 ├── AnswerInvalid            the answer is not one of this version of Saiten
+├── InputUnusable            a file cannot be read
 ├── BatchStopped             a run paused or was cancelled before it was complete
 └── ServiceRefused           a problem document, with its `code`
     └── SignatureMismatch    two runs that were scored differently
@@ -40,6 +41,10 @@ class ServerMissing(SaitenError):
 
 class AnswerInvalid(SaitenError):
     code = "service-reply-invalid"
+
+
+class InputUnusable(SaitenError):
+    code = "input-unusable"
 
 
 class BatchStopped(SaitenError):

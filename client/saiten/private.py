@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Protocol
 
 from saiten.errors import PrivateServiceFailed, ServerMissing
+from saiten.language import tell
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -116,11 +117,14 @@ def read_announcement(descriptor: int, seconds: float) -> dict[str, Any]:
     while not line.endswith(b"\n"):
         if not select.select([descriptor], [], [], seconds)[0]:
             raise PrivateServiceFailed(
-                f"the private service did not start within {seconds:g} s; see why with `saiten serve`"
+                tell(
+                    "the private service did not start within {seconds:g} s; see why with `saiten serve`",
+                    seconds=seconds,
+                )
             )
         piece = os.read(descriptor, 65536)
         if not piece:
-            raise PrivateServiceFailed("the private service did not start; see why with `saiten serve`")
+            raise PrivateServiceFailed(tell("the private service did not start; see why with `saiten serve`"))
         line += piece
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from saiten.errors import AnswerInvalid
+from saiten.language import tell
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,7 +32,7 @@ def read_line(model: type[M], line: str | bytes) -> M:
 def read_all(model: type[M], answers: Any) -> Sequence[M]:
     """Each answer of a list as a model. Raises AnswerInvalid."""
     if not isinstance(answers, list):
-        raise AnswerInvalid("the service's answer holds no list; is it of this client's version?")
+        raise AnswerInvalid(tell("the service's answer holds no list; is it of this client's version?"))
     return [read(model, answer) for answer in answers]
 
 
@@ -40,5 +41,9 @@ def misfit(error: ValidationError) -> AnswerInvalid:
     fault = error.errors(include_url=False, include_input=False)[0]
     place = "/".join(map(str, fault["loc"])) or "the answer"
     return AnswerInvalid(
-        f"the service's answer is not understood ({place}: {fault['msg']}); is it of this client's version?"
+        tell(
+            "the service's answer is not understood ({place}: {fault}); is it of this client's version?",
+            place=place,
+            fault=fault["msg"],
+        )
     )

@@ -5,8 +5,11 @@ Measures and rules are the client's or the server's: both have the same fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
+
+from saiten.plain_text import clip
 
 STATE_PHRASES = {
     "validated": "shown to follow people's ratings",
@@ -19,6 +22,27 @@ STATE_PHRASES = {
 def remark(states: Mapping[str, str], aspect: str | None) -> str:
     """A remark on the judge after a finding on the aspect; empty without an aspect or states."""
     return f" (judge {STATE_PHRASES[states.get(aspect, 'unknown')]} here)" if aspect is not None and states else ""
+
+
+NEAR = 0.75
+"""Similarity from which a name counts as a misspelling; "factuality" and "acceptability" have 0.7."""
+
+MOST_NAME_CHARACTERS = 128
+"""Of a name for which a near one is looked for."""
+
+
+def find_near(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+    """The nearest known name; empty if none is near or the name is too long to be searched quickly."""
+    if len(name) > MOST_NAME_CHARACTERS:
+        return ""
+    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME_CHARACTERS], 1, cutoff)
+    return clip(near[0]) if near else ""
+
+
+def hint(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+    """A question with the nearest known name; empty if none is near."""
+    near = find_near(name, known, cutoff)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def read_signature(signature: str) -> dict[str, str]:

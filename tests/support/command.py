@@ -25,6 +25,7 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
         "DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'saiten.db'}",
         "SAITEN_ENCODER": "off",
         "SAITEN_DRAIN_SECONDS": "0",
+        "SAITEN_LANGUAGE": "en",
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "client"))),
     }
     return {**os.environ, **ours, **variables}

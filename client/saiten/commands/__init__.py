@@ -11,47 +11,46 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import cleandoc
 from typing import Any, NoReturn
 
 import click
 
-from saiten import __version__
+from saiten import __version__, language
+from saiten.commands import exits
 from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
-from saiten.errors import SaitenError, ServerMissing
-
-EXIT_COULD_NOT_RUN = 3
-EXIT_INTERRUPTED = 128 + 2
-"""The exit code that a shell reports for a process ended by SIGINT."""
-EXIT_READER_LEFT = 128 + 13
-"""The exit code that a shell reports for a process ended by SIGPIPE: the reader left before everything was printed."""
+from saiten.errors import InputUnusable, SaitenError, ServerMissing
+from saiten.language import mark, suggest, tell
 
 GROUP = "saiten.commands"
 """Entry points of this group name the commands that an installed server has."""
 
 COMMANDS = {
-    "serve": "Answer over HTTP.",
-    "worker": "Score the batches that a service accepts.",
-    "init": "Write saiten.toml, a CI workflow and an example of your data.",
-    "collect": "Ask a bot for its responses.",
-    "score": "Score a file of dialogues.",
-    "convert": "Turn a table or another tool's log into items.",
-    "analyze": "Analyze ratings and scores.",
-    "ratings": "Import and export human ratings.",
-    "gate": "Pass or fail a build by its scores.",
-    "attack": "Measure how far attacks move the judge.",
-    "export-finetune": "Turn human ratings into chat JSONL to fine-tune a judge.",
-    "rubric": "Begin, check, list and show rubrics.",
-    "policy": "Show and set a project's policy.",
-    "erase": "Erase everything that has certain metadata.",
-    "keys": "Create, list and revoke API keys.",
-    "audit": "Show what administrators did.",
-    "database": "Show the schema's revision, and take it back to an older one.",
-    "demo": "Score bundled dialogues through a private service.",
+    "serve": mark("Answer over HTTP."),
+    "worker": mark("Score the batches that a service accepts."),
+    "init": mark("Write saiten.toml, a CI workflow and an example of your data."),
+    "collect": mark("Ask a bot for its responses."),
+    "score": mark("Score a file of dialogues."),
+    "batch": mark("Score a file of dialogues as a batch of a service."),
+    "convert": mark("Turn a table or another tool's log into items."),
+    "analyze": mark("Analyze ratings and scores."),
+    "ratings": mark("Import and export human ratings."),
+    "gate": mark("Pass or fail a build by its scores."),
+    "attack": mark("Measure how far attacks move the judge."),
+    "export-finetune": mark("Turn human ratings into chat JSONL to fine-tune a judge."),
+    "rubric": mark("Begin, check, list and show rubrics."),
+    "policy": mark("Show and set a project's policy."),
+    "erase": mark("Erase everything that has certain metadata."),
+    "keys": mark("Create, list and revoke API keys."),
+    "audit": mark("Show what administrators did."),
+    "database": mark("Show the schema's revision, bring it up to date, or take it back."),
+    "demo": mark("Score bundled dialogues through a private service."),
 }
 """Every command, with what it does."""
 
 OWN = {
     "collect": "saiten.commands.collect:command",
+    "batch": "saiten.commands.batch:command",
     "convert": "saiten.commands.convert:command",
     "gate": "saiten.commands.gate:command",
     "init": "saiten.commands.init:command",
@@ -76,11 +75,25 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self.places[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        translate(command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise click.UsageError(
+                tell(
+                    "there is no command {name!r}{value}", name=name[:80], value=suggest(name, self.list_commands(ctx))
+                ),
+                ctx,
+            )
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS.get(name, "")) for name in self.list_commands(ctx)])
+        with formatter.section(tell("Commands")):
+            formatter.write_dl([(name, tell(COMMANDS.get(name, ""))) for name in self.list_commands(ctx)])
 
 
 class CallersGroup(LazyGroup):
@@ -105,8 +118,22 @@ class ServerCommand(click.Command):
     def invoke(self, ctx: click.Context) -> NoReturn:
         name = self.name or ""
         if name not in server_commands():
-            raise ServerMissing(f"`saiten {name}` is a command of the server: pip install saiten-server")
+            raise ServerMissing(
+                tell("`saiten {name}` is a command of the server: pip install saiten-server", name=name)
+            )
         become_server(name, ctx.args)
+
+
+def translate(command: click.Command) -> None:
+    """Puts the help of a command, its options and its commands into the process's language."""
+    if language.language == language.DEFAULT:
+        return
+    command.help, command.epilog = tell(cleandoc(command.help or "")), tell(command.epilog or "")
+    for one in command.params:
+        if isinstance(one, click.Option):
+            one.help = tell(one.help or "")
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        translate(inner)
 
 
 def server_commands() -> frozenset[str]:
@@ -119,7 +146,7 @@ def become_server(name: str, arguments: list[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-I", "-m", "app", name, *arguments])  # noqa: S606 - no shell is wanted
 
 
-@click.group(cls=CallersGroup, context_settings=HELP_OPTIONS)
+@click.group(cls=CallersGroup, context_settings=HELP_OPTIONS, epilog=exits.EPILOG)
 @click.version_option(__version__, prog_name="saiten")
 @click.pass_context
 def saiten(context: click.Context) -> None:
@@ -131,6 +158,8 @@ def saiten(context: click.Context) -> None:
 def main() -> None:
     """Runs the command line. Every error is reported as one line that says what to do, never as a traceback."""
     open_streams()
+    language.use_language(language.find_language(os.environ))
+    translate(saiten)
     sys.exit(run(saiten))
 
 
@@ -144,18 +173,18 @@ def run(group: Callable[..., Any], *reported: type[Exception]) -> int:
         # Outside standalone mode click returns the code of an Exit, and otherwise what the command returned: nothing.
         code: int | None = group(prog_name="saiten", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("saiten: interrupted", err=True)
-        return EXIT_INTERRUPTED
+        click.echo(tell("saiten: interrupted"), err=True)
+        return exits.INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except told as error:
         click.echo(f"saiten: {getattr(error, 'detail', error)}", err=True)
-        return EXIT_COULD_NOT_RUN
+        return exits.UNUSABLE if isinstance(error, InputUnusable) else exits.COULD_NOT_RUN
     except OutputFailed as failure:
         discard_output()
         if failure.reader_left:
-            return EXIT_READER_LEFT
+            return exits.READER_LEFT
         click.echo(f"saiten: {failure}", err=True)
-        return EXIT_COULD_NOT_RUN
+        return exits.COULD_NOT_RUN
     return code or 0

@@ -6,27 +6,18 @@ import json
 
 import click
 
-from saiten.formats import SOURCES, UnreadableInput, parse_map, read_items
+from saiten.commands.files import InvalidItems, name_file
+from saiten.commands.items import choose_reading, open_items, reading_options
+from saiten.formats import UnreadableInput
 from saiten.formats.writing import TARGET_WRITERS, write_items
-
-EXIT_UNREADABLE = 2
+from saiten.language import tell
 
 
 @click.command(name="convert")
 @click.argument("file", metavar="FILE|-")
 @click.option("--to", "target", type=click.Choice(list(TARGET_WRITERS)), default="saiten", show_default=True)
-@click.option("--from", "source", type=click.Choice(SOURCES), help="The format of FILE; detected unless it is named.")
-@click.option(
-    "--map",
-    "maps",
-    multiple=True,
-    metavar="TARGET=COLUMN,…",
-    help="Columns whose names are not known, such as response=answer,context=history. May be given several times.",
-)
-@click.option("--input-encoding", metavar="NAME", help="Such as cp932, euc-jp or cp949; detected unless it is named.")
-@click.pass_context
+@reading_options
 def command(
-    context: click.Context,
     file: str,
     target: str,
     source: str | None,
@@ -39,14 +30,11 @@ def command(
     named.
     """
     try:
-        items = read_items(file, input_encoding=input_encoding, mapping=parse_map(maps), source=source)
+        items = open_items(file, choose_reading(source, maps, input_encoding), skips=True)
         for written in write_items((item.value for item in items), target, items.report):
             click.echo(json.dumps(written, ensure_ascii=False))
     except UnreadableInput as error:
-        click.echo(f"saiten: {error.detail}", err=True)
-        context.exit(EXIT_UNREADABLE)
-    name = "standard input" if file == "-" else file
-    click.echo(f"saiten: {name}: " + "\n  ".join(items.report.lines()), err=True)
+        raise InvalidItems(error.detail) from None
+    click.echo(f"saiten: {name_file(file)}: " + "\n  ".join(items.report.lines()), err=True)
     if not items.report.items:
-        click.echo("saiten: no item was found; name the columns: --map response=COLUMN,context=COLUMN", err=True)
-        context.exit(EXIT_UNREADABLE)
+        raise InvalidItems(tell("no item was found; name the columns: --map response=COLUMN,context=COLUMN"))

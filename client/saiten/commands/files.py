@@ -9,16 +9,18 @@ from typing import IO, Any
 
 import click
 
+from saiten.commands import exits
+from saiten.language import mark, tell
 from saiten.plain_text import printable
 from saiten.strict_json import StrictJSONError, parse_strict_json
 
 MOST_SHOWN = 5
 
 FOREIGN = {
-    b"PK\x03\x04": "is a workbook or an archive; save the table as “CSV UTF-8”",
-    b"\xff\xfe": "is UTF-16; save it as UTF-8",
-    b"\xfe\xff": "is UTF-16; save it as UTF-8",
-    b"\x1f\x8b": "is compressed; give it as `gzip -dc FILE | saiten analyze … -`",
+    b"PK\x03\x04": mark("is a workbook or an archive; save the table as “CSV UTF-8”"),
+    b"\xff\xfe": mark("is UTF-16; save it as UTF-8"),
+    b"\xfe\xff": mark("is UTF-16; save it as UTF-8"),
+    b"\x1f\x8b": mark("is compressed; give it as `gzip -dc FILE | saiten analyze … -`"),
 }
 """The first bytes of common files that are not text in UTF-8, with what to do about them."""
 
@@ -29,7 +31,7 @@ Placed = tuple[str, Any]
 class InvalidItems(click.ClickException):
     """Input that cannot be used; the message names its place."""
 
-    exit_code = 2
+    exit_code = exits.UNUSABLE
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"saiten: {self.message}", file=file, err=file is None)
@@ -38,16 +40,16 @@ class InvalidItems(click.ClickException):
 def read_bytes(path: str) -> bytes:
     """The bytes of the file, or of standard input; raises InvalidItems where they cannot be read."""
     if path == "-" and sys.stdin is None:
-        raise InvalidItems("standard input is closed; name a file, or give the items with `<`")
+        raise InvalidItems(tell("standard input is closed; name a file, or give the items with `<`"))
     try:
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise InvalidItems(f"{name_file(path)}: {error.strerror}") from None
+        raise InvalidItems(f"{name_file(path)}: {tell(error.strerror or '')}") from None
 
 
 def name_file(path: str) -> str:
     """What messages call the file."""
-    return "standard input" if path == "-" else path
+    return tell("standard input") if path == "-" else path
 
 
 def split(path: str, body: bytes) -> list[Placed]:
@@ -71,7 +73,7 @@ def refuse_foreign(opening: Sequence[bytes], name: str) -> None:
     """Raises InvalidItems for a file that its first bytes show not to be text in UTF-8."""
     for start, what in FOREIGN.items():
         if opening and opening[0].startswith(start):
-            raise InvalidItems(f"{name}: {what}")
+            raise InvalidItems(f"{name}: {tell(what)}")
 
 
 def guess(path: str, first: bytes) -> str:
@@ -88,7 +90,9 @@ def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up:
     `total` counts faults that are not passed too; where reading was `given_up`, there are at least that many.
     """
     more = (len(faults) if total is None else total) - MOST_SHOWN
-    rest = f"… and at least {more:,} more: the rest was not read" if given_up else f"… and {more} more"
+    rest = tell("… and at least {more:,} more: the rest was not read", more=more)
+    if not given_up:
+        rest = tell("… and {more} more", more=more)
     shown = [*faults[:MOST_SHOWN], *([rest] if more > 0 else [])]
     return "\n".join(map(printable, shown))
 
@@ -109,9 +113,3 @@ BATCH_OPTIONS = frozenset(
     }
 )
 """What the first line of a batch's file may hold."""
-
-
-def holds_options(values: Sequence[Placed]) -> bool:
-    """Whether the first value holds the options of a batch, as in the body of POST /v1/batches."""
-    first = values[0][1] if len(values) > 1 else None
-    return isinstance(first, dict) and bool(first) and first.keys() <= BATCH_OPTIONS

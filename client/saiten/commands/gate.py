@@ -15,14 +15,17 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.connection import Object
 from saiten.errors import SignatureMismatch
+from saiten.language import tell
 from saiten.models import Batch, GateReport
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
@@ -30,19 +33,16 @@ from saiten.reading import read
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
 
-EXITS = {"pass": 0, "fail": 1, "inconclusive": 2}
-COULD_NOT_RUN = 3
-
 TELL_SECONDS = 30.0
 """Between two lines about the progress of a run, where standard error is not a terminal."""
 
 
 class GateUsage(click.UsageError):
-    exit_code = COULD_NOT_RUN
+    exit_code = exits.COULD_NOT_RUN
 
 
 class GateInput(InvalidItems):
-    exit_code = COULD_NOT_RUN
+    exit_code = exits.COULD_NOT_RUN
 
 
 class GateCommand(click.Command):
@@ -112,6 +112,7 @@ class GateCommand(click.Command):
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
+@reading_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML.")
 @click.option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
 @click.option("--save", metavar="FILE", help="Write the candidate's results too, to be a baseline.")
@@ -129,6 +130,7 @@ def command(
     save: str | None,
     record: str | None,
     as_json: bool,
+    maps: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Compare a candidate with a baseline, and say whether the build may go out.
@@ -141,6 +143,8 @@ def command(
     from saiten.commands.gating import GateJob
 
     given = {key: value for key, value in options.items() if value is not None}
+    if maps:
+        given["map"] = choose_reading(None, maps, None).mapping
     if rules := read_rules(min_mean, max_drop):
         given["rules"] = rules
     table = read_gate_file(config)
@@ -161,7 +165,7 @@ def command(
         write_reports(report, junit, markdown)
     finally:
         show(answer, report, as_json=as_json)
-    raise click.exceptions.Exit(EXITS[report.verdict])
+    raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:
@@ -174,14 +178,14 @@ def require_use(
 ) -> None:
     """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if settings.candidate is None:
-        raise click.UsageError(f"name a --candidate, here or as `candidate` in {NAME}")
+        raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=NAME))
     if save is not None and record is not None:
-        raise click.UsageError("--record writes the results and compares nothing: leave --save out")
+        raise click.UsageError(tell("--record writes the results and compares nothing: leave --save out"))
     for path in (junit, markdown, save, record, settings.judge_reference):
         if path is not None and not Path(path).absolute().parent.is_dir():
-            raise InvalidItems(f"{path}: there is no such folder")
+            raise InvalidItems(tell("{path}: there is no such folder", path=path))
         if path is not None and Path(path).is_dir():
-            raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
+            raise InvalidItems(tell("{value}: Is a directory", value=path or "the file to be written"))
 
 
 def run(job: GateJob) -> Object:
@@ -194,8 +198,18 @@ def run(job: GateJob) -> Object:
     except SignatureMismatch as error:
         click.echo(f"saiten: {error.detail}", err=True)
         for piece, (baseline, candidate) in error.pieces.items():
-            click.echo(printable(f"  {piece}: baseline {baseline}, candidate {candidate}"), err=True)
-        raise click.exceptions.Exit(COULD_NOT_RUN) from None
+            click.echo(
+                printable(
+                    tell(
+                        "  {piece}: baseline {baseline}, candidate {candidate}",
+                        piece=piece,
+                        baseline=baseline,
+                        candidate=candidate,
+                    )
+                ),
+                err=True,
+            )
+        raise click.exceptions.Exit(exits.COULD_NOT_RUN) from None
 
 
 def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
@@ -209,7 +223,7 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
         name, total = batch.name or batch.id, batch.counts.total
         done = total - batch.counts.queued
         if batch.id not in lines:
-            lines[batch.id] = bar.add_task(f"scoring {name}", total=total)
+            lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)
         bar.update(lines[batch.id], completed=done)
         now = clock()
         last = reported_at.get(batch.id)
@@ -217,8 +231,10 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
         due = not ended if last is None else ended or now - last >= TELL_SECONDS
         if bar.disable and due:
             begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
-            took = f" in {now - begun:.1f} s" if ended else ""
-            click.echo(f"scoring {name}: {done} of {total}{took}", err=True)
+            took = tell(" in {seconds:.1f} s", seconds=now - begun) if ended else ""
+            click.echo(
+                tell("scoring {name}: {done} of {total}{took}", name=name, done=done, total=total, took=took), err=True
+            )
 
     return show_progress
 
@@ -235,7 +251,7 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
         try:
             Path(path).write_text(write(report), encoding="utf-8")
         except OSError as error:
-            raise InvalidItems(f"{path}: {error.strerror}") from None
+            raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
 def show(answer: Object, report: GateReport, *, as_json: bool) -> None:

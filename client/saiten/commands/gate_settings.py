@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, time
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.errors import ServiceRefused
 from saiten.faults import MESSAGES, explain, pointer
+from saiten.language import suggest, tell
 
 VALIDATIONS = "/v1/validations/gates"
 UNFIT = 422
@@ -30,10 +30,13 @@ class GateSettings(BaseModel):
 
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
     of items to be scored, or a file of results. Paths are relative to the working directory.
+    `from`, `map` and `input_encoding` say how files of items are read, as the options of `saiten score`.
     `timeout_seconds` limits all scoring together; `budget_usd` each batch. The service says what values may be.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, populate_by_name=True
+    )
 
     rules: list[Any] = Field(default_factory=list)
     min_coverage: float = 0.98
@@ -54,6 +57,9 @@ class GateSettings(BaseModel):
     budget_usd: float | None = None
     timeout_seconds: float | None = Field(default=None, gt=0)
     judge_reference: str | None = None
+    source: str | None = Field(default=None, alias="from")
+    map: dict[str, str | list[str]] = Field(default_factory=dict)
+    input_encoding: str | None = None
 
 
 TERMS = frozenset({"min_coverage", "alpha", "test", "allow_signature_mismatch"})
@@ -73,17 +79,21 @@ def read_gate_file(path: str | None) -> dict[str, Any]:
         with open(name, "rb") as file:
             found = tomllib.load(file)
     except OSError as error:
-        raise InvalidItems(f"{name or '--config'}: {error.strerror}") from None
+        raise InvalidItems(f"{name or '--config'}: {tell(error.strerror or '')}") from None
     except UnicodeDecodeError as error:
-        raise InvalidItems(f"{name}: it is not UTF-8 (byte {error.start})") from None
+        raise InvalidItems(tell("{name}: it is not UTF-8 (byte {start})", name=name, start=error.start)) from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidItems(f"{name}: {error}") from None
     asserted = found.pop(ASSERTIONS, None)  # which `read_assertions` reads
     table = found.pop(TABLE, None if asserted is None else {})
     if not isinstance(table, dict):
-        raise InvalidItems(f"{name}: there is no table [{TABLE}]")
+        raise InvalidItems(tell("{name}: there is no table [{table}]", name=name, table=TABLE))
     if found:
-        raise InvalidItems(f"{name}: {next(iter(found))[:64]}: is outside the table [{TABLE}]")
+        raise InvalidItems(
+            tell(
+                "{name}: {value}: is outside the table [{table}]", name=name, value=next(iter(found))[:64], table=TABLE
+            )
+        )
     return table
 
 
@@ -142,9 +152,9 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:
         return f"{option_of(key)}: {what}"
-    near = get_close_matches(key.replace("-", "_"), GateSettings.model_fields, n=1)
-    hint = f"; is {near[0]} meant?" if near and key not in GateSettings.model_fields else ""
-    return f"{name}: {TABLE}{where.replace('/', '.')}: {what}{hint}"
+    known = [field.alias or own for own, field in GateSettings.model_fields.items()]
+    near = "" if key in known or rest else suggest(key.replace("-", "_"), known)
+    return f"{name}: {TABLE}{where.replace('/', '.')}: {what}{near}"
 
 
 def option_of(key: str) -> str:
@@ -160,9 +170,11 @@ def read_rules(min_mean: tuple[str, ...], max_drop: tuple[str, ...]) -> list[dic
             aspect, _, value = text.partition("=")
             rule = rules.setdefault(aspect, {"aspect": aspect})
             if field in rule:
-                raise InvalidItems(f"{option_of(field)}: {aspect[:64]} has two values")
+                raise InvalidItems(tell("{field}: {aspect} has two values", field=option_of(field), aspect=aspect[:64]))
             try:
                 rule[field] = float(value)
             except ValueError:
-                raise InvalidItems(f"{option_of(field)}: write it like overall=0.1, not {text[:40]!r}") from None
+                raise InvalidItems(
+                    tell("{field}: write it like overall=0.1, not {text!r}", field=option_of(field), text=text[:40])
+                ) from None
     return list(rules.values())

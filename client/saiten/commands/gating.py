@@ -40,6 +40,7 @@ from saiten.commands.runs import (
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, SignatureMismatch
+from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
@@ -47,7 +48,12 @@ from saiten.wording import remark, stands_still, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-VERDICTS = {"better": "green", "worse": "red", "same": "dim", "no change shown": "dim"}
+VERDICTS = {
+    mark("better"): "green",
+    mark("worse"): "red",
+    mark("same"): "dim",
+    mark("no change shown"): "dim",
+}
 VOID_SIGN = "·"
 """Before the results of rules that say nothing about the system, because the judge moved."""
 
@@ -57,8 +63,12 @@ WIDE = 96
 NAME_WIDTH = 15
 """The least width of the names of measures; longer ones are folded where there is no room."""
 
-WHY = {"judge-moved": "the judge moved", "coverage": "not enough coverage", "no-values": "no values"}
-WHY["not-enough-data"] = "not enough data"
+WHY = {
+    "judge-moved": mark("the judge moved"),
+    "coverage": mark("not enough coverage"),
+    "no-values": mark("no values"),
+    "not-enough-data": mark("not enough data"),
+}
 
 
 def print_gate(report: GateReport, *, on: Console | None = None) -> None:
@@ -70,7 +80,7 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
         remarked = reason.model_copy(update={"detail": reason.detail + remark(report.reliability, reason.aspect)})
         print_reason(remarked, on=target, void=moved and reason.about == "rule")
     if moved:
-        target.print(Text(VOID))
+        target.print(Text(tell(VOID)))
     if report.comparison is not None:
         print_comparison(report.comparison, on=target)
 
@@ -78,7 +88,7 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
 def headline(report: GateReport) -> str:
     """`gate: fail`, with the reason where it is inconclusive."""
     why = next((WHY[reason.code] for reason in report.reasons if reason.code in WHY), "")
-    return f"gate: {report.verdict}" + (f" ({why})" if report.verdict == "inconclusive" and why else "")
+    return f"gate: {report.verdict}" + (f" ({tell(why)})" if report.verdict == "inconclusive" and why else "")
 
 
 def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
@@ -99,7 +109,15 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
     wide = on.width >= WIDE
     on.print()
-    on.print(Text(printable(f"{comparison.candidate} against {comparison.baseline}"), style="bold"), soft_wrap=True)
+    on.print(
+        Text(
+            printable(
+                tell("{candidate} against {baseline}", candidate=comparison.candidate, baseline=comparison.baseline)
+            ),
+            style="bold",
+        ),
+        soft_wrap=True,
+    )
     on.print(Text(printable(comparison.pairing.reason), style="dim"), soft_wrap=not on.is_terminal)
     on.print(tabulate(measures, comparison.alpha, wide=wide))
     for note in list_notes(comparison, measures, wide=wide):
@@ -110,10 +128,10 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
     """One row per measure: both means, the difference with its interval, p after Holm, and what is detectable."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 2 if wide else 1, 0, 0), **LEFT)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)
-    level = f"difference\n[{100 * (1 - alpha):g} %]"
-    for head in ("n", "baseline\n→ candidate", level, "p\n(Holm)", *(["detect-\nable"] if wide else [])):
+    level = tell("difference\n[{percent:g} %]", percent=100 * (1 - alpha))
+    for head in ("n", tell("baseline\n→ candidate"), level, "p\n(Holm)", *([tell("detect-\nable")] if wide else [])):
         table.add_column(Text(head), justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column(tell("verdict"), no_wrap=True)
     for name, measure in measures.items():
         cells = [
             printable(name_measure(name, measure)),
@@ -126,7 +144,7 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
             *([figure(measure.smallest_detectable, ".2f")] if wide else []),
         ]
         verdict = tell_verdict(measure)
-        table.add_row(*map(Text, cells), Text(verdict, style=VERDICTS.get(verdict, "")))
+        table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
     return table
 
 
@@ -152,7 +170,7 @@ def list_notes(comparison: Comparison, measures: Mapping[str, Measure], *, wide:
     """What does not fit into the table, and why figures are missing: each reason once."""
     found = {name: one.smallest_detectable for name, one in measures.items() if one.smallest_detectable is not None}
     if found and not wide:
-        yield "detectable: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items())
+        yield tell("detectable: {names}", names=", ".join(f"{name} {value:.2f}" for name, value in found.items()))
     yield from comparison.notes
     reasons: dict[str, dict[str, None]] = {}
     for name, measure in measures.items():
@@ -161,7 +179,9 @@ def list_notes(comparison: Comparison, measures: Mapping[str, Measure], *, wide:
     for why, names in reasons.items():
         yield f"{DASH} {', '.join(names)}: {why}"
     for piece, (baseline, candidate) in comparison.signature_differences.items():
-        yield f"scored differently, {piece}: {baseline} → {candidate}"
+        yield tell(
+            "scored differently, {piece}: {baseline} → {candidate}", piece=piece, baseline=baseline, candidate=candidate
+        )
 
 
 @dataclass(frozen=True)
@@ -185,10 +205,18 @@ class Reference:
         elif self.path is not None and stored is None:
             if verdict != "moved":
                 self.write(check)
-            did = "was not written, for the judge moved"
+            did = tell("was not written, for the judge moved")
             if verdict != "moved":
-                did = "was written with the judge's current ratings"
-            click.echo(f"{self.path} {did}; it was compared with the ratings kept {self.kept}", err=True)
+                did = tell("was written with the judge's current ratings")
+            click.echo(
+                tell(
+                    "{path} {did}; it was compared with the ratings kept {kept}",
+                    path=self.path,
+                    did=did,
+                    kept=self.kept,
+                ),
+                err=True,
+            )
         return check
 
     async def renew(self, service: Connection, request: Object) -> Object:
@@ -200,7 +228,7 @@ class Reference:
             check = await self.check(service, request)
             if check.get("verdict") != "moved":
                 return check
-            click.echo(f"{check.get('detail')}; its ratings are taken again", err=True)
+            click.echo(tell("{check}; its ratings are taken again", check=check.get("detail")), err=True)
         check = await service.check_judge({**request, "record": True})
         self.write(check)
         return check
@@ -213,10 +241,13 @@ class Reference:
             stored = Path(self.path).read_bytes()
             AnchorRatings.model_validate_json(stored)
         except OSError as error:
-            raise InvalidItems(f"{self.path}: {error.strerror}") from None
+            raise InvalidItems(f"{self.path}: {tell(error.strerror or '')}") from None
         except ValueError:
             raise InvalidItems(
-                f"{self.path}: these are not stored ratings of a judge; remove the file to store them again"
+                tell(
+                    "{path}: these are not stored ratings of a judge; remove the file to store them again",
+                    path=self.path,
+                )
             ) from None
         found: Object = json.loads(stored)
         return found
@@ -229,10 +260,10 @@ class Reference:
             written = json.dumps(check.get("ratings"), ensure_ascii=False, indent=1) + "\n"
             Path(self.path).write_text(written, encoding="utf-8")
         except OSError as error:
-            raise InvalidItems(f"{self.path}: {error.strerror}") from None
+            raise InvalidItems(f"{self.path}: {tell(error.strerror or '')}") from None
 
 
-LEXICAL_HINT = (
+LEXICAL_HINT = mark(
     "set OPENAI_API_KEY or OPENAI_BASE_URL for an LLM judge (is a secret of this job missing?), or allow it with"
     " --judge lexical"
 )
@@ -286,10 +317,12 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
                 before = await score(service, baseline, settings, progress) if baseline is not None else None
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
-            raise SaitenError(f"not everything was scored within {limit}; what was begun is cancelled") from None
+            raise SaitenError(
+                tell("not everything was scored within {limit}; what was begun is cancelled", limit=limit)
+            ) from None
         report = await judge_runs(service, job, tried, before, check)
     if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
-        raise SaitenError(f"these results are the lexical judge's, a baseline; {LEXICAL_HINT}")
+        raise SaitenError(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
     return settle(report, findings)
 
 
@@ -297,7 +330,7 @@ def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[
     """How the assertions did on the candidate's responses. Raises InvalidItems where it has none."""
     values: list[Any] = []
     if isinstance(candidate, Items):
-        values = [value for _, value in candidate.values]
+        values = [item.value for item in candidate.values]
     elif isinstance(candidate, Results):
         values = [{**line.model_dump(), "response": line.response} for line in candidate.lines]
     answers = [*answers_of(values)] if assertions else []
@@ -324,7 +357,10 @@ async def keep_version(
     kept = name_rubric(await find_rubric(service, before))
     if before == newest or before != kept:  # or that version no longer exists
         return settings
-    click.echo(f"rubric: {before}, as the baseline; --rubric {newest} asks for the newest", err=True)
+    click.echo(
+        tell("rubric: {before}, as the baseline; --rubric {newest} asks for the newest", before=before, newest=newest),
+        err=True,
+    )
     return settings.model_copy(update={"rubric": before})
 
 
@@ -333,11 +369,13 @@ def name_judge(kind: str, job: GateJob) -> None:
     may be missing from this job."""
     if kind != "lexical":
         if job.judge == "lexical":
-            raise SaitenError(f"--judge lexical: this service's judge is {printable(kind[:32]) or 'not known'}")
+            raise SaitenError(
+                tell("--judge lexical: this service's judge is {value}", value=printable(kind[:32]) or "not known")
+            )
         return
     if job.refuses_lexical:
-        raise SaitenError(f"the lexical judge, a baseline, would rate here; {LEXICAL_HINT}")
-    click.echo(LEXICAL, err=True)
+        raise SaitenError(tell("the lexical judge, a baseline, would rate here; {hint}", hint=tell(LEXICAL_HINT)))
+    click.echo(tell(LEXICAL), err=True)
 
 
 async def judge_runs(
@@ -378,7 +416,7 @@ def compare_files(document: Object) -> Object:
     try:
         answer: Object = json.loads(output)
     except ValueError:
-        raise AnswerInvalid("the server could not compare the files; what it said stands above") from None
+        raise AnswerInvalid(tell("the server could not compare the files; what it said stands above")) from None
     if code:
         kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
         raise kind(str(answer.get("detail")), answer, REFUSED)
@@ -391,9 +429,11 @@ REFUSED = 422
 async def check_plan(service: Connection, job: GateJob, candidate: Found, baseline: Found | None) -> None:
     """Raises InvalidItems, or the error of a rule that cannot be judged, before anything is scored."""
     if isinstance(candidate, Results) and (job.save or job.record):
-        raise InvalidItems(f"--{'save' if job.save else 'record'}: the candidate is a file of results already")
+        raise InvalidItems(
+            tell("--{value}: the candidate is a file of results already", value="save" if job.save else "record")
+        )
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
-        raise InvalidItems(f"candidate and baseline are the same batch, {candidate.id}")
+        raise InvalidItems(tell("candidate and baseline are the same batch, {id}", id=candidate.id))
     rubrics = None
     if job.record is None:
         named = [None if run is None else rubric_of(run, job.settings) for run in (candidate, baseline)]
@@ -422,9 +462,11 @@ ASKED = {"rubric", "path", "judge"}
 def name_keeper(settings: GateSettings) -> str:
     """Where ratings without a file are kept. The URL of a database on a host is not shown: it may hold a password."""
     if settings.url is not None:
-        return "by the service"
+        return tell("by the service")
     scheme, _, file = os.environ.get("DATABASE_URL", "sqlite:///saiten.db").partition(":///")
-    return f"in the database ({Path(file).name})" if scheme.startswith("sqlite") and file else "in the database"
+    if scheme.startswith("sqlite") and file:
+        return tell("in the database ({name})", name=Path(file).name)
+    return tell("in the database")
 
 
 async def check_judge(service: Connection, job: GateJob, candidate: Found) -> Object:

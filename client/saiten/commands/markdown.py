@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from saiten.language import mark
 from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure
 from saiten.wording import describe_rule, read_signature, remark, tell_p
 
@@ -25,7 +26,7 @@ backslash before it is gone already."""
 JOINER = "\u2060"
 """Shows nothing; within such a text it keeps a user of that name from being notified."""
 
-VOID = "While the judge rates differently, its ratings say nothing about the system: record the baseline again."
+VOID = mark("While the judge rates differently, its ratings say nothing about the system: record the baseline again.")
 
 DASH = "–"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,22 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from saiten.language import mark, tell, tell_items
 from saiten.plain_text import escape_controls, printable
 
 DASH = "–"
-NARROW = 64
+TEXTS = 40
 """Columns that system, response and notes want beside the aspects."""
+
+LEAST = 6
+"""Columns of a text, below which it is left out."""
+
+UNRATED = "?"
+"""What stands for an unrated aspect where there is little room."""
+
+EDGE = 1
+GAP = 3
+"""What a table leaves before the first column, and after each."""
 
 LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "caption_justify": "left"}
 
@@ -45,6 +57,45 @@ def print_table(results: list[dict[str, Any]], *, on: Console | None = None) -> 
         target.print(table_of(rubric, rows, target.width))
 
 
+def print_scores(results: list[dict[str, Any]], *, on: Console | None = None) -> None:
+    """The table of each rubric, its means below it, and what a reader of the means should know."""
+    target = on or console()
+    for rubric in rubrics_of(results):
+        rows = [result for result in results if rubric_of(result) == rubric]
+        target.print(table_of(rubric, rows, target.width))
+        if any("aspects" in row for row in rows):
+            print_sheet(means_of(rubric, rows), target)
+        target.print(Text(printable(count_states(rows))))
+        target.print()
+
+
+def count_states(rows: list[dict[str, Any]]) -> str:
+    """`12 items: 10 scored, 1 partly rated, 1 failed; unrated: fluency 1; warnings: suspected-injection 2`."""
+    states = Counter(row["status"] for row in rows)
+    told = ", ".join(tell(words, count=states[state]) for state, words in STATES.items() if states[state])
+    unrated = Counter(
+        name for row in rows for name, found in row.get("aspects", {}).items() if found.get("unrated") is not None
+    )
+    warned = Counter(
+        code
+        for row in rows
+        for code in {warning["code"] for warning in row.get("warnings", ())}
+        if code != "baseline-judge"
+    )
+    line = tell_items(len(rows)) + ": " + told
+    for head, counts in ((tell("unrated"), unrated), (tell("warnings"), warned)):
+        if counts:
+            line += f"; {head}: " + ", ".join(f"{name} {count}" for name, count in counts.items())
+    return line
+
+
+STATES = {
+    "scored": mark("{count} scored"),
+    "partial": mark("{count} partly rated"),
+    "failed": mark("{count} failed"),
+}
+
+
 def rubrics_of(results: list[dict[str, Any]]) -> list[str]:
     """The rubrics in the order in which they first appear."""
     return list(dict.fromkeys(rubric_of(result) for result in results))
@@ -57,27 +108,62 @@ def rubric_of(result: dict[str, Any]) -> str:
 
 
 def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
-    """The table of one rubric's results; failed ones show why. Where `width` is short, so are the aspects' names."""
+    """The table of one rubric's results; failed ones show why.
+
+    Where `width` is short, the aspects' names are, then blended values and gaps go, and at last what was said.
+    """
     scored = [row for row in rows if "aspects" in row]
     aspects = {name: result["scale"] for row in scored for name, result in row["aspects"].items()}
     composites = list(dict.fromkeys(name for row in scored for name in row["composites"]))
-    heads = shorten(list(aspects)) if sum(map(len, aspects)) + NARROW > width else {name: name for name in aspects}
+    whole, short = {name: name for name in aspects}, shorten(list(aspects))
+    for heads, gap, compact in ((whole, GAP, False), (short, GAP, False), (short, 1, True)):
+        figures = [
+            [f"{heads[name]}\n{low}..{high}", *(cell(row, name, compact=compact) for row in rows)]
+            for name, (low, high) in aspects.items()
+        ]
+        figures += [[name, *(number(row.get("composites", {}).get(name)) for row in rows)] for name in composites]
+        room = (
+            width
+            - 2 * EDGE
+            - sum(gap + max(cell_len(line) for text in one for line in text.split("\n")) for one in figures)
+        )
+        if room >= TEXTS + 3 * gap:
+            break
+    texts = {
+        "system": [printable(row.get("metadata", {}).get("system", DASH)) for row in rows],
+        "response": [printable(row.get("_response", DASH)) for row in rows],
+        "notes": [notes(row) for row in rows],
+    }
+    widths = share_room(texts, room - 3 * gap)
     legend = ", ".join(f"{short}: {name}" for name, short in heads.items() if short != name)
-    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=legend or None, **LEFT)
-    table.add_column("system", no_wrap=True)
-    table.add_column("response", max_width=40, no_wrap=True, overflow="ellipsis")
-    for name, (low, high) in aspects.items():
-        table.add_column(f"{heads[name]}\n{low}..{high}", justify="right", no_wrap=True)
-    for name in composites:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("notes", max_width=28)
-    for row in rows:
-        cells = [cell(row["aspects"][name]) if "aspects" in row else DASH for name in aspects]
-        cells += [number(row["composites"].get(name)) if "composites" in row else DASH for name in composites]
-        system = row.get("metadata", {}).get("system", DASH)
-        texts = (system, row.get("_response", DASH), *cells, notes(row))
-        table.add_row(*(Text(printable(text)) for text in texts))
+    legend += f"{'; ' if legend else ''}{UNRATED}: {tell('unrated')}" if any(UNRATED in one for one in figures) else ""
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), caption=legend or None, **LEFT)
+    for name in ("system", "response"):
+        if name in widths:
+            table.add_column(tell(name), width=widths[name], no_wrap=True, overflow="ellipsis")
+    for head, *_ in figures:
+        table.add_column(head, justify="right", no_wrap=True)
+    if "notes" in widths:
+        table.add_column(tell("notes"), width=widths["notes"], overflow="fold")
+    for place, _ in enumerate(rows):
+        said = [texts[name][place] for name in ("system", "response") if name in widths]
+        noted = [texts["notes"][place]] if "notes" in widths else []
+        table.add_row(*(Text(text) for text in (*said, *(one[place + 1] for one in figures), *noted)))
     return table
+
+
+def share_room(texts: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
+    """How wide each column of texts is in so much room; none where it would be too narrow to tell anything."""
+    wanted = {
+        name: max(cell_len(line) for text in (tell(name), *column) for line in text.split("\n"))
+        for name, column in texts.items()
+    }
+    found: dict[str, int] = {}
+    for name, most, others in (("notes", 28, 2 * LEAST), ("system", 20, LEAST), ("response", 40, 0)):
+        if room - others >= LEAST:
+            found[name] = min(wanted[name], most, room - others)
+            room -= found[name]
+    return found
 
 
 def shorten(names: list[str]) -> dict[str, str]:
@@ -87,12 +173,15 @@ def shorten(names: list[str]) -> dict[str, str]:
     return {name: name[:enough] for name in names}
 
 
-def cell(aspect: dict[str, Any]) -> str:
-    """`3` for a rating, `3 (3.41)` with its blended value, `unrated` for none."""
+def cell(row: dict[str, Any], name: str, *, compact: bool) -> str:
+    """`3` for a rating, `3 (3.41)` with its blended value, `unrated` for none; the rating alone where it is compact."""
+    aspect = row.get("aspects", {}).get(name)
+    if aspect is None:
+        return DASH
     if aspect["unrated"] is not None:
-        return "unrated"
+        return UNRATED if compact else tell("unrated")
     shown = str(aspect["rating"]) if len(aspect["samples"]) == 1 else f"{aspect['mean']:.2f}±{aspect['sd']:.2f}"
-    return shown if aspect["blended"] is None else f"{shown} ({aspect['blended']:.2f})"
+    return shown if aspect["blended"] is None or compact else f"{shown} ({aspect['blended']:.2f})"
 
 
 def number(value: float | None) -> str:
@@ -112,31 +201,33 @@ def notes(row: dict[str, Any]) -> str:
     found = [warning["code"] for warning in row["warnings"] if warning["code"] != "baseline-judge"]
     if (row.get("paths") or {}).get("translation_sensitive"):
         found.append("translation-sensitive")
-    return ", ".join(dict.fromkeys([*found, *(["cached"] if row["cached"] else [])])) or DASH
+    return "\n".join(map(printable, dict.fromkeys([*found, *(["cached"] if row["cached"] else [])]))) or DASH
 
 
-def means_of(rubric: str, results: list[dict[str, Any]]) -> Table:
+def means_of(rubric: str, results: list[dict[str, Any]]) -> TerminalTable:
     """One rubric's mean rating per aspect (down) and system (across)."""
     systems: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         if "aspects" in result and rubric_of(result) == rubric:
             systems.setdefault(result["metadata"].get("system", DASH), []).append(result)
-    table = Table(title=f"{rubric}: mean rating per aspect", box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
-    table.add_column("aspect")
-    table.add_column("scale")
-    for system, rows in sorted(systems.items()):
-        table.add_column(Text(f"{printable(system)} (n={len(rows)})"), justify="right")
     columns = [rows for _, rows in sorted(systems.items())]
-    for name, aspect in columns[0][0]["aspects"].items() if columns else ():
-        means = [mean_of([row["aspects"][name]["mean"] for row in rows]) for rows in columns]
-        table.add_row(name, "{}..{}".format(*aspect["scale"]), *means)
-    return table
+    heads = [tell("aspect"), tell("scale"), *(f"{system} (n={len(rows)})" for system, rows in sorted(systems.items()))]
+    scales = {name: found["scale"] for row in results for name, found in row.get("aspects", {}).items()}
+    found = [
+        [[row["aspects"][name]["mean"] for row in rows if name in row["aspects"]] for rows in columns]
+        for name in scales
+    ]
+    rows = [
+        (name, "{}..{}".format(*scale), *map(mean_of, means))
+        for (name, scale), means in zip(scales.items(), found, strict=True)
+    ]
+    return TerminalTable(tell("{rubric}: mean rating per aspect", rubric=rubric), heads, rows)
 
 
 def mean_of(values: list[float | None]) -> str:
     """The mean of the rated ones, with how many are missing."""
     rated = [value for value in values if value is not None]
-    missing = f" ({len(values) - len(rated)} unrated)" if len(rated) < len(values) else ""
+    missing = tell(" ({count} unrated)", count=len(values) - len(rated)) if len(rated) < len(values) else ""
     return (f"{statistics.fmean(rated):.2f}" if rated else DASH) + missing
 
 
@@ -149,10 +240,6 @@ def open_progress(*, shown: bool = True) -> Progress:
 
 WORDY = frozenset({"", "higher", "system"})
 """Heads of columns that hold text wherever they stand; all others but the first hold figures."""
-
-EDGE = 1
-GAP = 3
-"""What `tabulate` leaves before the first column, and after each."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +303,7 @@ def tabulate(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]])
     """A table whose first column is text and whose others are figures, but for the heads that are WORDY."""
     table = Table(title=title or None, box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
     for position, head in enumerate(heads):
-        wordy = position == 0 or head in WORDY
+        wordy = position == 0 or head in {*WORDY, tell("scale")}
         table.add_column(Text(printable(head)), justify="left" if wordy else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(str(cell))) for cell in row))

@@ -20,7 +20,10 @@ from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, re
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
-from saiten.plain_text import clip, escape_controls
+from saiten.formats.encodings import find_encoding
+from saiten.formats.errors import UnreadableInput
+from saiten.language import mark, tell
+from saiten.plain_text import clip, escape_controls, printable
 from saiten.spreadsheet import FORMULA_STARTS, write_rows
 from saiten.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
@@ -86,10 +89,11 @@ class RatingFile:
     def __init__(self, path: str, fill: Row) -> None:
         self._name = name_file(path)
         body = read_bytes(path)
+        body = read_utf8(body, self._name)
         refuse_foreign([body], self._name)
         body = body.removeprefix(MARK)
         form = guess(path, body.lstrip()[:1])
-        self._noun = "element" if form == "json" else "line"
+        self._noun = mark("element") if form == "json" else mark("line")
         self.ratings: list[Any] = []
         self._numbers: list[int] = []
         try:
@@ -101,7 +105,9 @@ class RatingFile:
         if faults:
             raise InvalidItems(self._name_places(faults, len(faults)))
         if not self.ratings:
-            raise InvalidItems(f"{self._name}: no ratings; expected a JSON array, one JSON object a line, or a table")
+            raise InvalidItems(
+                tell("{name}: no ratings; expected a JSON array, one JSON object a line, or a table", name=self._name)
+            )
 
     def _take(self, records: Iterable[Record]) -> list[tuple[int, str]]:
         """Keeps the records; the faults of those that cannot be read, or rate what an earlier one rates."""
@@ -114,7 +120,16 @@ class RatingFile:
             if isinstance(record, dict):
                 target = tuple(repr(record.get(name)) for name in TEXTS)
                 if (before := seen.setdefault(target, number)) != number:
-                    faults.append((number, f"rates what {self._noun} {before} rates, by the same rater"))
+                    faults.append(
+                        (
+                            number,
+                            tell(
+                                "rates what {noun} {number} rates, by the same rater",
+                                noun=tell(self._noun),
+                                number=before,
+                            ),
+                        )
+                    )
             self.ratings.append(record)
             self._numbers.append(number)
         return faults
@@ -131,7 +146,23 @@ class RatingFile:
         return InvalidItems(self._name_places(faults, error.total))
 
     def _name_places(self, faults: Sequence[tuple[int, str]], total: int) -> str:
-        return shorten_faults([f"{self._name}: {self._noun} {number}: {what}" for number, what in faults], total)
+        return shorten_faults([f"{self._name}: {tell(self._noun)} {number}: {what}" for number, what in faults], total)
+
+
+def read_utf8(body: bytes, name: str) -> bytes:
+    """A table of Excel in UTF-8, whatever Japanese or Korean encoding it is in; which that is, is said once.
+
+    Where none is evident the text is left as it is: the reader names the line that is not UTF-8.
+    """
+    try:
+        encoding = find_encoding(io.BytesIO(body), name, None)
+        if encoding.codec.startswith("utf-8"):
+            return body
+        text = body.decode(encoding.codec)
+    except (UnreadableInput, UnicodeError):
+        return body
+    click.echo(f"saiten: {printable(name)}: {encoding}", err=True)
+    return text.encode()
 
 
 class RatingsKept(NamedTuple):
@@ -184,7 +215,7 @@ def parse_array(body: bytes) -> Iterator[Record]:
     """The elements of a JSON array, numbered from 1; raises StrictJSONError."""
     found = parse_strict_json(body)
     if not isinstance(found, list):
-        raise StrictJSONError("the document is not a list of ratings")
+        raise StrictJSONError(tell("the document is not a list of ratings"))
     yield from enumerate(found, start=1)
 
 
@@ -197,7 +228,7 @@ def parse_table(body: bytes) -> Iterator[Record]:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
-        raise InvalidTable([(number, "is not UTF-8: save the table as “CSV UTF-8”")]) from None
+        raise InvalidTable([(number, tell("is not UTF-8: save the table as “CSV UTF-8”"))]) from None
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: list[str] | None = None
     start = 1
@@ -206,7 +237,7 @@ def parse_table(body: bytes) -> Iterator[Record]:
             row = next(rows, None)
         except csv.Error as error:
             # What follows a broken quotation cannot be split into cells.
-            yield start, Unread(f"is not valid CSV: {error}")
+            yield start, Unread(tell("is not valid CSV: {error}", error=error))
             return
         if row is None:
             return
@@ -221,18 +252,27 @@ def parse_table(body: bytes) -> Iterator[Record]:
 def read_header(row: list[str], line: int) -> list[str]:
     """The columns' names; raises InvalidTable, since no row can be read without them."""
     names = [cell.strip() for cell in row]
-    faults = [f"the header has {clip(name)!r} more than once" for name in dict.fromkeys(names) if names.count(name) > 1]
+    faults = [
+        tell("the header has {name!r} more than once", name=clip(name))
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
     faults += [
-        f"column {number} is called {clip(name)!r}, and no aspect can be; "
-        f"known are {', '.join(TEXTS)}, comment and {SIMULATED}"
+        tell(
+            "column {number} is called {name!r}, and no aspect can be; known are {names}",
+            number=number,
+            name=clip(name),
+            names=", ".join((*TEXTS, "comment", SIMULATED)),
+        )
         for number, name in enumerate(names, start=1)
         if name not in COLUMNS and not ASPECT.fullmatch(name)
     ]
     if not {"item", "evaluation"} & set(names):
         alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
-        faults.append("the header has no column 'item'" + (": cells are to be separated by commas" if alone else ""))
+        more = tell(": cells are to be separated by commas") if alone else ""
+        faults.append(tell("the header has no column 'item'{more}", more=more))
     elif not set(names) - set(COLUMNS):
-        faults.append("the header names no aspect")
+        faults.append(tell("the header names no aspect"))
     if faults:
         raise InvalidTable([(line, what) for what in faults])
     return names
@@ -241,7 +281,7 @@ def read_header(row: list[str], line: int) -> list[str]:
 def read_row(row: list[str], columns: list[str]) -> Row | Unread:
     """One row as a record."""
     if len(row) != len(columns):
-        return Unread(f"has {len(row)} cells where the header has {len(columns)}")
+        return Unread(tell("has {count} cells where the header has {count_2}", count=len(row), count_2=len(columns)))
     record: Row = {"ratings": {}}
     try:
         for name, cell in zip(columns, row, strict=True):
@@ -253,14 +293,14 @@ def read_row(row: list[str], columns: list[str]) -> Row | Unread:
     except Unfit as unfit:
         return Unread(str(unfit))
     if not record["ratings"]:
-        return Unread("rates nothing; leave the row out")
+        return Unread(tell("rates nothing; leave the row out"))
     return record
 
 
 def count_of(cell: str) -> int:
     """A candidate's number; raises Unfit."""
     if not COUNT.fullmatch(cell):
-        raise Unfit("'candidate' is not a whole number from 0")
+        raise Unfit(tell("'candidate' is not a whole number from 0"))
     return int(cell)
 
 
@@ -268,7 +308,7 @@ def truth_of(cell: str) -> bool:
     """Whether a rating is simulated; raises Unfit."""
     found = BOOLEANS.get(cell.lower())
     if found is None:
-        raise Unfit("'simulated' is neither true nor false")
+        raise Unfit(tell("'simulated' is neither true nor false"))
     return found
 
 
@@ -342,7 +382,14 @@ def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, ur
     fill = {"batch": batch, "rater": rater, "simulated": simulated or None}
     read = RatingFile(file, {name: value for name, value in fill.items() if value is not None})
     kept = asyncio.run(keep(read, url))
-    click.echo(f"{kept.added + kept.replaced} ratings: {kept.added} added, {kept.replaced} replaced")
+    click.echo(
+        tell(
+            "{value} ratings: {added} added, {replaced} replaced",
+            value=kept.added + kept.replaced,
+            added=kept.added,
+            replaced=kept.replaced,
+        )
+    )
 
 
 async def keep(read: RatingFile, url: str | None) -> RatingsKept:
@@ -370,7 +417,9 @@ async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
             raise
         counts = [answer.get(name) for name in RatingsKept._fields]
         if not all(isinstance(count, int) for count in counts):
-            raise AnswerInvalid("the service's answer to ratings is not understood; is it of this client's version?")
+            raise AnswerInvalid(
+                tell("the service's answer to ratings is not understood; is it of this client's version?")
+            )
         kept = RatingsKept(kept.added + answer["added"], kept.replaced + answer["replaced"])
     return kept
 
@@ -390,8 +439,12 @@ def tell_kept(count: int, total: int) -> None:
     """Says on standard error what of a file was kept before it failed, where anything was."""
     if count:
         click.echo(
-            f"saiten: the first {count} of {total} ratings were kept, the others were not; "
-            "importing all once more does no harm",
+            tell(
+                "saiten: the first {count} of {total} ratings were kept, the others were not; "
+                "importing all once more does no harm",
+                count=count,
+                total=total,
+            ),
             err=True,
         )
 
@@ -411,7 +464,7 @@ def exclude(rater: str | None, round_id: str | None, url: str | None) -> None:
     The ratings stay where they are. Exit 0: excluded; 2: bad usage; 3: could not run, or there is no such round.
     """
     done = asyncio.run(change(rater, round_id, url, excluded=True))
-    click.echo("excluded" if done else "was excluded already")
+    click.echo(tell("excluded") if done else tell("was excluded already"))
 
 
 @command.command("include")
@@ -422,13 +475,13 @@ def include(rater: str | None, round_id: str | None, url: str | None) -> None:
     Exit 0: they count; 2: bad usage; 3: could not run.
     """
     done = asyncio.run(change(rater, round_id, url, excluded=False))
-    click.echo("counts again" if done else "was not excluded")
+    click.echo(tell("counts again") if done else tell("was not excluded"))
 
 
 async def change(rater: str | None, round_id: str | None, url: str | None, *, excluded: bool) -> bool:
     """Whether anything changed. Raises UsageError, SaitenError."""
     if (rater is None) == (round_id is None):
-        raise click.UsageError("name a rater by --rater, or a round by --round")
+        raise click.UsageError(tell("name a rater by --rater, or a round by --round"))
     named = {"rater": rater} if rater is not None else {"round": round_id or ""}
     async with open_service(url, NO_JUDGE) as client:
         try:

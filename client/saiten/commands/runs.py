@@ -8,25 +8,20 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import (
-    InvalidItems,
-    Placed,
-    holds_options,
-    name_file,
-    parse,
-    read_bytes,
-    shorten_faults,
-    split,
-)
+from saiten.commands.files import InvalidItems, Placed, name_file, parse, shorten_faults
 from saiten.commands.gate_settings import GateSettings
-from saiten.connection import Connection
+from saiten.commands.items import Reading, holds_options, read_whole
+from saiten.commands.results import write_whole
+from saiten.connection import Connection, see_through
 from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
+from saiten.formats import FoundItem
+from saiten.language import tell
 from saiten.models import Batch
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
@@ -36,6 +31,9 @@ VERSION = re.compile("[1-9][0-9]{0,8}")
 
 Rubric = dict[str, Any]
 """As the service answers it."""
+
+
+STATUSES = ("scored", "partial", "failed")
 
 
 class ResultPart(BaseModel):
@@ -76,7 +74,11 @@ class ResultLine(ResultPart):
 
 def is_result(value: object) -> bool:
     """Whether this is a result, rather than an item to be scored."""
-    return isinstance(value, dict) and "status" in value and "context" not in value
+    if not isinstance(value, dict) or "status" not in value:
+        return False
+    if "context" in value and not {"aspects", "error"} & value.keys():  # with texts, a result has a context too
+        return False
+    return not isinstance(value["status"], str) or value["status"] in STATUSES
 
 
 def read_results(values: Sequence[Placed]) -> list[ResultLine]:
@@ -87,14 +89,18 @@ def read_results(values: Sequence[Placed]) -> list[ResultLine]:
 def parse_result(where: str, value: object) -> ResultLine:
     """One result; raises InvalidItems where it is none."""
     if not is_result(value):
-        raise InvalidItems(f"{where}: this is not a result of `saiten score` or of a batch, as the lines before it are")
+        raise InvalidItems(
+            tell(
+                "{where}: this is not a result of `saiten score` or of a batch, as the lines before it are", where=where
+            )
+        )
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
         pointer, detail = explain(error, value)[0]
         raise InvalidItems(f"{where}: {pointer or 'the result'}: {detail}") from None
     if found.status != "failed" and not (found.aspects and found.rubric):
-        raise InvalidItems(f"{where}: this result has no aspects or names no rubric")
+        raise InvalidItems(tell("{where}: this result has no aspects or names no rubric", where=where))
     return found
 
 
@@ -105,7 +111,9 @@ def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
     versioned = {split_name(each)[0] for each in found if split_name(each)[1] is not None}
     names = sorted(found - versioned)
     if len(names) > 1:
-        raise InvalidItems(f"{name}: it holds results by the rubrics {', '.join(names)}; a run has one")
+        raise InvalidItems(
+            tell("{name}: it holds results by the rubrics {names}; a run has one", name=name, names=", ".join(names))
+        )
     return names[0] if names else None
 
 
@@ -145,7 +153,7 @@ class Items:
     """A file of items to be scored: each with its place in the file. `options` are a batch's, from a first line."""
 
     name: str
-    values: Sequence[Placed]
+    values: Sequence[FoundItem]
     options: dict[str, Any]
 
 
@@ -177,7 +185,7 @@ Found = Batch | Results | Items
 async def find(service: Connection, written: str, role: Role, settings: GateSettings) -> Found:
     """What `candidate` or `baseline` names; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
-        raise InvalidItems(f"the {role} is named by an empty text; is a variable of this job not set?")
+        raise InvalidItems(tell("the {role} is named by an empty text; is a variable of this job not set?", role=role))
     if BATCH.fullmatch(written):
         try:
             return read(Batch, await service.batch(written))
@@ -187,32 +195,39 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
         name = written.removeprefix(LATEST)
         found = await service.batches(name=name, status="completed", limit="1") if name else []
         if not found:
-            raise InvalidItems(f"{role} {printable(written[:128])}: there is no completed batch of that name")
+            raise InvalidItems(
+                tell(
+                    "{role} {written}: there is no completed batch of that name",
+                    role=role,
+                    written=printable(written[:128]),
+                )
+            )
         return read(Batch, found[0])
-    name, values = read_file(written, role)
-    if not is_result(values[0][1]):
+    name, values = name_file(written), read_file(written, role, settings)
+    if not is_result(values[0].value):
         return take_items(name, values)
-    results = read_results(values)
+    results = read_results([(found.where, found.value) for found in values])
     return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
 
 
-def read_file(path: str, role: Role) -> tuple[str, list[Placed]]:
-    """The file's name and its values, NDJSON or a JSON array. Raises InvalidItems, for an empty file too."""
-    name = name_file(path)
+def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
+    """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
-        values = split(name, read_bytes(path))
+        return read_whole(path, reading_of(settings), beside=is_result)
     except InvalidItems as error:
-        hint = "; `saiten gate --record` makes one" if role == "baseline" and "No such file" in error.message else ""
+        hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
         raise InvalidItems(printable(error.message) + hint) from None
-    if not values:
-        raise InvalidItems(f"{name}: it is empty; expected items or results, a JSON array or one JSON object a line")
-    return name, values
 
 
-def take_items(name: str, values: Sequence[Placed]) -> Items:
+def reading_of(settings: GateSettings) -> Reading:
+    """How files of items are to be read."""
+    return Reading(settings.source, settings.map, settings.input_encoding)
+
+
+def take_items(name: str, values: Sequence[FoundItem]) -> Items:
     """The items, with the options of a batch from the first line where it holds them, as for POST /v1/batches."""
     if holds_options(values):
-        return Items(name, values[1:], values[0][1])
+        return Items(name, values[1:], values[0].value)
     return Items(name, values, {})
 
 
@@ -245,10 +260,10 @@ async def score(service: Connection, found: Found, settings: GateSettings, progr
 
 async def submit(service: Connection, items: Items, options: dict[str, Any]) -> Batch:
     """Posts the items as a batch. Raises InvalidItems that names their places in the file."""
-    lines = [options, *(value for _, value in items.values)]
+    lines = [options, *(found.value for found in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     try:
-        return read(Batch, await service.post_batch(body))
+        return read(Batch, await see_through(service.post_batch(body), undo=service.cancel_batch))
     except ServiceRefused as error:
         if not error.faults:
             raise
@@ -260,8 +275,8 @@ def name_fault(items: Items, pointer: str, detail: str) -> str:
     """The fault, located in the file instead of in the batch made from it."""
     found = ITEM.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
-        return f"{items.name}: {pointer or 'the batch'}: {LINE.sub('', detail)}"
-    return f"{items.values[int(found[1])][0]}: {found[2] or 'the item'}: {LINE.sub('', detail)}"
+        return f"{items.name}: {pointer or tell('the batch')}: {LINE.sub('', detail)}"
+    return f"{items.values[int(found[1])].place(found[2] or '')}: {LINE.sub('', detail)}"
 
 
 async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:
@@ -274,11 +289,15 @@ async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:
 
 def explain_stop(batch: Batch) -> str:
     """Why there will be no more results."""
-    done = f"{batch.counts.total - batch.counts.queued} of {batch.counts.total} candidates"
+    done, total = batch.counts.total - batch.counts.queued, batch.counts.total
     if batch.status == "cancelled":
-        return f"the batch {batch.id} was cancelled after {done}"
-    why = batch.pause_detail or batch.pause_reason or "the reason is unknown"
-    return f"the batch {batch.id} paused after {done}: {why}"
+        return tell(
+            "the batch {id} was cancelled after {done} of {total} candidates", id=batch.id, done=done, total=total
+        )
+    why = batch.pause_detail or batch.pause_reason or tell("the reason is unknown")
+    return tell(
+        "the batch {id} paused after {done} of {total} candidates: {why}", id=batch.id, done=done, total=total, why=why
+    )
 
 
 async def fetch_results(service: Connection, batch: Batch) -> Results:
@@ -291,9 +310,6 @@ async def fetch_results(service: Connection, batch: Batch) -> Results:
 
 async def save_results(service: Connection, batch: Batch, path: str) -> None:
     """Writes the batch's results as NDJSON, for use as a later baseline."""
-    try:
-        with click.open_file(path, "w", encoding="utf-8", atomic=path != "-") as file:
-            async for line in service.results(batch.id):
-                file.write(escape_controls(line) + "\n")
-    except OSError as error:
-        raise InvalidItems(f"{path}: {error.strerror}") from None
+    with write_whole(path) as file:
+        async for line in service.results(batch.id):
+            file.write((escape_controls(line) + "\n").encode())

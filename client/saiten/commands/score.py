@@ -6,8 +6,9 @@ import asyncio
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,12 +16,17 @@ import click
 from rich.progress import Progress
 from rich.text import Text
 
+from saiten.commands import exits
 from saiten.commands.assertions import read_assertions, report_assertions
-from saiten.commands.files import InvalidItems, Placed, holds_options, name_file, read_bytes, shorten_faults, split
-from saiten.commands.output import open_progress, print_ndjson, print_table
+from saiten.commands.files import InvalidItems, name_file, shorten_faults
+from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
+from saiten.commands.output import open_progress, print_ndjson, print_scores
+from saiten.commands.results import require_output_file, write_results
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.formats import FoundItem
+from saiten.language import tell
 from saiten.plain_text import printable, quote_reply
 from saiten.waiting import read_object
 
@@ -122,8 +128,6 @@ async def score_in_order(
         await asyncio.gather(*begun, return_exceptions=True)
 
 
-EXIT_SOME_FAILED = 1
-
 OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 """Failures that every item by that rubric shares."""
 
@@ -141,9 +145,13 @@ OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 @click.option(
     "--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, of items that name none (2048)."
 )
+@reading_options
 @URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
+@click.option("--output", metavar="FILE", help="Write the results to FILE.csv, .ndjson or .json, whole or not at all.")
+@click.option("--with-texts", is_flag=True, help="Results hold the context and the response too.")
+@click.option("--excel", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
 def command(
     file: str,
     rubric: str | None,
@@ -151,11 +159,20 @@ def command(
     integrity: str | None,
     temperature: float | None,
     max_tokens: int | None,
+    source: str | None,
+    maps: tuple[str, ...],
+    input_encoding: str | None,
     url: str | None,
     concurrency: int,
     form: str | None,
+    output: str | None,
+    with_texts: bool,
+    excel: bool,
 ) -> None:
-    """Score every item of FILE: a JSON array, or one JSON object a line.
+    """Score every item of FILE.
+
+    FILE is NDJSON, JSON, CSV, TSV, XLSX or Parquet, or a log of another tool; `saiten convert` shows what becomes of
+    its fields.
 
     An item may have an `id`, by which `saiten gate` pairs results; in the result it is `item`.
 
@@ -163,73 +180,108 @@ def command(
     end. Exit 0: all scored; 1: some failed or are only partly rated, or an assertion of saiten.toml does not hold;
     2: bad usage or input; 3: could not run; 130: interrupted.
     """
+    require_output_file(output, excel=excel)
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     judge = {"temperature": temperature, "max_tokens": max_tokens}
     items = read_items(
         file,
         {name: value for name, value in given.items() if value is not None},
         judge={name: value for name, value in judge.items() if value is not None},
+        reading=choose_reading(source, maps, input_encoding),
     )
-    as_table = form == "table" or (form is None and sys.stdout.isatty())
+    as_table = form == "table" or (form is None and (output is not None or sys.stdout.isatty()))
+    shown = Shown(as_table, with_texts, keeps=output is not None)
     assertions = read_assertions()
-    complete = asyncio.run(score_file(items, url, concurrency=concurrency, as_table=as_table))
+    complete = asyncio.run(score_file(items, url, concurrency=concurrency, shown=shown))
+    if output is not None:
+        write_results(output, shown.results, excel=excel)
+        click.echo(
+            tell("saiten: {count} results in {output}", count=len(shown.results), output=printable(output)), err=True
+        )
     holds = report_assertions(assertions, ({"id": item.id, **item.request} for item in items))
     if not (complete and holds):
-        raise click.exceptions.Exit(EXIT_SOME_FAILED)
+        raise click.exceptions.Exit(exits.FELL_SHORT)
+
+
+@dataclass
+class Shown:
+    """How results are shown: in tables at the end or line by line, with their texts or without.
+
+    `results` are those that came in, where they are to be kept.
+    """
+
+    as_table: bool
+    with_texts: bool = False
+    keeps: bool = False
+    results: list[Result] = field(default_factory=list)
 
 
 class ScoredItem(NamedTuple):
-    """One item of a file, where it stands there, and the request that it becomes."""
+    """One response of a file, the item it comes from there, and the request that it becomes."""
 
-    where: str
+    found: FoundItem
     id: Any
     request: dict[str, Any]
 
 
-def read_items(path: str, defaults: Mapping[str, Any], *, judge: Mapping[str, Any] | None = None) -> list[ScoredItem]:
-    """All items of FILE, or of standard input for `-`; raises InvalidItems that names line or item.
+def read_items(
+    path: str, defaults: Mapping[str, Any], *, judge: Mapping[str, Any] | None = None, reading: Reading | None = None
+) -> list[ScoredItem]:
+    """All items of FILE, or of standard input for `-`; raises InvalidItems that names their places.
 
     `defaults` are for items that do not name them, `judge` the same for the options in an item's `judge`. What an item
-    may hold is left to the service.
+    may hold is left to the service. Several candidates of a table's row become an item each.
     """
-    name = name_file(path)
-    values = split(name, read_bytes(path))
-    refuse_options(name, values)
-    if faults := [where for where, value in values if not isinstance(value, dict)]:
-        raise InvalidItems(
-            shorten_faults([f"{one}: an item is a JSON object with context and response" for one in faults])
-        )
-    if not values:
-        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+    values = read_whole(path, reading)
+    refuse_options(name_file(path), values)
     items = []
-    for where, value in values:
-        request = {**defaults, **value}
-        item_id = request.pop("id", None)
-        if judge and isinstance(own := request.get("judge", {}), dict):
-            request["judge"] = {**judge, **own}
-        items.append(ScoredItem(where, item_id, request))
+    for found in values:
+        for value in split_candidates(found):
+            request = {**defaults, **value}
+            item_id = request.pop("id", None)
+            if judge and isinstance(own := request.get("judge", {}), dict):
+                request["judge"] = {**judge, **own}
+            items.append(ScoredItem(found, item_id, request))
     return items
 
 
-def refuse_options(name: str, values: Sequence[Placed]) -> None:
+def split_candidates(found: FoundItem) -> Iterator[dict[str, Any]]:
+    """The item, or one for each of its responses, with their numbers behind its id.
+
+    Items in Saiten's own form are left to the service, which evaluates one response at a time.
+    """
+    if not found.columns or "responses" not in found.value:
+        yield found.value
+        return
+    rest = {name: value for name, value in found.value.items() if name != "responses"}
+    for number, response in enumerate(found.value["responses"], start=1):
+        own = {"id": f"{rest['id']}-{number}"} if "id" in rest else {}
+        yield {**rest, **own, "response": response}
+
+
+def refuse_options(name: str, values: Sequence[FoundItem]) -> None:
     """Raises InvalidItems for the file of a batch, whose options would be ignored."""
     if holds_options(values):
-        place = values[0][0].removeprefix(name).lstrip(": ")
+        place = values[0].where.removeprefix(name).lstrip(": ")
         line = f"line {place}" if place.isdecimal() else place
         raise InvalidItems(
-            f"{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate"
+            tell(
+                "{name}: {line} holds a batch's options; post this file to /v1/batches, or give it to saiten gate",
+                name=name,
+                line=line,
+            )
         )
 
 
-async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrency: int, as_table: bool) -> bool:
+async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrency: int, shown: Shown) -> bool:
     """Whether every item was scored. Raises InvalidItems, before anything is scored, and SaitenError."""
     async with open_service(url) as client:
         if url is None:
             judge = (await client.info()).get("judge")
             if isinstance(judge, dict) and judge.get("baseline"):
-                click.echo(LEXICAL, err=True)
+                click.echo(tell(LEXICAL), err=True)
         clusters = await validate(client, items)
-        return await score_and_show(items, clusters, client, concurrency=concurrency, as_table=as_table)
+        return await score_and_show(items, clusters, client, concurrency=concurrency, shown=shown)
 
 
 async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str | None]:
@@ -249,14 +301,14 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
         raise InvalidItems(shorten_faults(faults or [error.detail], error.total or 1)) from None
     clusters = read_object(answer).get("clusters")
     if not isinstance(clusters, list) or len(clusters) != len(items):
-        raise AnswerInvalid("the service did not validate the items; is it of this client's version?")
+        raise AnswerInvalid(tell("the service did not validate the items; is it of this client's version?"))
     return clusters
 
 
 def name_fault(items: Sequence[ScoredItem], pointer: str, detail: str) -> str:
     """The fault of a request, located in the file."""
     found = FAULT.fullmatch(pointer)
-    return f"{items[int(found[1])].where}: {found[2] or 'the item'}: {detail}" if found else detail
+    return f"{items[int(found[1])].found.place(found[2] or '')}: {detail}" if found else detail
 
 
 async def score_and_show(
@@ -265,7 +317,7 @@ async def score_and_show(
     client: Connection,
     *,
     concurrency: int,
-    as_table: bool,
+    shown: Shown,
 ) -> bool:
     """Prints the results in order as they arrive, or all in tables at the end. Returns whether every item was scored.
 
@@ -276,8 +328,8 @@ async def score_and_show(
     reported: set[str] = set()
     requests = [item.request for item in items]
     try:
-        with open_progress(shown=as_table or not sys.stdout.isatty()) as progress:
-            bar = progress.add_task("scoring", total=len(items))
+        with open_progress(shown=shown.as_table or not sys.stdout.isatty()) as progress:
+            bar = progress.add_task(tell("scoring"), total=len(items))
             scored = score_in_order(
                 requests, scorer_of(client), concurrency=concurrency, done=lambda: progress.advance(bar)
             )
@@ -287,16 +339,28 @@ async def score_and_show(
                     if position == 0:
                         require_rubric(found, requests)
                     unused = found.pop(UNUSED, None)
-                    result = name_result(found, items[position].id, clusters[position])
+                    request = requests[position]
+                    texts = {"context": request["context"], "response": request["response"]} if shown.with_texts else {}
+                    result = name_result(found, items[position].id, clusters[position], texts)
                     complete = complete and result["status"] == "scored"
-                    if as_table:
-                        rows.append({**result, "_response": requests[position]["response"]})
+                    if shown.keeps:
+                        shown.results.append(result)
+                    if shown.as_table:
+                        rows.append({**result, "_response": request["response"]})
                     else:
                         # In a thread: a slow reader such as `less` must not let calls in flight time out.
                         await asyncio.to_thread(print_ndjson, result)
                     position += 1
                     if "error" in result:
-                        say(progress, f"item {position}: {result['error']['code']}: {result['error']['detail']}")
+                        say(
+                            progress,
+                            tell(
+                                "item {position}: {code}: {detail}",
+                                position=position,
+                                code=result["error"]["code"],
+                                detail=result["error"]["detail"],
+                            ),
+                        )
                     else:
                         explain(progress, position, result, unused)
                         if (line := name_dropped(result)) is not None and line not in reported:
@@ -304,13 +368,13 @@ async def score_and_show(
                             say(progress, line)
     finally:
         # Also after an interruption: these results were paid for.
-        print_table(rows)
+        print_scores(rows)
     return complete
 
 
-def name_result(result: Result, item_id: str | None, cluster: str | None) -> Result:
-    """The result with the item's id and the digest of its dialogue before it, where the item has them."""
-    place = {"item": item_id, "cluster": cluster}
+def name_result(result: Result, item_id: str | None, cluster: str | None, texts: Mapping[str, Any]) -> Result:
+    """The result with the item's id, the digest of its dialogue and its texts before it, where it has them."""
+    place = {"item": item_id, **texts, "cluster": cluster}
     return {**{name: value for name, value in place.items() if value is not None}, **result}
 
 
@@ -328,7 +392,16 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
         if isinstance(aspect, dict) and isinstance(why := aspect.get("unrated"), dict):
             whys.setdefault(f"{why.get('reason')}: {why.get('detail')}", []).append(name)
     for why, names in whys.items():
-        say(progress, f"item {position}: {', '.join(names)} unrated: {why}{f'; {unused}' if unused else ''}")
+        say(
+            progress,
+            tell(
+                "item {position}: {names} unrated: {why}{rest}",
+                position=position,
+                names=", ".join(names),
+                why=why,
+                rest=f"; {unused}" if unused else "",
+            ),
+        )
 
 
 def name_dropped(result: dict[str, Any]) -> str | None:
@@ -337,7 +410,7 @@ def name_dropped(result: dict[str, Any]) -> str | None:
     names = judge.get("dropped") if isinstance(judge, dict) else None
     if not isinstance(names, list) or not names:
         return None
-    return f"the judge's endpoint refused {', '.join(map(str, names))}: it was asked without"
+    return tell("the judge's endpoint refused {names}: it was asked without", names=", ".join(map(str, names)))
 
 
 def say(progress: Progress, line: str) -> None:

@@ -10,6 +10,7 @@ import click
 
 from saiten.connection import READ_SECONDS, Connection, is_http_url
 from saiten.errors import ServiceUnreachable
+from saiten.language import mark, tell
 from saiten.private import Address, check_key, private_service
 
 KEY = "SAITEN_API_KEY"
@@ -23,7 +24,7 @@ NO_JUDGE = {
 }
 """The environment of a private service for a command that judges nothing, whatever the settings say of the judge."""
 
-LEXICAL = "judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge"
+LEXICAL = mark("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge")
 
 URL = click.option(
     "--url", envvar="SAITEN_URL", metavar="URL", help="Use a running service (or SAITEN_URL; key from SAITEN_API_KEY)."
@@ -60,7 +61,9 @@ async def open_service(
 def locate(url: str) -> Address:
     """The address of a running service, with the caller's key. Raises ServiceUnreachable where either cannot be."""
     if not is_http_url(url):
-        raise ServiceUnreachable(f"--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000")
+        raise ServiceUnreachable(
+            tell("--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000", url=url)
+        )
     key = os.environ.get(KEY, "")
     try:
         return Address(url, check_key(key) if key.strip() else None)

@@ -9,18 +9,19 @@ print(*items.report.lines(), sep="\n")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import Columns, find_columns, parse_map
+from saiten.formats.headings import Columns, find_columns, is_target, parse_map, tell_targets
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
 from saiten.formats.reading import open_input, read_records
 from saiten.formats.records import Record, refuse_infinite
 from saiten.formats.report import Report
-from saiten.formats.tools import TOOLS, Items, detect, open_table
+from saiten.formats.tools import TOOLS, Items, detect, is_saiten, open_table
+from saiten.language import tell
 
 __all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "read_items"]
 
@@ -33,10 +34,22 @@ MOST_SHAPES = 1000
 
 @dataclass(frozen=True)
 class FoundItem:
-    """An item as the service takes it, and the place in the file that it comes from."""
+    """An item as the service takes it, and the place in the file that it comes from.
+
+    `columns` are (field of the item, its column), where the file names fields otherwise than the item does.
+    """
 
     where: str
     value: dict[str, Any]
+    columns: tuple[tuple[str, str], ...] = ()
+
+    def place(self, pointer: str) -> str:
+        """Where what a JSON pointer into the item names stands in the file."""
+        field = pointer.removeprefix("/").partition("/")[0]
+        column = dict(self.columns).get(field)
+        if column is not None:
+            return tell("{where}, column {column}", where=self.where, column=column)
+        return f"{self.where}: {pointer or tell('the item')}"
 
 
 class ItemReader:
@@ -57,21 +70,31 @@ def read_items(
     mapping: Mapping[str, str | Sequence[str]] | None = None,
     source: str | None = None,
     on_missing: Literal["skip", "refuse", "keep"] = "skip",
+    own: Callable[[dict[str, Any]], bool] = is_saiten,
 ) -> ItemReader:
     """The items of a file, of a stream of bytes, or of standard input for `-`.
 
     `mapping` is target → column, or columns, beside those that are known by name; `source` is one of `SOURCES`,
     detected where it is None. A row without a response or a context is skipped and named in the report; with
-    `on_missing="refuse"` it raises. Items in Saiten's own form are then passed on as they are, for the service to
-    check. With `on_missing="keep"` fields are read by their names, and a row without a response gives an item without
-    one: a context to be answered. Raises UnreadableInput, while iterating, for what cannot be read.
+    `on_missing="refuse"` it raises. Where the first record is `own`, all are then passed on as they are, for the
+    service to check. With `on_missing="keep"` fields are read by their names, and a row without a response gives an
+    item without one: a context to be answered. Raises UnreadableInput, while iterating, for what cannot be read.
     """
     if source is not None and source not in SOURCES:
-        raise UnreadableInput(f"{source!r} is not a format; there are {', '.join(SOURCES)}")
+        raise UnreadableInput(
+            tell("{source!r} is not a format; there are {names}", source=source, names=", ".join(SOURCES))
+        )
+    for target in mapping or {}:
+        if not is_target(target):
+            raise UnreadableInput(
+                tell("{target!r} is no field of an item; {targets}", target=target, targets=tell_targets())
+            )
     columns = {target: [names] if isinstance(names, str) else list(names) for target, names in (mapping or {}).items()}
     report = Report()
     keeps = on_missing == "keep"
-    reader = Reading(report, columns, "table" if keeps else source, refuses=on_missing == "refuse", keeps=keeps)
+    reader = Reading(
+        report, columns, "table" if keeps else source, own if on_missing == "refuse" else None, keeps=keeps
+    )
     return ItemReader(reader.run(source_file, input_encoding), report)
 
 
@@ -82,8 +105,12 @@ class Reading:
     report: Report
     mapping: Mapping[str, Sequence[str]]
     source: str | None
-    refuses: bool
+    own: Callable[[dict[str, Any]], bool] | None
+    """What is passed on as it is; None where rows without a response are skipped."""
     keeps: bool = False
+    """Whether rows without a response give items without one."""
+    shapes: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """The columns of items, kept once for all items that have the same."""
 
     def run(self, source_file: str | Path | IO[bytes], input_encoding: str | None) -> Iterator[FoundItem]:
         """The items of the file."""
@@ -92,11 +119,17 @@ class Reading:
             records = read_records(file, name, input_encoding=input_encoding, mapping=self.mapping, report=self.report)
             first = next(records, None)
             if first is None:
-                raise UnreadableInput(f"{name}: has no rows")
+                raise UnreadableInput(
+                    tell("{name}: has no rows below its headings, or is neither a table nor JSON", name=name)
+                )
             yield from self.read(chain([first], records), first, name)
 
     def read(self, records: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:
         """The items of the records; a document that no tool knows is opened as a table, whose rows may be a tool's."""
+        if self.own is not None and self.source in (None, "saiten") and not self.mapping and self.own(first.value):
+            self.report.source = "saiten"
+            yield from self.pass_on(records)
+            return
         source = self.source or ("table" if self.mapping else detect(first.value))
         if source in TOOLS and TOOLS[source].matches(first.value):
             parts = self.open(records, TOOLS[source].parts)
@@ -104,7 +137,7 @@ class Reading:
             parts = self.open_single(records)
             first_part = next(parts, None)
             if first_part is None:
-                raise UnreadableInput(f"{name}: holds no rows")
+                raise UnreadableInput(tell("{name}: holds no rows", name=name))
             first, parts = first_part, chain([first_part], parts)
             source = source if self.source or self.mapping else detect(first.value)
         self.report.source = source
@@ -113,6 +146,11 @@ class Reading:
     def read_rows(self, parts: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:
         """The items of rows, by the names of their columns."""
         columns = find_columns(list(first.value), self.mapping, name)
+        if not columns.useful and (inner := find_inner(first)):
+            parts = (lift(part, inner) for part in chain([first], islice(parts, 1, None)))
+            first = next(parts)
+            parts = chain([first], parts)
+            columns = find_columns(list(first.value), self.mapping, name)
         if not columns.useful:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
         if columns.long:
@@ -132,17 +170,21 @@ class Reading:
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
         for part in parts:
-            if self.refuses and source == "saiten":
-                refuse_infinite(part)
-                self.report.rows += 1
-                self.report.items += 1
-                yield FoundItem(part.where, part.value)
-            else:
-                yield from self.take(part, TOOLS[source].items(part))
+            yield from self.take(part, TOOLS[source].items(part))
+
+    def pass_on(self, records: Iterator[Record]) -> Iterator[FoundItem]:
+        """The records as they are; raises UnreadableInput for what JSON has not."""
+        for record in records:
+            refuse_infinite(record)
+            self.report.rows += 1
+            self.report.items += 1
+            yield FoundItem(record.where, record.value)
 
     def open_single(self, records: Iterator[Record]) -> Iterator[Record]:
         """The records, or the rows of the only one, which may be a document that holds a table."""
         start = list(islice(records, 2))
+        if self.mapping and start and any(start[0].get(name) for names in self.mapping.values() for name in names):
+            return chain(start, records)
         return self.open(iter(start), open_table) if len(start) == 1 else chain(start, records)
 
     def open(self, records: Iterator[Record], parts: Callable[[Record], Iterator[Record]]) -> Iterator[Record]:
@@ -160,18 +202,52 @@ class Reading:
         found, skips = 0, 0
         for item in items:
             if isinstance(item, Skipped):
-                if self.refuses:
-                    raise UnreadableInput(f"{record.where}: {item}; add it, or let saiten convert leave the row out")
+                if self.own is not None:
+                    place = (
+                        tell("{where}, column {column}", where=record.where, column=item.column)
+                        if item.column
+                        else record.where
+                    )
+                    raise UnreadableInput(
+                        tell(
+                            "{place}: {item}; add it, or leave such rows out with `saiten convert`",
+                            place=place,
+                            item=item,
+                        )
+                    )
                 self.report.skip(record.where, str(item))
                 skips += 1
                 continue
             found += 1
             self.report.items += 1
-            yield FoundItem(record.where, item)
+            columns = tuple((target, heading) for heading, target in record.moved.items() if heading != target)
+            shared = self.shapes.get(columns, columns)
+            if len(self.shapes) < MOST_SHAPES:
+                self.shapes[shared] = shared
+            yield FoundItem(record.where, item, shared)
         if closes:
             self.report.rows += found > 0 or skips > 0
         if closes and (found or not skips):
             record.close(self.report)
+
+
+def find_inner(record: Record) -> str | None:
+    """The field whose object holds what is known, as `data` of Label Studio; None where there is no one such field."""
+    inner = [
+        key
+        for key, value in record.value.items()
+        if isinstance(value, dict) and (found := find_columns(list(value), {}, "")).useful and found.context
+    ]
+    return inner[0] if len(inner) == 1 else None
+
+
+def lift(record: Record, name: str) -> Record:
+    """The record with the fields of that object beside its own, under their paths."""
+    inner = record.value.get(name)
+    if not isinstance(inner, dict):
+        return record
+    rest = {key: value for key, value in record.value.items() if key != name}
+    return Record(record.where, {**rest, **{f"{name}.{key}": value for key, value in inner.items()}}, record.prefix)
 
 
 def build(record: Record, columns: Columns) -> Items:
@@ -201,4 +277,7 @@ def keep_there(mapping: Mapping[str, Sequence[str]], keys: Iterable[str]) -> dic
 def tell_unknown(record: Record) -> str:
     """What to do about columns of which none is known."""
     names = ", ".join(list(record.value)[:20])
-    return f"no column is known as context or response ({names}); name them: --map response=COLUMN,context=COLUMN"
+    return tell(
+        "no column is known as context or response ({names}); name them: --map response=COLUMN,context=COLUMN",
+        names=names,
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from saiten.errors import SaitenError
+from saiten.errors import InputUnusable
 
 
-class UnreadableInput(SaitenError):
+class UnreadableInput(InputUnusable):
     """`detail` is one line that names the file, the place in it where there is one, and what to do."""
 
     code = "input-unreadable"

@@ -9,18 +9,23 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from saiten.formats.errors import UnreadableInput
+from saiten.language import tell
 
 HISTORY = (
     "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 履歴 "
     "会話ログ 문맥 대화 대화이력 대화기록 대화내용 이력 맥락 "
-    "context_messages dialogue_context dialogue_history chat_history conversation_history turns utterances"
+    "context_messages dialogue_context dialogue_history chat_history conversation_history turns utterances "
+    "contents transcript previous_messages previous_turns 前の発話 直前の発話 過去の対話 これまでの対話 これまでの会話 "
+    "対話ログ チャットログ 会話内容 やりとり 書き起こし 文字起こし 이전대화 이전발화 이전대화내용 지난대화 "
+    "대화로그 채팅로그 상담내용"
 )
 """Columns of several utterances, the best name first."""
 
 UTTERANCE = (
     "question prompt user input query q 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 ユーザー質問 質問文 入力 "
     "プロンプト 질문 발화 사용자 사용자발화 사용자질문 질의 입력 프롬프트 "
-    "utterance user_input user_message user_utterance instruction"
+    "utterance user_input user_message user_utterance instruction クエリ 問い合わせ 問い合わせ内容 お問い合わせ内容 "
+    "쿼리 문의 문의내용"
 )
 """Columns of the utterance that is answered, the best name first."""
 
@@ -41,7 +46,8 @@ OTHERS = {
     ),
     "dialogue": (
         "dialogue_id dialog_id conversation_id session_id thread_id chat_id 対話id 会話id 対話番号 会話番号 "
-        "セッションid 대화id 대화번호 세션id"
+        "セッションid 대화id 대화번호 세션id session セッション トークルームid ルームid スレッドid チャットid "
+        "問い合わせid thread_ts room_id 대화방id 채팅방id 상담id 상담번호"
     ),
     "metadata": "metadata",
     "metadata.system": "system system_name システム名 시스템명",
@@ -51,10 +57,16 @@ OTHERS = {
 LONG = {
     "turn": (
         "turn turn_id turn_index turn_number utterance_id ターン 発話番号 発話id 順番 順序 턴 발화번호 "
-        "발화순서 순서 순번"
+        "발화순서 순서 순번 ts"
     ),
-    "speaker": "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할",
-    "text": "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문",
+    "speaker": (
+        "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할 送信者タイプ sender_type 送信者 発信者 "
+        "投稿者 sender author 보낸사람 발신자 작성자 user"
+    ),
+    "text": (
+        "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문 メッセージ "
+        "メッセージ内容 메시지 메세지"
+    ),
 }
 
 SPEAKERS = {
@@ -93,14 +105,25 @@ ASIDE = re.compile(r"[(\[【〔<].*?[)\]】〕>]|[※*:の의]")
 """What headings add to a name: `質問（ユーザー）`, `AIの回答`."""
 
 
+PREFIX = re.compile(r"(?:attributes\.)?(?:inputs?|outputs?|data|fields|columns)[._:/ ]+(?=.)", re.IGNORECASE)
+"""Where tables hold the fields of objects: `inputs.query`, `output_answer`."""
+
+VALUE = re.compile(r"(?:attributes\.)?(input|output)\.value", re.IGNORECASE)
+"""How OpenInference calls what went in and what came out."""
+
+
 @lru_cache(maxsize=4096)
 def recognize(heading: str) -> str:
     """The known name that a heading is, or is but for what it adds; else the normalized heading."""
     name = normalize(heading)
-    if len(name) > MOST_HEADING:
+    if len(name) > MOST_HEADING or is_known(name):
         return name
-    plain = ASIDE.sub("", name)
-    return plain if not is_known(name) and is_known(plain) else name
+    if value := VALUE.fullmatch(heading.strip()):
+        return value[1].lower()
+    for plain in (ASIDE.sub("", name), normalize(PREFIX.sub("", heading.strip(), count=1))):
+        if is_known(plain):
+            return plain
+    return name
 
 
 def spell(names: str) -> list[str]:
@@ -130,6 +153,8 @@ class Columns:
     numbered: list[tuple[str, str, bool]] = field(default_factory=list)
     fields: dict[str, str] = field(default_factory=dict)
     """`id`, `reference`, `dialogue`, `metadata`, `metadata.NAME` → heading."""
+    joined: bool = False
+    """Whether the columns of the context are one utterance in parts: an instruction, and what it is about."""
     long: dict[str, str] | None = None
     """`dialogue`, `turn`, `speaker`, `text` → heading, of a table with one row per utterance."""
 
@@ -139,14 +164,24 @@ class Columns:
         return bool(self.long or self.numbered or self.context or self.response)
 
 
+def tell_targets() -> str:
+    """What a mapping may name, in words."""
+    return tell("targets are {names} and metadata.NAME", names=", ".join(TARGETS))
+
+
+def is_target(name: str) -> bool:
+    """Whether a mapping may name this field of an item."""
+    return name in TARGETS or re.fullmatch(r"metadata\.\S+", name) is not None
+
+
 def parse_map(texts: Iterable[str]) -> dict[str, list[str]]:
     """`response=answer,context=history` as target → headings; raises UnreadableInput."""
     found: dict[str, list[str]] = {}
     for part in (part for text in texts for part in text.split(",") if part.strip()):
         target, equals, heading = (piece.strip() for piece in part.partition("="))
-        if not equals or not heading or not (target in TARGETS or re.fullmatch(r"metadata\.\S+", target)):
+        if not equals or not heading or not is_target(target):
             raise UnreadableInput(
-                f"--map {part.strip()!r} is not TARGET=COLUMN; targets are {', '.join(TARGETS)} and metadata.NAME"
+                tell("--map {part!r} is not TARGET=COLUMN; {targets}", part=part.strip(), targets=tell_targets())
             )
         found.setdefault(target, []).append(heading)
     return found
@@ -180,12 +215,13 @@ def find_columns(headings: Sequence[str], mapping: Mapping[str, Sequence[str]], 
     if not columns.response and (long := find_long(left, given)):
         columns.long = long
         return columns
-    plain = first(left, "response") or system_beside_user(left)
+    plain = first(left, "response") or system_beside_user(left) or find_lettered(left)
     if not columns.context or not columns.response:
         find_numbered(left, columns, plain)
     columns.response = columns.response or plain
     if not columns.context and not columns.numbered:
-        columns.context = [*first(left, "history"), *first(left, "utterance")]
+        columns.context = find_context(left)
+        columns.joined = columns.context == [left.get("instruction"), left.get("input")]
     elif not columns.context:
         columns.context = first(left, "history")
     find_fields(left, given, columns)
@@ -199,7 +235,14 @@ def find_mapped(heading: str, names: Mapping[str, str], where: str) -> str:
     if (start := heading.partition(".")[0]) != heading and normalize(start) in names:
         return heading
     there = ", ".join(list(names.values())[:20])
-    raise UnreadableInput(f"{where}: there is no column {heading!r} to map; there are: {there}")
+    raise UnreadableInput(
+        tell(
+            "{where}: there is no column {heading!r} to map; there are: {there}",
+            where=where,
+            heading=heading,
+            there=there,
+        )
+    )
 
 
 def first(left: Mapping[str, str], kind: str) -> list[str]:
@@ -224,6 +267,30 @@ def find_long(left: Mapping[str, str], given: Mapping[str, list[str]]) -> dict[s
     answers = [name for name in KINDS["response"] if name in left]
     complete = {"dialogue", "text"} <= found.keys() and bool({"turn", "speaker"} & found.keys())
     return found if complete and not answers else None
+
+
+def find_context(left: Mapping[str, str]) -> list[str]:
+    """The columns of the context: a history, an utterance, or both."""
+    history, utterance = first(left, "history"), first(left, "utterance")
+    if utterance and utterance == [left.get("input")] and "instruction" in left:  # as in Alpaca's data
+        return [*history, left["instruction"], *utterance]
+    if utterance == [left.get("query")] and history == [left.get("context")]:
+        return utterance  # beside a query, as in Azure's data, the context is what was retrieved
+    return [*history, *utterance]
+
+
+def find_lettered(left: Mapping[str, str]) -> list[str]:
+    """The responses of several systems to one context, `応答A` and `応答B`, or the chosen and the rejected one."""
+    if {"chosen", "rejected"} <= left.keys():
+        return [left["chosen"], left["rejected"]]
+    found: dict[str, list[str]] = {}
+    for name, heading in left.items():
+        for letter in re.finditer(r"(?<![a-z])[a-h](?![a-z])|[a-h]$", name):
+            rest = name[: letter.start()] + name[letter.end() :]
+            plain = ASIDE.sub("", rest)
+            if plain in KINDS["response"] and heading not in found.get(plain, ()):
+                found.setdefault(plain, []).append(heading)
+    return next((headings for headings in found.values() if len(headings) > 1), [])
 
 
 def find_numbered(left: Mapping[str, str], columns: Columns, plain: list[str]) -> None:

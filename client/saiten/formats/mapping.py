@@ -10,6 +10,7 @@ from typing import Any
 from saiten.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize, recognize
 from saiten.formats.records import Record, is_blank, parse_cell, write_text
 from saiten.formats.report import Report
+from saiten.language import mark, tell
 
 USER, ASSISTANT = "user", "assistant"
 """The speakers of utterances whose speakers are not named."""
@@ -28,20 +29,27 @@ TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "発�
 ANSWER_KEYS = (
     *("content", "text", "output", "response", "answer", "completion", "message", "messages", "value"),
     *("output_text", "generated_text"),
-    *("parts", "result", "応答", "回答", "응답", "답변"),
+    *("parts", "result", "body", "generations", "応答", "回答", "응답", "답변"),
 )
 
 NAMED_LINE = re.compile(r"^\s*([^\s:：][^:：\n]{0,19}?)\s*[:：](?!//)\s*(.*)$")
 MOST_METADATA = 16
 MOST_METADATA_CHARACTERS = 256
 MOST_ID_CHARACTERS = 128
+MOST_NAME_CHARACTERS = 64
+"""Of a system. What is longer, or a sentence, is its prompt."""
+
 MOST_UTTERANCES = 10_000
-NO_RESPONSE = "has no response"
-NO_CONTEXT = "has no context"
+NO_RESPONSE = mark("has no response")
+NO_CONTEXT = mark("has no context")
 
 
 class Skipped(Exception):
-    """This record gives no item; the message says why."""
+    """This record gives no item; the message says why, and `column` is the one that is empty, where one is known."""
+
+    def __init__(self, why: str, column: str = "") -> None:
+        super().__init__(why)
+        self.column = column
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Spoken:
 def build_item(record: Record, columns: Columns) -> dict[str, Any]:
     """The item of a record by its columns; raises Skipped."""
     context = [spoken for heading in columns.context for spoken in take_spoken(record, heading, heading_kind(heading))]
+    if columns.joined and len(context) > 1:
+        context = [Spoken(None, "\n\n".join(spoken.text for spoken in context))]
     response: str | list[str] | None = take_responses(record, columns.response)
     if columns.numbered:
         numbered, last = take_numbered(record, columns)
@@ -65,7 +75,17 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
             context.append(Spoken(None, last))
     if not columns.response and response is None and not columns.numbered:
         context, response = split_response(context, sure=not record.answered)
-    return make_item(record, context, response, columns.fields)
+    fields = dict(columns.fields)
+    system = fields.get("metadata.system", "")
+    prompts = not columns.response or is_prompt(write_text(record.get(system)) or "")
+    if normalize(system) == "system" and prompts:
+        record.leave(fields.pop("metadata.system"), tell("system messages"))
+    try:
+        return make_item(record, context, response, fields)
+    except Skipped as skipped:
+        empty = columns.response if response is None else columns.context
+        skipped.column = empty[0] if empty else ""
+        raise
 
 
 def heading_kind(heading: str) -> str:
@@ -79,11 +99,11 @@ def make_item(
     """An item with the other fields of the record; raises Skipped where it has no context, or no response though it
     must."""
     if response is None and record.answered:
-        raise Skipped(NO_RESPONSE)
+        raise Skipped(tell(NO_RESPONSE))
     if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
         context = context[:-1]  # logs repeat the response as the last message
     if not context:
-        raise Skipped(NO_CONTEXT)
+        raise Skipped(tell(NO_CONTEXT))
     item: dict[str, Any] = {}
     take_name(record, fields, "id", item)
     item["context"] = name_speakers(context)
@@ -102,7 +122,10 @@ def take_name(record: Record, fields: Mapping[str, str], target: str, item: dict
         return
     text = write_text(value)
     if text is None or len(text) > MOST_ID_CHARACTERS or not text.isprintable():
-        record.leave(heading, f"not a name of at most {MOST_ID_CHARACTERS} characters")
+        record.leave(
+            heading,
+            tell("not a name of at most {most} characters", most=MOST_ID_CHARACTERS),
+        )
         return
     item[target] = text
     record.move(heading, target)
@@ -132,17 +155,32 @@ def take_metadata(record: Record, fields: Mapping[str, str], item: dict[str, Any
             continue
         for path, key, value in pairs:
             text = write_text(value)
-            if text == "" or path in record.moved:
+            if text == "" or record.moved.get(path, f"metadata.{key}") != f"metadata.{key}":
                 continue
             if text is None or max(len(text), len(key)) > MOST_METADATA_CHARACTERS or not (key + text).isprintable():
-                record.leave(path, f"metadata are lines of at most {MOST_METADATA_CHARACTERS} characters")
+                record.leave(
+                    path,
+                    tell(
+                        "metadata are lines of at most {most} characters",
+                        most=MOST_METADATA_CHARACTERS,
+                    ),
+                )
             elif len(found) == MOST_METADATA and key not in found:
-                record.leave(path, f"an item has at most {MOST_METADATA} metadata")
+                record.leave(path, tell("an item has at most {most} metadata", most=MOST_METADATA))
             else:
                 found[key] = text
                 record.move(path, f"metadata.{key}")
     if found:
         item["metadata"] = found
+
+
+def is_prompt(text: str) -> bool:
+    """Whether a text tells a system what to do, rather than being its name."""
+    return (
+        len(text) > MOST_NAME_CHARACTERS
+        or re.search(r"[。．！？!?\n]|[.] |[.]$", text) is not None
+        or text.count(" ") > 3
+    )
 
 
 def name_speakers(context: list[Spoken]) -> list[dict[str, str]]:
@@ -171,7 +209,7 @@ def take_spoken(record: Record, heading: str, kind: str = "history") -> list[Spo
     if is_blank(value):
         return []
     if kind == "history" and str(value).strip().isdecimal() and normalize(heading) in KINDS["history"]:
-        record.leave(heading, "a number")
+        record.leave(heading, tell("a number"))
         return []
     record.move(heading, "context")
     return read_spoken(value, record, heading, kind)
@@ -199,7 +237,7 @@ def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> 
         record.move(f"{path}.{key}", "context")
         spoken += read_spoken(parse_cell(value[key]), record, f"{path}.{key}", heading_kind(key) if kind else kind)
     if not spoken:
-        record.leave(path, "no utterance was found in it")
+        record.leave(path, tell("no utterance was found in it"))
     return spoken
 
 
@@ -208,16 +246,37 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     value = value[:MOST_UTTERANCES]
     parts = [part for part in value if not is_blank(part)]
     if all(isinstance(part, dict) for part in parts):
-        return read_messages(parts, record, path)
+        return read_exchanges(parts, record, path) or read_messages(parts, record, path)
+    if len(parts) == 1 and isinstance(parts[0], list) and all(isinstance(part, dict) for part in parts[0]):
+        return read_messages(parts[0], record, path)  # LangChain writes a list of calls, of which there is one
     if all(isinstance(part, list) and len(part) == 2 for part in parts):
         return read_pairs(parts)
     texts = [write_text(part) or "" for part in parts]
     if not all(texts):
-        record.leave(f"{path}[]", "neither texts nor messages")
+        record.leave(f"{path}[]", tell("neither texts nor messages"))
     lines = [NAMED_LINE.match(text) for text in texts]
     if lines and all(lines) and len({line[1] for line in lines if line}) <= len(lines) // 2 + 1:
         return [Spoken(line[1].strip(), text[line.start(2) :]) for line, text in zip(lines, texts, strict=True) if line]
     return [Spoken(None, text) for text in texts if text]
+
+
+def read_exchanges(parts: list[dict[str, Any]], record: Record, path: str) -> list[Spoken]:
+    """The utterances of objects that each hold what the user said and what was answered; none where they do not."""
+    if not parts or (find_key(parts[0], ROLE_KEYS) and find_key(parts[0], TEXT_KEYS)):
+        return []
+    columns = find_columns(list(parts[0]), {}, record.where)
+    if len(columns.context) != 1 or len(columns.response) != 1:
+        return []
+    record.moved.pop(path, None)
+    spoken = []
+    for key in (columns.context[0], columns.response[0]):
+        record.move(f"{path}[].{key}", "context")
+    for part in parts:
+        for speaker, key in ((USER, columns.context[0]), (ASSISTANT, columns.response[0])):
+            if (text := read_content(part.get(key), record, f"{path}[].{key}")).strip():
+                spoken.append(Spoken(speaker, text))
+    note_rest(parts, record, f"{path}[]")
+    return spoken
 
 
 def read_pairs(pairs: list[list[Any]]) -> list[Spoken]:
@@ -234,7 +293,10 @@ def read_pairs(pairs: list[list[Any]]) -> list[Spoken]:
 
 def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> list[Spoken]:
     """The utterances of messages with a role and a content, or the like, without instructions and tool calls."""
+    messages = [unwrap(message) for message in messages]
     role_key = next((key for key in ROLE_KEYS if any(key in message for message in messages)), None)
+    if role_key is None and all(normalize(str(message.get("type", ""))) in NAMED for message in messages):
+        role_key = "type"  # as LangChain and Ragas write them
     roles = [normalize(write_text(message.get(role_key)) or "") if role_key else "" for message in messages]
     answered = bool(ASSISTANTS & set(roles))
     element = path if messages and record.get(path) is messages[0] else f"{path}[]"
@@ -243,7 +305,9 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
     for message, role in zip(messages, roles, strict=True):
         text_key = find_key(message, TEXT_KEYS)
         if role in TOOLS or (role in INSTRUCTIONS and (answered or not spoken) and role_key in ("role", "from")):
-            record.leave(f"{element}.{text_key}", "messages of tools" if role in TOOLS else "system messages")
+            record.leave(
+                f"{element}.{text_key}", tell("messages of tools") if role in TOOLS else tell("system messages")
+            )
             record.move(f"{element}.{role_key}", "context")
             continue
         text = read_content(message.get(text_key), record, f"{element}.{text_key}") if text_key else ""
@@ -255,6 +319,12 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
         spoken.append(Spoken((write_text(message.get(role_key)) or None) if role_key else None, text))
     note_rest(messages, record, element)
     return spoken
+
+
+def unwrap(message: dict[str, Any]) -> dict[str, Any]:
+    """The message itself: LangChain writes it as the arguments of its class."""
+    inner = message.get("kwargs")
+    return inner if isinstance(inner, dict) and "content" in inner else message
 
 
 def note_rest(messages: list[dict[str, Any]], record: Record, element: str) -> None:
@@ -283,7 +353,7 @@ def read_content(value: Any, record: Record, path: str) -> str:
         if isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text"):
             text = next((part[key] for key in ("text", "content") if isinstance(part.get(key), str)), None)
         if text is None:
-            record.leave(f"{path}[]", "parts that are not text")
+            record.leave(f"{path}[]", tell("parts that are not text"))
         else:
             texts.append(text)
     return "".join(texts)
@@ -350,7 +420,7 @@ def read_answer(value: Any, record: Record, path: str) -> str | None:
     if isinstance(value, list):
         wanted = 0 if path.endswith(".choices") else -1
         if len(value) > 1:
-            record.leave(f"{path}[]", "all but one of several")
+            record.leave(f"{path}[]", tell("all but one of several"))
         return read_answer(value[wanted], record, f"{path}[]") if value else None
     key = "choices" if value.get("choices") else find_key(value, ANSWER_KEYS)
     for other, part in value.items():
@@ -407,7 +477,7 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
         name = write_text(record.get(long["dialogue"])) or name  # merged cells: the name stands in the first row only
         text = write_text(record.get(long["text"]))
         if not name or not text or not text.strip():
-            report.skip(record.where, "has no dialogue or no text")
+            report.skip(record.where, tell("has no dialogue or no text"))
             continue
         places.setdefault(name, record.where)
         speaker = write_text(record.get(long["speaker"])) if "speaker" in long else None
@@ -430,12 +500,16 @@ def build_dialogue(record: Record) -> dict[str, Any]:
     roles = [normalize(message["speaker"] or "") for message in messages]
     start = 1 if len(messages) > 2 and roles[0] in INSTRUCTIONS and set(roles) & ASSISTANTS else 0
     if start:
-        record.leave("messages[].text", "system messages")
+        record.leave("messages[].text", tell("system messages"))
     spoken = [Spoken(message["speaker"], message["text"]) for message in messages[start:]]
     if spoken[-1].speaker is None and record.answered:
         spoken = [*spoken[:-1], Spoken(ASSISTANT, spoken[-1].text)]
     context, response = split_response(spoken, sure=not record.answered)
     if response is None and record.answered:
-        why = "ends with the user's utterance: there is no response" if len(spoken) > 1 else "has a single utterance"
+        why = (
+            tell("ends with the user's utterance: there is no response")
+            if len(spoken) > 1
+            else tell("has a single utterance")
+        )
         raise Skipped(why)
     return make_item(record, context, response, {"id": "id", "dialogue": "dialogue"})

@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pickle
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from saiten.formats.archives import zipfile
-from saiten.formats.encodings import HINT, find_encoding
+from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
 from saiten.formats.records import Record, parse_json
 from saiten.formats.report import Report
-from saiten.formats.tables import HEADING_ROWS, MOST_LINE, Given, Row, place_of, read_delimited, read_table
+from saiten.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
+from saiten.language import tell
 
 MOST_DOCUMENT = 256 * 1024 * 1024
 """Characters of one JSON document."""
@@ -36,7 +41,6 @@ MOST_TIMES = 200
 
 MOST_MERGED = 100_000
 MARKS_AND_SPACE = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
-BATCH_ROWS = 256
 
 Lines = Iterator[str]
 
@@ -51,11 +55,11 @@ def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]
         except OSError as error:
             if error.filename is None and error.errno is None:
                 raise
-            raise UnreadableInput(f"{source}: {error.strerror}") from None
+            raise UnreadableInput(f"{source}: {tell(error.strerror or '')}") from None
         return
     if isinstance(source, str | Path):
         if sys.stdin is None:
-            raise UnreadableInput("standard input is closed; name a file, or give the items with `<`")
+            raise UnreadableInput(tell("standard input is closed; name a file, or give the items with `<`"))
         stream, name = sys.stdin.buffer, "standard input"
     else:
         stream, name = source, str(getattr(source, "name", "the input"))
@@ -80,9 +84,9 @@ def read_records(
     elif start.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         raise UnreadableInput(f"{name}: {tell_compound(file)}")
     elif start.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")):
-        raise UnreadableInput(f"{name}: is compressed; unpack it first")
+        raise UnreadableInput(tell("{name}: is compressed; unpack it first", name=name))
     elif start.startswith(b"%PDF"):
-        raise UnreadableInput(f"{name}: is a PDF; give a table, NDJSON or JSON")
+        raise UnreadableInput(tell("{name}: is a PDF; give a table, NDJSON or JSON", name=name))
     else:
         yield from read_text(file, name, input_encoding, mapping, report)
 
@@ -91,8 +95,8 @@ def tell_compound(file: IO[bytes]) -> str:
     """What is wrong with a compound file of Microsoft: a workbook with a password, or one of before 2007."""
     file.seek(0)
     if "EncryptedPackage".encode("utf-16-le") in file.read(1 << 24):
-        return "is a workbook with a password; save it without one"
-    return "is a workbook of the old format .xls; save it as .xlsx"
+        return tell("is a workbook with a password; save it without one")
+    return tell("is a workbook of the old format .xls; save it as .xlsx")
 
 
 def read_text(
@@ -100,7 +104,7 @@ def read_text(
 ) -> Iterator[Record]:
     """The records of NDJSON, JSON, CSV or TSV."""
     encoding = find_encoding(file, name, input_encoding)
-    report.reads = f"{encoding}"
+    report.reads, report.encoding = f"{encoding}", encoding.codec
     lines = read_lines(file, name, encoding.codec)
     head: list[str] = []
     for line in lines:
@@ -108,8 +112,12 @@ def read_text(
         if line.strip() or len(head) > 1000:
             break
     if not head or not head[-1].strip():
-        raise UnreadableInput(f"{name}: is empty")
+        raise UnreadableInput(tell("{name}: is empty", name=name))
     first, everything = head[-1].lstrip(), chain_lines(head, lines)
+    if name.lower().endswith((".yaml", ".yml")):
+        raise UnreadableInput(
+            tell("{name}: is YAML; write it as JSON (promptfoo does for `--output results.json`)", name=name)
+        )
     tabular = name.lower().endswith((".csv", ".tsv"))
     if first.startswith("{") and is_object(first):
         report.reads = f"NDJSON, {encoding}"
@@ -117,7 +125,7 @@ def read_text(
     if first.startswith(("{", "[")) and not tabular:
         report.reads = f"JSON, {encoding}"
         return read_document(everything, name)
-    report.reads = f"text, {encoding}"
+    report.reads = tell("text, {encoding}", encoding=encoding)
     return read_delimited(everything, name, mapping, report)
 
 
@@ -139,29 +147,26 @@ def read_lines(file: IO[bytes], name: str, codec: str) -> Lines:
         while line := text.readline(most + 1):
             number += 1
             if len(line) > most:
-                raise UnreadableInput(f"{name}: line {number}: has more than {most:,} characters")
+                raise UnreadableInput(
+                    tell(
+                        "{name}: line {number}: has more than {most:,} characters", name=name, number=number, most=most
+                    )
+                )
             yield line
     except UnicodeError:
         place = find_broken(file, codec) or number + 1
-        raise UnreadableInput(f"{name}: line {place}: is not {codec} as the lines before it; {HINT}") from None
+        raise UnreadableInput(
+            tell(
+                "{name}: line {place}: is not {codec} as the lines before it; {hint}",
+                name=name,
+                place=place,
+                codec=codec,
+                hint=tell(HINT),
+            )
+        ) from None
     finally:
         if not file.closed:
             text.detach()  # its end would close the file
-
-
-def find_broken(file: IO[bytes], codec: str) -> int | None:
-    """The first line that is not of the codec; None where lines of bytes do not tell, as in UTF-16."""
-    if codec.startswith(("utf-16", "utf-32")):
-        return None
-    file.seek(0)
-    number = 0
-    while line := file.readline(4 * MOST_LINE):
-        number += 1
-        try:
-            line.decode(codec)
-        except UnicodeError:
-            return number
-    return None
 
 
 def is_object(line: str) -> bool:
@@ -181,7 +186,7 @@ def read_ndjson(lines: Lines, name: str) -> Iterator[Record]:
             where = f"{name}:{number}"
             value = parse_json(line.strip(), where)
             if not isinstance(value, dict):
-                raise UnreadableInput(f"{where}: an item is a JSON object with context and response")
+                raise UnreadableInput(tell("{where}: an item is a JSON object with context and response", where=where))
             yield Record(where, value)
 
 
@@ -191,7 +196,13 @@ def read_document(lines: Lines, name: str) -> Iterator[Record]:
     for line in lines:
         size += len(line)
         if size > MOST_DOCUMENT:
-            raise UnreadableInput(f"{name}: a JSON document may have {MOST_DOCUMENT:,} characters; write it as NDJSON")
+            raise UnreadableInput(
+                tell(
+                    "{name}: a JSON document may have {most:,} characters; write it as NDJSON",
+                    name=name,
+                    most=MOST_DOCUMENT,
+                )
+            )
         parts.append(line)
     document = parse_json("".join(parts), name)
     parts.clear()
@@ -200,8 +211,14 @@ def read_document(lines: Lines, name: str) -> Iterator[Record]:
         return
     for number, value in enumerate(document, start=1):
         if not isinstance(value, dict):
-            raise UnreadableInput(f"{name}: item {number}: an item is a JSON object with context and response")
-        yield Record(f"{name}: item {number}", value)
+            raise UnreadableInput(
+                tell(
+                    "{name}: item {number}: an item is a JSON object with context and response",
+                    name=name,
+                    number=number,
+                )
+            )
+        yield Record(tell("{name}: item {number}", name=name, number=number), value)
 
 
 def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
@@ -210,21 +227,27 @@ def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> 
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, OSError) as error:
-        raise UnreadableInput(f"{name}: is damaged: {error}") from None
+        raise UnreadableInput(tell("{name}: is damaged: {error}", name=name, error=error)) from None
     file.seek(0, io.SEEK_END)
     unpacked, packed = sum(entry.file_size for entry in entries), file.tell()
     if unpacked > MOST_UNPACKED or unpacked > max(1 << 20, MOST_TIMES * packed):
-        raise UnreadableInput(f"{name}: unpacks to {unpacked:,} bytes, more than is read; save it as CSV or NDJSON")
+        raise UnreadableInput(
+            tell(
+                "{name}: unpacks to {unpacked:,} bytes, more than is read; save it as CSV or NDJSON",
+                name=name,
+                unpacked=unpacked,
+            )
+        )
     names = {entry.filename for entry in entries}
     if any(entry.flag_bits & 1 for entry in entries):
-        raise UnreadableInput(f"{name}: has a password; save it without one")
+        raise UnreadableInput(tell("{name}: has a password; save it without one", name=name))
     if "xl/workbook.xml" in names:
         yield from read_workbook(file, name, mapping, report)
     elif names & {"header.json", "_journal/start.json"}:
-        report.reads = "log of inspect_ai"
+        report.reads = tell("log of inspect_ai")
         yield from read_log(archive, name, names)
     else:
-        raise UnreadableInput(f"{name}: is a ZIP archive, but no workbook; unpack it first")
+        raise UnreadableInput(tell("{name}: is a ZIP archive, but no workbook; unpack it first", name=name))
 
 
 def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[Record]:
@@ -234,7 +257,7 @@ def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[R
         where = f"{name}: {entry}"
         value = parse_json(read_entry(archive, entry, where), where)
         if not isinstance(value, dict):
-            raise UnreadableInput(f"{where}: is not an object")
+            raise UnreadableInput(tell("{where}: is not an object", where=where))
         if entry in samples:
             yield Record(where, value, prefix="samples[].")
         else:
@@ -246,9 +269,11 @@ def read_entry(archive: zipfile.ZipFile, entry: str, where: str) -> str:
     try:
         return archive.read(entry).decode()
     except NotImplementedError:
-        raise UnreadableInput(f"{where}: is compressed with Zstandard: pip install 'saiten[formats]'") from None
+        raise UnreadableInput(
+            tell("{where}: is compressed with Zstandard: pip install 'saiten[formats]'", where=where)
+        ) from None
     except Exception as error:  # noqa: BLE001 - every compression has errors of its own
-        raise UnreadableInput(f"{where}: is damaged ({type(error).__name__})") from None
+        raise UnreadableInput(tell("{where}: is damaged ({error})", where=where, error=type(error).__name__)) from None
 
 
 def read_workbook(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
@@ -256,22 +281,26 @@ def read_workbook(file: IO[bytes], name: str, mapping: Given, report: Report) ->
     try:
         import openpyxl
     except ImportError:
-        raise UnreadableInput(f"{name}: a workbook needs the extra packages: pip install 'saiten[formats]'") from None
+        raise UnreadableInput(
+            tell("{name}: a workbook needs the extra packages: pip install 'saiten[formats]'", name=name)
+        ) from None
     file.seek(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # openpyxl warns of decorations that it does not keep
         try:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             sheet = choose_sheet(book, name, mapping)
-            report.reads = f"XLSX, sheet {sheet.title}"
+            report.reads = tell("XLSX, sheet {title}", title=sheet.title)
             for other in book.sheetnames:
                 if other != sheet.title:
-                    report.leave(f"sheet {other}", "another sheet is read")
+                    report.leave(f"sheet {other}", tell("another sheet is read"))
             yield from read_table(read_sheet(sheet, name), name, mapping, report)
         except (UnreadableInput, GeneratorExit):
             raise
         except Exception as error:  # noqa: BLE001 - openpyxl raises all sorts of errors for a damaged workbook
-            raise UnreadableInput(f"{name}: is damaged ({type(error).__name__}); save it again as .xlsx") from None
+            raise UnreadableInput(
+                tell("{name}: is damaged ({error}); save it again as .xlsx", name=name, error=type(error).__name__)
+            ) from None
 
 
 def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
@@ -296,12 +325,19 @@ def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
             return sheet
         filled += [sheet] if seen else []
     if not filled:
-        raise UnreadableInput(f"{name}: its sheets are empty; the first row of one should name the columns")
+        raise UnreadableInput(
+            tell("{name}: its sheets are empty; the first row of one should name the columns", name=name)
+        )
     if len(filled) > 1:
         titles = ", ".join(sheet.title for sheet in filled)
         raise UnreadableInput(
-            f"{name}: no sheet ({titles}) names its columns as context and response in its first {HEADING_ROWS} rows; "
-            "name them with --map response=COLUMN,context=COLUMN"
+            tell(
+                "{name}: no sheet ({titles}) names its columns as context and response in its first {rows} rows; "
+                "name them with --map response=COLUMN,context=COLUMN",
+                name=name,
+                titles=titles,
+                rows=HEADING_ROWS,
+            )
         )
     return filled[0]
 
@@ -320,7 +356,7 @@ def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
         for column, bottom in merged.get(number, ()):
             if column < len(cells):
                 under[column] = bottom, cells[column]
-        yield f"{name}: sheet {sheet.title}, row {number + 1}", cells
+        yield tell("{name}: sheet {title}, row {row}", name=name, title=sheet.title, row=number + 1), cells
 
 
 def unescape(text: str) -> str:
@@ -349,23 +385,60 @@ def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
 
 
 def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
-    """The records of a Parquet file, a few at a time."""
-    try:
-        from arro3.io import read_parquet as read_batches
-    except ImportError:
-        raise UnreadableInput(f"{name}: Parquet needs the extra packages: pip install 'saiten[formats]'") from None
+    """The records of a Parquet file, a few at a time. A process of its own reads them: what is damaged can end it."""
+    if find_spec("arro3") is None:
+        raise UnreadableInput(
+            tell("{name}: Parquet needs the extra packages: pip install 'saiten[formats]'", name=name)
+        )
     report.reads = "Parquet"
     file.seek(0)
     number = 0
+    with open_descriptor(file) as readable:
+        child = subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments
+            [sys.executable, "-I", "-c", CHILD, *sys.path],
+            stdin=readable,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        answers = cast("IO[bytes]", child.stdout)
+        try:
+            while (columns := receive(answers)) is not None:
+                for row in zip(*columns.values(), strict=True):
+                    number += 1
+                    yield Record(tell("{name}: row {row}", name=name, row=number), dict(zip(columns, row, strict=True)))
+            if child.wait() != 0:
+                raise UnreadableInput(
+                    tell(
+                        "{name}: is damaged after row {number}; write the Parquet file again", name=name, number=number
+                    )
+                )
+        finally:
+            child.kill()
+            child.wait()
+            answers.close()
+
+
+CHILD = "import sys; sys.path[:] = sys.argv[1:]; from saiten.formats.parquet import send; send()"
+
+
+def receive(stream: IO[bytes]) -> dict[str, list[Any]] | None:
+    """The next columns that the child process sends; None at its end."""
     try:
-        for batch in read_batches(file, batch_size=BATCH_ROWS):
-            columns = {heading: batch.column(heading).to_pylist() for heading in batch.column_names}
-            for row in zip(*columns.values(), strict=True):
-                number += 1
-                yield Record(f"{name}: row {number}", dict(zip(columns, row, strict=True)))
-    except (UnreadableInput, GeneratorExit):
-        raise
-    except BaseException as error:  # a panic of the library in Rust is no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise UnreadableInput(f"{name}: is damaged after row {number} ({type(error).__name__})") from None
+        found: dict[str, list[Any]] = pickle.load(stream)  # noqa: S301 - our own process wrote it
+    except (EOFError, pickle.UnpicklingError):
+        return None
+    return found
+
+
+@contextmanager
+def open_descriptor(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The file as one with a descriptor that another process can read from the start."""
+    with ExitStack() as stack:
+        try:
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+        except OSError:  # a stream in memory
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            copyfileobj(file, copy)
+            copy.seek(0)
+            file = copy
+        yield file

@@ -13,6 +13,7 @@ from typing import Any
 
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.report import Report
+from saiten.language import tell
 
 MOST_LITERAL = 1_000_000
 """Characters of a cell that is read as a literal of Python."""
@@ -147,9 +148,17 @@ def parse_json(text: str, where: str) -> Any:
         value = json.loads(text, object_pairs_hook=lambda pairs: make_object(pairs, where), parse_int=read_integer)
     except json.JSONDecodeError as error:
         place = f" at line {error.lineno}" if error.lineno > 1 else ""
-        raise UnreadableInput(f"{where}: is not valid JSON: {error.msg}{place} column {error.colno}") from None
+        raise UnreadableInput(
+            tell(
+                "{where}: is not valid JSON: {msg}{place} column {colno}",
+                where=where,
+                msg=error.msg,
+                place=place,
+                colno=error.colno,
+            )
+        ) from None
     except RecursionError:
-        raise UnreadableInput(f"{where}: is nested too deeply") from None
+        raise UnreadableInput(tell("{where}: is nested too deeply", where=where)) from None
     if "\\u" in text:
         refuse_surrogates(text, value, where)
     return value
@@ -159,7 +168,7 @@ def make_object(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
     """An object of JSON; raises UnreadableInput for duplicate keys."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise UnreadableInput(f"{where}: an object holds the same key twice")
+        raise UnreadableInput(tell("{where}: an object holds the same key twice", where=where))
     return found
 
 
@@ -175,9 +184,11 @@ def refuse_surrogates(text: str, value: Any, where: str) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UnreadableInput(f"{where}: a string holds a lone surrogate, half of a character") from None
+        raise UnreadableInput(
+            tell("{where}: a string holds a lone surrogate, half of a character", where=where)
+        ) from None
     except RecursionError:
-        raise UnreadableInput(f"{where}: is nested too deeply") from None
+        raise UnreadableInput(tell("{where}: is nested too deeply", where=where)) from None
 
 
 def refuse_infinite(record: Record) -> None:
@@ -185,6 +196,6 @@ def refuse_infinite(record: Record) -> None:
     try:
         json.dumps(record.value, allow_nan=False)
     except ValueError:
-        raise UnreadableInput(f"{record.where}: a number is not finite") from None
+        raise UnreadableInput(tell("{where}: a number is not finite", where=record.where)) from None
     except RecursionError:
-        raise UnreadableInput(f"{record.where}: is nested too deeply") from None
+        raise UnreadableInput(tell("{where}: is nested too deeply", where=record.where)) from None

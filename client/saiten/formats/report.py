@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from saiten.formats.errors import show
+from saiten.language import mark, tell, tell_items
 
 MOST_NAMES = 300
 """Fields that are counted by name. A file may have more: keys that are data, say."""
@@ -15,8 +16,12 @@ MOST_SKIPPED = 1000
 """Skipped rows that are kept by name."""
 
 MOST_SHOWN = 100
+MOST_TOLD = 12
+"""Fields that one line names."""
+
 MOST_LINE = 20_000
 OTHERS = "(other fields)"
+ROW, ROWS = mark("{count:,} row"), mark("{count:,} rows")
 
 
 @dataclass
@@ -27,6 +32,8 @@ class Report:
     """The file's, as places begin with it."""
     reads: str = ""
     """How the file was read: its format, its encoding and whether that was detected, its sheet."""
+    encoding: str = ""
+    """The codec of a text."""
     source: str = ""
     """The tool whose format it is; `table` where only the headings told."""
     rows: int = 0
@@ -75,29 +82,45 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
-        yield f"{number(self.items, 'item')} from {number(self.rows, 'row')}"
+        items = tell_items(self.items)
+        yield tell("{items} from {rows}", items=items, rows=tell_rows(self.rows))
         if self.kept:
-            yield f"kept: {', '.join(self.kept)}"
+            yield tell("kept: {names}", names=", ".join(self.kept))
         if self.renamed:
-            yield "renamed: " + ", ".join(f"{name} → {' and '.join(to)}" for name, to in self.renamed.items())
+            yield tell("renamed: {names}", names=", ".join(self._tell_renamed()))
         if self.left_out:
-            yield "left out:"
+            yield tell("left out:")
             yield from (f"  {line}" for line in tell_left_out(self.left_out))
         if self.skips:
-            yield f"skipped: {number(self.skips, 'row')}"
+            yield tell("skipped: {rows}", rows=tell_rows(self.skips))
             yield from (f"  {line}" for line in self._tell_skipped())
+
+    def decisions(self) -> str:
+        """One line for a reader who asked for no report: how the file was read, and what went where."""
+        parts = [self.reads, tell_source(self.source)]
+        if self.renamed:
+            parts.append(
+                ", ".join(f"{name} → {' and '.join(to)}" for name, to in list(self.renamed.items())[:MOST_TOLD])
+            )
+        if left := list(dict.fromkeys(name for name, _ in self.left_out)):
+            more = tell(" and {count:,} more", count=len(left) - MOST_TOLD) if len(left) > MOST_TOLD else ""
+            parts.append(tell("left out: {names}", names=", ".join(left[:MOST_TOLD]) + more))
+        return show("; ".join(parts), MOST_LINE)
+
+    def _tell_renamed(self) -> list[str]:
+        return [f"{name} → {', '.join(to)}" for name, to in self.renamed.items()]
 
     def _tell_skipped(self) -> Iterator[str]:
         """The skipped rows by the reason."""
         reasons: dict[str, list[str]] = {}
         for where, why in self.skipped:
             place = where.removeprefix(self.name).lstrip(": ")
-            reasons.setdefault(why, []).append(f"line {place}" if place.isdecimal() else place)
+            reasons.setdefault(why, []).append(tell("line {line}", line=place) if place.isdecimal() else place)
         for why, places in reasons.items():
-            more = f" … and {len(places) - MOST_SHOWN:,} more" if len(places) > MOST_SHOWN else ""
+            more = tell(" and {count:,} more", count=len(places) - MOST_SHOWN) if len(places) > MOST_SHOWN else ""
             yield f"{why}: {', '.join(places[:MOST_SHOWN])}{more}"
         if self.skips > len(self.skipped):
-            yield f"… and {self.skips - len(self.skipped):,} more rows"
+            yield tell(" and {count:,} more", count=self.skips - len(self.skipped)).strip()
 
 
 def tell_left_out(left_out: Counter[tuple[str, str]]) -> Iterator[str]:
@@ -107,19 +130,21 @@ def tell_left_out(left_out: Counter[tuple[str, str]]) -> Iterator[str]:
         parent, dot, leaf = name.rpartition(".")
         groups.setdefault((parent + dot, why, rows), []).append(leaf)
     for (parent, why, rows), names in groups.items():
-        yield f"{parent}{', '.join(names)} ({why + ', ' if why else ''}{number(rows, 'row')})"
+        yield f"{parent}{', '.join(names)} ({tell(why) + ', ' if why else ''}{tell_rows(rows)})"
 
 
 def tell_source(source: str) -> str:
     """How the fields were understood, in words."""
-    return "fields by their names" if source == "table" else f"items of {source}"
+    if source == "table":
+        return tell("fields by their names")
+    return tell("items of {source}", source=source)
+
+
+def tell_rows(count: int) -> str:
+    """`3 rows`, `1 row`."""
+    return tell(ROW if count == 1 else ROWS, count=count)
 
 
 def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
     """Counts the key, or its second part alone where there are too many different ones."""
     counts[key if key in counts or len(counts) < MOST_NAMES else (OTHERS, key[1])] += 1
-
-
-def number(count: int, what: str) -> str:
-    """`3 rows`, `1 row`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

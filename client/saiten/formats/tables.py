@@ -8,20 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from saiten.formats.encodings import MOST_LINE
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known, is_known, normalize, recognize
 from saiten.formats.records import Record, is_blank, write_text
 from saiten.formats.report import Report
+from saiten.language import mark, tell
 
 MOST_COLUMNS = 1000
-MOST_LINE = 16 * 1024 * 1024
-"""Characters of a line, and of a cell."""
-
 HEADING_ROWS = 5
 """Rows among which the headings are looked for, blank ones not counted."""
 
 SAMPLE_LINES = 40
-DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+DELIMITERS = {",": mark("commas"), "\t": mark("tabs"), ";": mark("semicolons"), "|": mark("bars")}
 EXCEL_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!"})
 
 Row = tuple[str, list[Any]]
@@ -35,7 +34,7 @@ def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Repo
     """The records of CSV, TSV or text separated by semicolons, by whichever suits the first lines."""
     sample = list(islice(lines, SAMPLE_LINES))
     delimiter, quoted = sniff(sample, mapping)
-    report.reads += f", separated by {DELIMITERS[delimiter]}"
+    report.reads += tell(", separated by {delimiter}", delimiter=tell(DELIMITERS[delimiter]))
     rows = split_rows(chain(sample, lines), name, delimiter, quoted=quoted)
     return read_table(rows, name, mapping, report)
 
@@ -77,29 +76,41 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
             return
         except csv.Error as error:
             raise UnreadableInput(
-                f"{name}: line {line}: {error}; a quotation mark in a quoted cell is written twice, and every "
-                "cell that begins with one ends with one"
+                tell(
+                    "{name}: line {line}: {error}; a quotation mark in a quoted cell is written twice, and "
+                    "every cell that begins with one ends with one",
+                    name=name,
+                    line=line,
+                    error=error,
+                )
             ) from None
-        yield f"{name}: line {line}", cells
+        yield tell("{name}: line {line}", name=name, line=line), cells
 
 
 def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -> Iterator[Record]:
     """Records by headings, which stand in one of the first rows, or in two; raises UnreadableInput."""
     first = list(islice((row for row in rows if not is_empty(row)), HEADING_ROWS + 1))
     if not first:
-        raise UnreadableInput(f"{name}: is empty; the first row should name the columns")
+        raise UnreadableInput(tell("{name}: is empty; the first row should name the columns", name=name))
     place = find_headings([cells for _, cells in first], mapping)
     where, cells = first[place]
     for above, _ in first[:place]:
-        report.leave(above.removeprefix(f"{name}: "), "above the headings")
+        report.leave(above.removeprefix(f"{name}: "), tell("above the headings"))
     names = ["" if is_blank(cell) else " ".join(str(write_text(cell)).split()).strip("\ufeff") for cell in cells]
     if len(names) > MOST_COLUMNS:
-        raise UnreadableInput(f"{where}: has {len(names):,} columns; at most {MOST_COLUMNS:,} are read")
+        raise UnreadableInput(
+            tell(
+                "{where}: has {count:,} columns; at most {most:,} are read",
+                where=where,
+                count=len(names),
+                most=MOST_COLUMNS,
+            )
+        )
     begin = place + 1
     if begin < len(first) and is_second(names, first[begin][1]):
         names = join_headings(names, first[begin][1])
         begin += 1
-        report.reads += ", headings in two rows"
+        report.reads += tell(", headings in two rows")
     refuse_twins(names, where)
     for where, cells in chain(first[begin:], (row for row in rows if not is_empty(row))):
         yield make_record(where, names, cells)
@@ -118,13 +129,14 @@ def make_record(where: str, names: Sequence[str], cells: Sequence[Any]) -> Recor
             errors.append(heading)
         else:
             value[heading] = cell
+    value |= dict.fromkeys(filter(None, names[len(cells) :]))  # a row ends with its last filled cell
     record = Record(where, value)
     for heading in errors:
-        record.leave(heading, "an error of Excel")
+        record.leave(heading, tell("an error of Excel"))
     for place in nameless:
-        record.leave(f"column {name_column(place)}", "without a heading")
+        record.leave(f"column {name_column(place)}", tell("without a heading"))
     if any(not is_blank(cell) for cell in cells[MOST_COLUMNS:]):
-        record.leave(f"columns after {name_column(MOST_COLUMNS - 1)}", "without a heading")
+        record.leave(f"columns after {name_column(MOST_COLUMNS - 1)}", tell("without a heading"))
     return record
 
 
@@ -136,14 +148,21 @@ def is_empty(row: Row) -> bool:
 def find_headings(rows: list[list[Any]], mapping: Given) -> int:
     """Which of the first rows are the headings: the one with the most known names, else the first."""
     known = [count_known([cell for cell in cells[:MOST_COLUMNS] if isinstance(cell, str)], mapping) for cells in rows]
-    return known.index(max(known[:HEADING_ROWS]))
+    best = known.index(max(known[:HEADING_ROWS]))
+    # A single word such as `user` may stand in any row; titles above headings fill fewer cells.
+    filled = [sum(not is_blank(cell) for cell in cells) for cells in rows]
+    return best if known[best] > 1 or all(filled[best] > above for above in filled[:best]) else 0
+
+
+LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
+"""A letter and a number in a cell are data, not a heading again."""
 
 
 def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     """Whether the row below headings continues them: it holds nothing, or a heading again, where they are known."""
     known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
-    again = [isinstance(cell, str) and len(cell) > 1 and is_known(recognize(cell)) for cell in below]
+    again = [isinstance(cell, str) and not LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
     return bool(known) and (all(again) or all(is_blank(cell) for cell in below))
 
 
@@ -165,7 +184,13 @@ def refuse_twins(names: Sequence[str], where: str) -> None:
     for place, name in enumerate(names):
         if name and (other := places.setdefault(normalize(name), place)) != place:
             raise UnreadableInput(
-                f"{where}: two columns are named {name!r} ({name_column(other)} and {name_column(place)}); rename one"
+                tell(
+                    "{where}: two columns are named {name!r} ({other} and {place}); rename one",
+                    where=where,
+                    name=name,
+                    other=name_column(other),
+                    place=name_column(place),
+                )
             )
 
 

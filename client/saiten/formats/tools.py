@@ -22,6 +22,7 @@ from saiten.formats.mapping import (
     take_spoken,
 )
 from saiten.formats.records import Record, is_blank, parse_cell, refuse_infinite, write_text
+from saiten.language import tell
 
 Items = Iterator[dict[str, Any] | Skipped]
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
@@ -84,7 +85,7 @@ def read_turns(questions: str, answers: str, references: str = "", **fields: str
             spoken.append(Spoken(USER, write_text(question) or ""))
             answer = write_text(answered[turn]) if turn < len(answered) else None
             if not answer or not answer.strip() or not spoken[-1].text.strip():
-                yield Skipped(f"turn {turn + 1} {NO_RESPONSE}")
+                yield Skipped(tell("turn {value} {problem}", value=turn + 1, problem=tell(NO_RESPONSE)))
                 return
             item = make_item(record, spoken, answer, name_fields(fields))
             if isinstance(expected, list) and turn < len(expected) and (reference := write_text(expected[turn])):
@@ -95,9 +96,9 @@ def read_turns(questions: str, answers: str, references: str = "", **fields: str
             yield item
             spoken = [*spoken, Spoken(ASSISTANT, answer)]
         if isinstance(expected, list) and any(not is_blank(more) for more in expected[len(asked) :]):
-            record.leave(f"{references}[]", "more than there are turns")
+            record.leave(f"{references}[]", tell("more than there are turns"))
         if len(answered) > len(asked):
-            record.leave(f"{answers}[]", "more than there are questions")
+            record.leave(f"{answers}[]", tell("more than there are questions"))
 
     return items
 
@@ -134,7 +135,7 @@ def read_saiten(record: Record) -> Items:
     """An item as it is, without fields that items do not have."""
     item = {name: record.value[name] for name in (*ITEM_FIELDS, *OPTION_FIELDS) if record.value.get(name) is not None}
     if is_blank(item.get("response")) and is_blank(item.get("responses")):
-        yield Skipped(NO_RESPONSE)
+        yield Skipped(tell(NO_RESPONSE))
         return
     for name in item:
         record.move(name, name)
@@ -330,6 +331,28 @@ def read_flexeval(record: Record) -> Items:
     yield from one(record, columns)
 
 
+def read_mt_bench(record: Record) -> Items:
+    """The turns and answers of MT-Bench and its relatives, where both stand in one record."""
+    answers = pick(record, ["answers", "responses", "outputs", "choices"])[0]
+    if is_blank(record.get("turns")):
+        yield Skipped(tell("holds answers without their questions; join them by question_id"))
+        return
+    if isinstance(chosen := record.parse(answers), list) and chosen and isinstance(chosen[0], dict):
+        record.value[answers] = chosen[0].get("turns", [])
+        if len(chosen) > 1:
+            record.leave(f"{answers}[]", tell("all but the first of several"))
+    fields = {"id": "question_id", "references": "reference", "metadata__category": "category"}
+    references = fields.pop("references")
+    yield from read_turns("turns", answers, references, **fields, metadata__model="model_id")(record)
+
+
+def is_turns(value: dict[str, Any]) -> bool:
+    """Whether what the user said stands in `turns`, and what was answered elsewhere."""
+    turns = value.get("turns")
+    texts = isinstance(turns, list) and bool(turns) and all(isinstance(turn, str) for turn in turns)
+    return texts and bool({"answers", "responses", "outputs", "choices"} & value.keys())
+
+
 def open_spans(record: Record) -> Iterator[Record]:
     """The spans of an OTLP export, or one that the SDK printed, with their attributes beside their other fields."""
     found = False
@@ -436,6 +459,7 @@ TOOLS: Mapping[str, Tool] = {
         has("questions", "outputs"),
         read_turns("questions", "outputs", "references", id="id", metadata__category="category"),
     ),
+    "mt-bench": Tool(either(is_turns, has("question_id", "choices")), read_mt_bench),
     "flexeval": Tool(has("lm_output"), read_flexeval),
     "llm-jp-judge": Tool(has("ID", "prompt|text", "response|generate_response"), read_llm_jp),
     "promptfoo": Tool(
@@ -490,6 +514,9 @@ TOOLS: Mapping[str, Tool] = {
         read_span,
         open_spans,
     ),
+    "langsmith": Tool(
+        either(has("run_type", "inputs"), has("inputs", "outputs", "dataset_id|source_run_id")), read_mlflow
+    ),
     "mlflow": Tool(
         either(
             is_object_with("data", "spans"),
@@ -540,7 +567,13 @@ def open_table(record: Record) -> Iterator[Record]:
     if len(lists) == 1 and not count_known([key for key in value if key != lists[0]], {}):
         yield from open_lists(lists[0])(record)
     elif len(lists) > 1 and not known_item(value):
-        raise UnreadableInput(f"{record.where}: holds several lists ({', '.join(lists)}); give one of them as a file")
+        raise UnreadableInput(
+            tell(
+                "{where}: holds several lists ({names}); give one of them as a file",
+                where=record.where,
+                names=", ".join(lists),
+            )
+        )
     else:
         yield record
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from saiten.formats.report import Report
 from saiten.formats.tools import OPTION_FIELDS
+from saiten.language import tell
 
 Written = dict[str, Any]
 
@@ -86,11 +87,11 @@ def write_items(items: Iterable[dict[str, Any]], target: str, report: Report) ->
             continue
         for name in OPTION_FIELDS:
             if name in item:
-                report.leave(name, f"{target} has no place for it")
+                report.leave(name, tell("{target} has no place for it", target=target))
         for name in {spoken["speaker"] for spoken in item["context"]} - {"user", "assistant"}:
-            report.leave(f"speaker {name}", f"{target} has user and assistant")
+            report.leave(f"speaker {name}", tell("{target} has user and assistant", target=target))
         for name in {"id", "dialogue", "response"} & item.get("metadata", {}).keys() & item.keys():
-            report.leave(f"metadata.{name}", f"the item's own {name} takes its place")
+            report.leave(f"metadata.{name}", tell("the item's own {name} takes its place", name=name))
         for response, number in candidates(item):
             single = {**item, "response": response}
             if number and "id" in item:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from app.cli.attack import EXITS, command
+from app.cli.attack import command
 from app.domain.attack import AttackItem
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.validation import validate
+from saiten.commands.exits import VERDICTS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "attack.md").read_text(encoding="utf-8")
 
@@ -19,7 +20,7 @@ def test_every_option_is_named() -> None:
 
 
 def test_every_exit_code_is_told() -> None:
-    assert [f"| {code} |" in PAGE for code in (*EXITS.values(), 3)] == [True] * 4
+    assert [f"| {code} |" in PAGE for code in (*VERDICTS.values(), 3)] == [True] * 4
 
 
 def test_the_shown_item_is_one_and_names_every_field() -> None:

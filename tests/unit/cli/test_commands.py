@@ -66,10 +66,10 @@ def test_options_fill_in_what_items_leave_out(tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "bad line": (b'{"context":', "standard input:1: the document is not valid JSON"),
+    "bad line": (b'{"context":', "standard input: is not valid JSON"),
     "bad field": (ndjson(GOOD, {**GOOD, "response": ""}), "standard input:2: /response: is blank"),
     "not an object": (b'["a"]', "standard input: item 1: an item is a JSON object"),
-    "nothing": (b"\n\n", "standard input: no items"),
+    "nothing": (b"\n\n", "standard input: is empty"),
 }
 
 

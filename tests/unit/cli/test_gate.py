@@ -274,16 +274,16 @@ async def test_what_nobody_waits_for_any_more_is_cancelled(tmp_path: Path, stop:
 
 
 FILES = {
-    "empty": (b"", "x: it is empty; expected items or results"),
-    "an empty array": (b"[]", "x: it is empty; expected items or results"),
-    "a broken line": (json.dumps(make_item()).encode() + b'\n{"context":', "x:2: the document is not valid JSON"),
-    "a broken array": (b'[{"context":', "x: the document is not valid JSON"),
+    "empty": (b"", "x: is empty"),
+    "an empty array": (b"[]", "x: has no rows"),
+    "a broken line": (json.dumps(make_item()).encode() + b'\n{"context":', "x:2: is not valid JSON"),
+    "a broken array": (b'[{"context":', "x: is not valid JSON"),
     "a bad item": (json.dumps([make_item(), make_item(1, response=" ")]).encode(), "x: item 2: /response: is blank"),
     "a bad line": (json.dumps(make_item(1, response="")).encode(), "x:1: /response: is blank"),
     "an unknown field": (json.dumps(make_item(score=1)).encode(), "x:1: /score: is not a field that is known here"),
-    "no object": (b"3\n", "x:1: the item: must be an object"),
-    "no JSON": (b"hello", "x:1: the document is not valid JSON"),
-    "a byte order mark": (b"\xef\xbb\xbf{}", "x:1: the document starts with a byte order mark"),
+    "no object": (b"3\n", "x: has no rows below its headings, or is neither"),
+    "no JSON": (b"hello", "x: has no rows below its headings, or is neither"),
+    "nothing after a byte order mark": (b"\xef\xbb\xbf{}", "x:1: /context: is missing"),
     "a result among items": (b'{"context": 1}\n{"status": "failed"}', "x:1: /context: "),
     "an item among results": (b'{"status": "failed"}\n{"context": 1}', "x:2: this is not a result"),
     "a result of other rubric": (

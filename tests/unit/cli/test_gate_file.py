@@ -53,7 +53,9 @@ def test_options_come_before_the_file_and_replace_its_rules(tmp_path: Path) -> N
 def test_the_example_names_every_key(tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     assert {rule["aspect"] for rule in read(str(EXAMPLE)).rules} == {"overall", "relevance", "consistency"}
-    assert [name for name in GateSettings.model_fields if name not in text] == []
+    assert [
+        field.alias or name for name, field in GateSettings.model_fields.items() if (field.alias or name) not in text
+    ] == []
     keys = [line.removeprefix("# ") if " = " in line else line for line in text.splitlines()]
     settings = read(write(tmp_path, "\n".join(keys)))
     assert (settings.url, settings.budget_usd) == ("https://saiten.example.org", 5.0)
@@ -67,7 +69,10 @@ BROKEN = {
     "another table": ("gate = 3\n", "there is no table [gate]"),
     "outside": ("alpha = 0.1\n[gate]\n", "alpha: is outside the table [gate]"),
     "unknown": ("[gate]\nmax_drops = 3\n", "gate.max_drops: is not a field that is known here"),
-    "misspelt": ("[gate]\nmin-coverage = 1\n", "gate.min-coverage: is not a field that is known here; is min_coverage"),
+    "misspelt": (
+        "[gate]\nmin-coverage = 1\n",
+        "gate.min-coverage: is not a field that is known here; did you mean 'min_coverage'",
+    ),
     "wrong type": ('[gate]\nalpha = "0.05"\n', "gate.alpha: must be a number"),
     "a date": ("[gate]\nname = 2026-11-21\n", "gate.name: must be a text"),
     "not finite": ("[gate]\nmin_coverage = nan\n", "gate.min_coverage: "),

@@ -240,3 +240,11 @@ async def test_a_piece_that_fails_says_how_many_were_kept_before(
         with pytest.raises(saiten_client.ServiceRefused, match="away"):
             await post_pieces(read, client)
     assert "the first 2 of 4 ratings were kept" in capsys.readouterr().err
+
+
+def test_a_table_that_excel_saved_in_japan_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes("item,rater,fluency,comment\r\n1,田中,3,自然な返答です\r\n".encode("cp932"))
+    (rating,) = RatingFile(str(path), {}).ratings
+    assert (rating["rater"], rating["comment"]) == ("田中", "自然な返答です")
+    assert capsys.readouterr().err == f"saiten: {path}: CP932 (Shift_JIS), detected\n"

@@ -91,5 +91,5 @@ def test_an_interrupted_table_shows_what_was_scored(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             shown, remarks = process.stdout.read().decode(), process.stderr.read().decode()
             assert process.wait() == 130
-    assert shown.count("bot-a") == 2
+    assert shown.count("bot-a") == 3
     assert "saiten: interrupted" in remarks

@@ -12,7 +12,7 @@ from app.comparison.analyses import make_reader
 from app.domain.analysis_request import AgreementRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest
-from app.domain.validation import MOST_NAME, InvalidDocument, hint, validate
+from app.domain.validation import MOST_NAME, InvalidDocument, validate
 from app.stats import fitting, reading, statistics
 from app.stats.agreement import measure_agreement
 from app.stats.correlation import TOO_MANY, correlate_aspect
@@ -20,6 +20,7 @@ from app.stats.fitting import fit_blend, thin
 from app.stats.hierarchy import find_hierarchy
 from app.stats.reading import ObservationReader, read_csv, read_ndjson
 from app.stats.win_rates import rate_wins
+from saiten.wording import hint
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.observed import observe, observe_columns
 

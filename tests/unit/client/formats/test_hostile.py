@@ -142,8 +142,8 @@ def test_a_mapped_column_that_is_not_there() -> None:
 @pytest.mark.parametrize("text", ["質問,回答\nq,r\nq2,\n", '{"question": "q", "answer": "r"}\n{"question": "q2"}\n'])
 def test_rows_without_a_response_are_refused_where_that_is_asked_for(text: str) -> None:
     message = refuse("a.txt", text, on_missing="refuse")
-    assert "has no response; add it, or let saiten convert leave the row out" in message
-    assert message.startswith(("a.txt: line 3:", "a.txt:2:"))
+    assert "has no response; add it, or leave such rows out with `saiten convert`" in message
+    assert message.startswith(("a.txt: line 3, column 回答:", "a.txt:2:"))
 
 
 def test_saitens_own_items_are_passed_on_for_the_service_to_check() -> None:
@@ -280,7 +280,8 @@ def test_damaged_files_raise_nothing_else(name: str, tmp_path: Path) -> None:
     if name == "a.xlsx":
         path = tmp_path / name
         path.write_bytes(workbook(("s", [["質問", "回答"], ["q", "r"], ["", "s"]])))
-    command = [sys.executable, "-c", FUZZ, str(path), "150"]
+    rounds = "15" if name.endswith(".parquet") else "150"  # each of Parquet is a process of its own
+    command = [sys.executable, "-c", FUZZ, str(path), rounds]
     client = Path(__file__).parents[4] / "client"
     ran = subprocess.run(
         command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(client)}, timeout=300
@@ -301,3 +302,24 @@ def test_random_bytes_raise_nothing_else() -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(UnreadableInput, match=r"^nowhere\.csv: No such file or directory$"):
         list(read_items("nowhere.csv"))
+
+
+def test_a_row_that_ends_early_is_named_with_its_column() -> None:
+    sheet = workbook(("評価", [["質問", "回答"], ["q", "r"], ["q2"]]))
+    told = refuse("a.xlsx", sheet, on_missing="refuse")
+    assert told.startswith("a.xlsx: sheet 評価, row 3, column 回答: has no response; add it")
+
+
+def test_a_line_in_another_encoding_is_named() -> None:
+    told = refuse("a.csv", "質問,回答\nあ,い\n".encode() + "う,え\n".encode("cp932"))
+    assert told.startswith("a.csv: line 3: is not UTF-8, and its encoding was not recognised; name its encoding")
+
+
+def test_damaged_parquet_is_one_line_and_never_the_end_of_the_process() -> None:
+    whole = (DATA / "huggingface.parquet").read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    damages = [whole[:-8], whole[:100], whole[: footer // 2] + bytes(64) + whole[footer // 2 + 64 :]]
+    # The number of rows, as the footer states it, and what follows it.
+    damages.append(whole[:footer] + b"\xff" * 16 + whole[footer + 16 :])
+    for damaged in damages:
+        assert refuse("a.parquet", damaged).startswith("a.parquet: is damaged after row 0; write")

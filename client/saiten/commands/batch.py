@@ -1,0 +1,113 @@
+"""`saiten batch`: a file of dialogues becomes a batch of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import click
+
+from saiten.commands import exits
+from saiten.commands.files import name_file
+from saiten.commands.gate import make_progress
+from saiten.commands.gate_settings import GateSettings, make_settings
+from saiten.commands.items import choose_reading, read_whole, reading_options
+from saiten.commands.output import DASH, STATES, TerminalTable, console, figure, open_progress, print_sheet
+from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
+from saiten.commands.service import LEXICAL, URL, open_service
+from saiten.errors import SaitenError
+from saiten.language import tell
+from saiten.models import Batch, Summary
+from saiten.plain_text import escape_controls
+from saiten.reading import read
+
+
+@click.command("batch")
+@click.argument("file", metavar="FILE|-")
+@click.option("--name", metavar="NAME", help="Name of the batch.")
+@click.option("--rubric", metavar="ID", help="Rubric of the batch (ja-dialogue).")
+@click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of the batch.")
+@click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="Metadata of the batch; may be repeated.")
+@click.option("--budget", "budget_usd", type=float, metavar="USD", help="The most that the judge may cost per batch.")
+@reading_options
+@URL
+@click.option("--no-wait", is_flag=True, help="Print the batch's id as soon as the service has accepted it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer of GET /v1/batches/ID/summary.")
+def command(
+    file: str,
+    metadata: tuple[str, ...],
+    maps: tuple[str, ...],
+    url: str | None,
+    no_wait: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Post FILE as a batch, and print its summary once it is scored.
+
+    A first line may hold the batch's options, as for POST /v1/batches. Without --url the batch is scored here and kept
+    in DATABASE_URL.
+
+    Exit 0: all scored; 1: some failed or are only partly rated; 2: bad usage or input; 3: could not run;
+    130: interrupted, and the batch is cancelled.
+    """
+    if no_wait and url is None:
+        raise click.UsageError(tell("--no-wait goes with --url: a private service ends with this command"))
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    if metadata:
+        given["metadata"] = read_metadata(metadata)
+    if maps:
+        given["map"] = choose_reading(None, maps, None).mapping
+    settings = make_settings({}, given, "")
+    with open_progress() as bar:
+        batch, summary = asyncio.run(run_batch(file, settings, url, make_progress(bar), waits=not no_wait))
+    if summary is None:
+        click.echo(batch.id)
+        return
+    if as_json:
+        click.echo(escape_controls(json.dumps(summary, ensure_ascii=False, indent=2)))
+    else:
+        print_summary(read(Summary, summary))
+    if batch.counts.scored < batch.counts.total:
+        raise click.exceptions.Exit(exits.FELL_SHORT)
+
+
+def read_metadata(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`KEY=VALUE` options; raises UsageError."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(tell("--metadata: write it like build=1a2b, not {text!r}", text=pair[:40]))
+        found[key] = value
+    return found
+
+
+async def run_batch(
+    file: str, settings: GateSettings, url: str | None, progress: Progress, *, waits: bool
+) -> tuple[Batch, dict[str, Any] | None]:
+    """The batch, and its summary where it is waited for. Raises InvalidItems, SaitenError."""
+    items = take_items(name_file(file), read_whole(file, reading_of(settings)))
+    async with open_service(url) as service:
+        if not waits:
+            return await submit(service, items, options_of(items, settings)), None
+        judge = (await service.info()).get("judge")
+        if isinstance(judge, dict) and judge.get("baseline"):
+            click.echo(tell(LEXICAL), err=True)
+        batch = await score(service, items, settings, progress)
+        if not isinstance(batch, Batch):
+            raise SaitenError(tell("the service gave no answer"))
+        return batch, await service.summary(batch.id)
+
+
+def print_summary(summary: Summary) -> None:
+    """The batch's id and counts, and a row for each aspect and composite."""
+    target, counts = console(), summary.counts
+    heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
+    rows: list[tuple[str, ...]] = []
+    for name, found in {**summary.aspects, **summary.composites}.items():
+        interval = DASH if found.interval is None else "[{:.2f}, {:.2f}]".format(*found.interval)
+        rows.append((name, str(found.n), str(getattr(found, "unrated", "")), figure(found.mean, ".2f"), interval))
+    states = zip(STATES.values(), (counts.scored, counts.partial, counts.failed), strict=True)
+    told = ", ".join(tell(words, count=count) for words, count in states if count)
+    print_sheet(TerminalTable(f"{summary.name or summary.batch} ({summary.batch}): {told}", heads, rows), target)

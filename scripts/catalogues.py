@@ -1,0 +1,190 @@
+"""Compiles the catalogues of the client's messages, and says what is missing: `python scripts/catalogues.py [--write]`.
+
+`client/saiten/locales/{ja,ko}/LC_MESSAGES/saiten.po` is written by hand; `saiten.mo` beside it is what the client
+reads, so that a wheel needs no compiler. With `--write` messages that are new are added without a translation.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from inspect import cleandoc
+from io import BytesIO
+from pathlib import Path
+
+import click
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+from saiten.commands import LazyGroup, exits, saiten
+
+CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
+LOCALES = CLIENT / "locales"
+LANGUAGES = ("ja", "ko")
+NAMES_OF = {"ja": "Japanese", "ko": "Korean"}
+DATE = datetime(2026, 11, 23, tzinfo=UTC)
+NAMES = {"tell", "mark"}
+
+SYSTEMS = ("No such file or directory", "Is a directory", "Permission denied", "No space left on device")
+"""What the operating system says of files."""
+
+CLICKS = (
+    "Usage:",
+    "Options",
+    "Show this message and exit.",
+    "Try '{command} {option}' for help.",
+    "Error: {message}",
+    "Missing command.",
+    "Missing argument",
+    "Missing option",
+    "Choose from:\n\t{choices}",
+    "No such option {name!r}.",
+    "Invalid value: {message}",
+    "Invalid value for {param_hint}: {message}",
+    "{value!r} is not a valid {number_type}.",
+    "{value} is not in the range {range}.",
+    "default: {default}",
+)
+PLURALS = (
+    ("Got unexpected extra argument ({args})", "Got unexpected extra arguments ({args})"),
+    ("Option {name!r} requires an argument.", "Option {name!r} requires {nargs} arguments."),
+    ("Did you mean {possibility}?", "(Did you mean one of: {possibilities}?)"),
+    ("{value!r} is not {choice}.", "{value!r} is not one of {choices}."),
+)
+"""Of click's own messages those that the client's commands can show."""
+
+
+def find_marked(folder: Path) -> Iterator[str]:
+    """The literals that `tell` and `mark` are called with."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES and node.args:
+                text = node.args[0]
+                if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value:
+                    yield text.value
+
+
+def find_helps(command: click.Command) -> Iterator[str]:
+    """The help of a command, its options and its commands."""
+    yield cleandoc(command.help or "")
+    yield from [command.epilog] if command.epilog else []
+    yield from (one.help for one in command.params if isinstance(one, click.Option) and one.help)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in LazyGroup.list_commands(command, context) if isinstance(command, LazyGroup) else command.commands:
+            inner = command.get_command(context, name)
+            yield from find_helps(inner) if inner else ()
+
+
+Message = str | tuple[str, str]
+"""A message, or one for a single thing and one for several."""
+
+
+def list_messages() -> list[Message]:
+    """Every message of the client's commands, once."""
+    found: list[Message] = [
+        *find_marked(CLIENT),
+        *find_helps(saiten),
+        exits.EPILOG,
+        "system",
+        "response",
+        "notes",
+        *SYSTEMS,
+        *CLICKS,
+        *PLURALS,
+    ]
+    return list(dict.fromkeys(found))
+
+
+def path_of(language: str, kind: str) -> Path:
+    """The catalogue of a language as text (`po`) or compiled (`mo`)."""
+    return LOCALES / language / "LC_MESSAGES" / f"saiten.{kind}"
+
+
+def read_catalogue(language: str) -> Catalog:
+    """What is translated; empty where there is no such file."""
+    path = path_of(language, "po")
+    return read_po(BytesIO(path.read_bytes()), locale=language) if path.exists() else Catalog(locale=language)
+
+
+def compile_catalogue(catalogue: Catalog) -> bytes:
+    """The catalogue as gettext reads it."""
+    compiled = BytesIO()
+    write_mo(compiled, catalogue)
+    return compiled.getvalue()
+
+
+def last(text: str | Sequence[str]) -> str:
+    """The text, or that for several things."""
+    return text if isinstance(text, str) else text[-1]
+
+
+def placeholders(message: str) -> set[str]:
+    """The values that a message names, with their formats."""
+    return set(re.findall(r"(?<!\{)\{[^{}]+\}", message))
+
+
+def check(language: str) -> list[str]:
+    """What is wrong with the catalogue of a language."""
+    catalogue, messages = read_catalogue(language), list_messages()
+    faults = [f"{language}: not translated: {message!r}" for message in messages if not translated(catalogue, message)]
+    faults += [f"{language}: no longer used: {one.id!r}" for one in catalogue if one.id and one.id not in set(messages)]
+    faults += [
+        f"{language}: other placeholders: {one.id!r}"
+        for one in catalogue
+        if one.string and placeholders(last(one.id)) != placeholders(last(one.string))
+    ]
+    if path_of(language, "mo").read_bytes() != compile_catalogue(catalogue):
+        faults.append(f"{language}: saiten.mo is not that of saiten.po; run python scripts/catalogues.py --write")
+    return faults
+
+
+def translated(catalogue: Catalog, message: Message) -> str:
+    """The translation; empty where there is none."""
+    found = catalogue.get(message)
+    return last(found.string) if found and found.string else ""
+
+
+def write(language: str) -> None:
+    """Writes both files: messages in the order of the code, those that are no longer used left out."""
+    old = read_catalogue(language)
+    # Fixed dates: the files change where a message does.
+    new = Catalog(
+        locale=language,
+        charset="utf-8",
+        fuzzy=False,
+        project="Saiten",
+        version="1",
+        header_comment=f"# What the command `saiten` says, in {NAMES_OF[language]}.",
+        creation_date=DATE,
+        revision_date=DATE,
+        last_translator="Saiten",
+        language_team=language,
+        msgid_bugs_address="-",
+    )
+    for message in list_messages():
+        told = translated(old, message)
+        new.add(message, told if isinstance(message, str) else (told,))
+    path_of(language, "po").parent.mkdir(parents=True, exist_ok=True)
+    written = BytesIO()
+    write_po(written, new, width=120, no_location=True, omit_header=False)
+    path_of(language, "po").write_bytes(written.getvalue())
+    path_of(language, "mo").write_bytes(compile_catalogue(read_catalogue(language)))
+
+
+def main() -> None:
+    """Writes the catalogues, or tells what is wrong with them."""
+    if "--write" in sys.argv[1:]:
+        for language in LANGUAGES:
+            write(language)
+    faults = [fault for language in LANGUAGES for fault in check(language)]
+    sys.stdout.writelines(f"{fault}\n" for fault in faults)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
