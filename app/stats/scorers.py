@@ -52,7 +52,7 @@ def compare_scorers(
     as `SCORER (mate)`. Raises InvalidRequest where there is no score, or none of a matched name."""
     columns = group_columns(observations, match or {})
     if not columns:
-        detail = "no record has scores by a scorer: the field is {scorer: {aspect: number}}"
+        detail = "no record has scores by a scorer; each has them as an object of scorers"
         raise InvalidRequest(detail, pointer="/data")
     for rating, scorers in columns.items():
         if len(scorers) > MOST_SCORERS:

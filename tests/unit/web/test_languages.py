@@ -40,6 +40,8 @@ OTHER_SENTENCES = (
     "The lexical judge", "The runs' scores were not made", "the aspect \0 has no", "neither this \0 nor",
     "has no ratings", "has to be read by itself", "may be one row too many", "the project's name", "the rating \0",
     "this key has a money limit", "\0, or have it added",
+    # Said by analyses of files and by the client's commands.
+    "human values", "all ratings are of one dialogue", "not JSON",
 )  # fmt: skip
 
 
