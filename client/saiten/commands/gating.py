@@ -335,7 +335,9 @@ def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[
         values = [{**line.model_dump(), "response": line.response} for line in candidate.lines]
     answers = [*answers_of(values)] if assertions else []
     if assertions and not answers:
-        raise InvalidItems("assertions look at responses, which this candidate does not hold; name a file of items")
+        raise InvalidItems(
+            tell("assertions look at responses, which this candidate does not hold; name a file of items")
+        )
     return check(assertions, answers)
 
 
