@@ -71,6 +71,11 @@ class AspectAgreement(Value):
     spearman: float | None
     pearson: float | None
     krippendorff_alpha: float | None = Field(description="ordinal; of named raters")
+    pairwise_spearman: float | None = Field(default=None, description="mean over all pairs of raters")
+    pairwise_pearson: float | None = Field(default=None, description="mean over all pairs of raters")
+    cohen_kappa: float | None = Field(default=None, description="mean over all pairs of raters; values are labels")
+    fleiss_kappa: float | None = Field(default=None, description="of items with two named raters or more")
+    icc: float | None = Field(default=None, description="ICC(2,1), on the items that every named rater rated")
     compared: int = Field(default=0, description="raters that the averages `spearman` and `pearson` are over")
     by_rater: dict[str, float | None] = Field(
         default_factory=dict,

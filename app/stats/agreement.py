@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
@@ -163,6 +163,85 @@ def krippendorff_alpha(rated: NamedRatings) -> float | str:
     return 1 - observed / expected
 
 
+MOST_PAIRED = 50
+"""Raters up to which every two of them are compared: 1,225 pairs."""
+
+MANY_RATERS = f"more than {MOST_PAIRED} raters are too many to compare in pairs"
+
+
+def compare_in_pairs(rated: NamedRatings) -> dict[str, float | str]:
+    """What depends on which rater gave what: the mean over all pairs of raters of Spearman's ρ, Pearson's r and Cohen's
+    κ (1960) on the items that both rated, and ICC(2,1) (Shrout and Fleiss 1979) on the items that all rated; for each
+    the figure, or why there is none. Pairs without a figure are left out of the means."""
+    raters, rater = np.unique(rated.rater, return_inverse=True)
+    names = ("pairwise_spearman", "pairwise_pearson", "cohen_kappa", "icc")
+    if len(raters) < 2:
+        return dict.fromkeys(names, "fewer than two raters are named")
+    if len(raters) > MOST_PAIRED:
+        return dict.fromkeys(names, MANY_RATERS)
+    units, unit = np.unique(rated.unit, return_inverse=True)
+    table = np.full((len(units), len(raters)), np.nan)
+    table[unit, rater] = rated.values
+    found: dict[str, list[float]] = {name: [] for name in names[:3]}
+    for one, other in combinations(range(len(raters)), 2):
+        both = ~np.isnan(table[:, one]) & ~np.isnan(table[:, other])
+        x, y = table[both, one], table[both, other]
+        if len(x) >= FEWEST and not isinstance(kappa := cohen_kappa(x, y), str):
+            found["cohen_kappa"].append(kappa)
+        if obstacle(x, y) is None:
+            found["pairwise_spearman"].append(float(pearson(rank(x), rank(y))))
+            found["pairwise_pearson"].append(float(pearson(x, y)))
+    reason = f"no two raters share {FEWEST} items on which both vary"
+    means: dict[str, float | str] = {name: float(np.mean(each)) if each else reason for name, each in found.items()}
+    return means | {"icc": intraclass_correlation(table[~np.isnan(table).any(axis=1)])}
+
+
+def cohen_kappa(x: Floats, y: Floats) -> float | str:
+    """Cohen's κ of two raters' values as labels, shapes (n,); or why there is none."""
+    expected = sum(float((x == value).mean() * (y == value).mean()) for value in np.unique(np.append(x, y)))
+    if expected == 1:
+        return "both raters gave one and the same value throughout"
+    return (float((x == y).mean()) - expected) / (1 - expected)
+
+
+def intraclass_correlation(table: Floats) -> float | str:
+    """ICC(2,1): two-way random effects, absolute agreement, a single rater; of a table of shape (items, raters) without
+    gaps. Or why there is none."""
+    items, raters = table.shape
+    if items < FEWEST:
+        return f"fewer than {FEWEST} items are rated by every rater"
+    mean = table.mean()
+    rows = raters * ((table.mean(axis=1) - mean) ** 2).sum()
+    columns = items * ((table.mean(axis=0) - mean) ** 2).sum()
+    left = max(0.0, float(((table - mean) ** 2).sum() - rows - columns))
+    by_row, by_column = rows / (items - 1), columns / (raters - 1)
+    error = left / ((items - 1) * (raters - 1))
+    whole = by_row + (raters - 1) * error + raters * (by_column - error) / items
+    if not whole > 0:
+        return "all ratings of these items are equal"
+    return float((by_row - error) / whole)
+
+
+def fleiss_kappa(rated: NamedRatings) -> float | str:
+    """Fleiss' κ (1971) of the items with two named raters or more, whoever they are; where items have different numbers
+    of raters, each item's agreement is that of its own pairs. Or why there is none."""
+    count = np.bincount(rated.unit)
+    several = count[rated.unit] >= 2
+    if not several.any():
+        return "no item has ratings by two named raters"
+    unit, values = number_keys(rated.unit[several]), rated.values[several]
+    levels, level = np.unique(values, return_inverse=True)
+    shares = np.bincount(level) / len(level)
+    expected = float((shares**2).sum())
+    if len(levels) == 1:
+        return "all ratings of items with two raters or more are equal"
+    cell, held = np.unique(unit * len(levels) + level, return_counts=True)
+    raters = np.bincount(unit)
+    agreeing = np.bincount(cell // len(levels), weights=held * (held - 1), minlength=len(raters))
+    observed = float((agreeing / (raters * (raters - 1))).mean())
+    return (observed - expected) / (1 - expected)
+
+
 def measure_agreement(observations: Observations) -> AgreementReport:
     """Agreement by aspect, and the correlations between aspects. Raises InvalidRequest for more aspects than could be
     correlated on so many items in a minute."""
@@ -196,6 +275,8 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
         undefined["spearman"] = undefined["pearson"] = compared.reason
     if isinstance(alpha, str):
         undefined["krippendorff_alpha"] = alpha
+    more = {**compare_in_pairs(rated), "fleiss_kappa": fleiss_kappa(rated)}
+    undefined |= {name: why for name, why in more.items() if isinstance(why, str)}
     return AspectAgreement(
         n=len(values),
         left_out=observations.units - len(values),
@@ -206,6 +287,7 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
         spearman=compared.spearman,
         pearson=compared.pearson,
         krippendorff_alpha=None if isinstance(alpha, str) else alpha,
+        **{name: None if isinstance(one, str) else one for name, one in more.items()},
         by_rater={observations.raters[number]: one for number, one in compared.by_rater.items()},
         notes=tuple(find_notes(compared, unnamed)),
         undefined=undefined,

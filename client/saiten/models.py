@@ -924,6 +924,11 @@ class AspectAgreement(Undefinable):
     spearman: float | None
     pearson: float | None
     krippendorff_alpha: float | None
+    pairwise_spearman: float | None = None
+    pairwise_pearson: float | None = None
+    cohen_kappa: float | None = None
+    fleiss_kappa: float | None = None
+    icc: float | None = None
     compared: int = 0
     by_rater: Figures = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
