@@ -44,6 +44,9 @@ MOST_IN_SQUARE = 40
 MOST_PLACES = 12
 """The most names in one note; of further ones only the number is shown."""
 
+AGREEMENT_SHOWN = frozenset({"mean", "sd", "spearman", "pearson", "krippendorff_alpha"})
+"""Figures of agreement that stand in the table; the JSON has more."""
+
 SHOWN_AS = {"krippendorff_alpha": "krippendorff α", "kendall": "τ-b", "kendall_interval": "τ-b interval"}
 
 
@@ -93,7 +96,10 @@ def _(report: AgreementReport) -> list[Part]:
     pairs = {
         f"{a}~{b}": why for a, found in report.correlations.undefined.items() for b, why in found.items() if a != b
     }
-    undefined = {name: found.undefined for name, found in report.aspects.items()}
+    undefined = {
+        name: {figure: why for figure, why in found.undefined.items() if figure in AGREEMENT_SHOWN}
+        for name, found in report.aspects.items()
+    }
     return [*parts, *notes({**undefined, "": pairs})]
 
 

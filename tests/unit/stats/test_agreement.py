@@ -21,6 +21,9 @@ COLUMNS = st.integers(0, 12).flatmap(
 )
 
 
+IN_PAIRS = ("spearman", "pearson", "pairwise_spearman", "pairwise_pearson", "cohen_kappa", "icc")
+
+
 def test_the_breakdown_labels_of_dbdc3_agree_as_published(shared):
     with (shared / "data" / "dbdc3_ja.jsonl").open("rb") as file:
         report = measure_agreement(read_ndjson(file, ObservationReader(labels={"O": 1, "T": 0.5, "X": 0})))
@@ -79,9 +82,9 @@ def test_an_aspect_that_nobody_rated_has_no_figure():
     assert found.undefined == {
         "mean": "no item has a rating",
         "sd": "fewer than two items have a rating",
-        "spearman": "fewer than two raters are named",
-        "pearson": "fewer than two raters are named",
         "krippendorff_alpha": "no rater is named",
+        "fleiss_kappa": "no item has ratings by two named raters",
+        **dict.fromkeys(IN_PAIRS, "fewer than two raters are named"),
     }
 
 
@@ -104,9 +107,8 @@ def test_a_named_rater_beside_a_nameless_one_agrees_with_nobody():
     records += [{"item": n, "rater": "A", "ratings": {"a": n}} for n in range(4)]
     found = measure_agreement(observe(records)).aspects["a"]
     assert found.undefined == {
-        "spearman": "fewer than two raters are named",
-        "pearson": "fewer than two raters are named",
-        "krippendorff_alpha": "no item has ratings by two named raters",
+        **dict.fromkeys(IN_PAIRS, "fewer than two raters are named"),
+        **dict.fromkeys(("krippendorff_alpha", "fleiss_kappa"), "no item has ratings by two named raters"),
     }
     assert found.notes == ("4 ratings without a rater may be means, and count only in the mean and the sd",)
 

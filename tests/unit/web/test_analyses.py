@@ -345,16 +345,19 @@ async def test_batches_are_scorers_of_the_same_answers(client: httpx.AsyncClient
     changed = await score(client, "three", system="bot", end="山まで行きました。")
     await rate(client, one)
     report = await find(client, "judges", {"batches": [one, other], "resamples": 100})
-    overall = report["aspects"]["overall"]
-    assert (overall["n"], set(overall["scorers"])) == (12, {"one", "two"})
-    assert overall["scorers"]["one"] == overall["scorers"]["two"]
-    assert overall["differences"][0]["p"] == 1.0
     alone = await find(client, "correlation", {"batch": one, "resamples": 100})
-    assert overall["scorers"]["one"]["spearman"] == alone["aspects"]["overall"]["spearman"]
+    varied = [name for name, found in alone["aspects"].items() if found["spearman"] is not None]
+    assert varied
+    for name in varied:
+        found = report["aspects"][name]
+        assert (found["n"], set(found["scorers"])) == (12, {"one", "two"})
+        assert found["scorers"]["one"] == found["scorers"]["two"]
+        assert found["scorers"]["one"]["spearman"] == alone["aspects"][name]["spearman"]
+        assert [difference["p"] for difference in found["differences"]] == [1.0]
     assert report["ratings_used"] == alone["ratings_used"]
     # Of other responses to the same items nobody said anything.
     asked = await find(client, "judges", {"batches": [one, changed], "resamples": 100})
-    assert set(asked["aspects"]["overall"]["scorers"]) == {"one"}
+    assert set(asked["aspects"][varied[0]]["scorers"]) == {"one"}
 
 
 async def test_batches_meet_in_win_rates(client: httpx.AsyncClient) -> None:
