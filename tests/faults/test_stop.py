@@ -64,7 +64,8 @@ async def test_a_service_whose_database_hangs_leaves_all_the_same(tmp_path: Path
     try:
         server.start()
         async with SlowOpenAI() as judge:
-            settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "0"}
+            # The longest drain leaves least time to requests after it, and a second signal ends it.
+            settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "15"}
             with served(tmp_path, DATABASE_URL=server.url, **settings) as (url, process):
                 async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
                     flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
@@ -74,6 +75,9 @@ async def test_a_service_whose_database_hangs_leaves_all_the_same(tmp_path: Path
                         judge.go.set()
                         while not judge.requests:
                             await asyncio.sleep(0.01)
+                    process.send_signal(signal.SIGTERM)
+                    while await status_of(client, "/readyz") != (503, "stopping"):
+                        await asyncio.sleep(0.01)
                     process.send_signal(signal.SIGTERM)
                     assert (await flying).status_code == 503
                 assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) in {0, -signal.SIGTERM}
