@@ -16,15 +16,15 @@ from tests.support.waiting import LIMIT_SECONDS
 
 
 class SlowOpenAI(FakeOpenAI):
-    """Answers when it is let go."""
+    """Answers when it is let go. Each connection to it releases `asked` once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.go = asyncio.Event()
-        self.asked = asyncio.Event()
+        self.asked = asyncio.Semaphore(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.set()
+        self.asked.release()
         await self.go.wait()
         await super()._serve(reader, writer)
 
@@ -35,14 +35,14 @@ async def status_of(client: httpx.AsyncClient, path: str) -> tuple[int, str]:
 
 
 async def test_a_stop_fails_nobody(tmp_path: Path) -> None:
-    judge = SlowOpenAI()
-    async with judge:
-        settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "3"}
+    """The listener stays as long as the test needs it, on any machine: a second signal ends the longest drain."""
+    async with SlowOpenAI() as judge, asyncio.timeout(LIMIT_SECONDS):
+        settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "15"}
         with served(tmp_path, **settings) as (url, process):
             async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
                 assert await status_of(client, "/readyz") == (200, "")
                 flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
-                await asyncio.sleep(0.5)
+                await judge.asked.acquire()
                 process.send_signal(signal.SIGTERM)
                 while await status_of(client, "/readyz") != (503, "stopping"):
                     await asyncio.sleep(0.01)
@@ -50,9 +50,10 @@ async def test_a_stop_fails_nobody(tmp_path: Path) -> None:
                 async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as late:
                     assert await status_of(late, "/livez") == (200, "")
                     coming = asyncio.create_task(late.post("/v1/evaluations", json={**BODY, "response": "はい。"}))
-                    await asyncio.sleep(0.2)
+                    await judge.asked.acquire()
                     judge.go.set()
                     assert [(await sent).status_code for sent in (flying, coming)] == [200, 200]
+            process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) in {0, -signal.SIGTERM}
     assert len(judge.requests) == 2
 
@@ -63,16 +64,20 @@ async def test_a_service_whose_database_hangs_leaves_all_the_same(tmp_path: Path
     try:
         server.start()
         async with SlowOpenAI() as judge:
-            settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "0"}
+            # The longest drain leaves least time to requests after it, and a second signal ends it.
+            settings = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": judge.base_url, "SAITEN_DRAIN_SECONDS": "15"}
             with served(tmp_path, DATABASE_URL=server.url, **settings) as (url, process):
                 async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SECONDS, trust_env=False) as client:
                     flying = asyncio.create_task(client.post("/v1/evaluations", json=BODY))
                     async with asyncio.timeout(LIMIT_SECONDS):
-                        await judge.asked.wait()
+                        await judge.asked.acquire()
                         server.freeze()
                         judge.go.set()
                         while not judge.requests:
                             await asyncio.sleep(0.01)
+                    process.send_signal(signal.SIGTERM)
+                    while await status_of(client, "/readyz") != (503, "stopping"):
+                        await asyncio.sleep(0.01)
                     process.send_signal(signal.SIGTERM)
                     assert (await flying).status_code == 503
                 assert await asyncio.to_thread(process.wait, LIMIT_SECONDS) in {0, -signal.SIGTERM}
