@@ -163,6 +163,9 @@ def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
 
 
 METADATA = "metadata."
+MOST_ENTRIES = 32
+"""Entries of metadata in one filter: what an evaluation and its batch can have together. Each is a subquery, and SQLite
+refuses a statement of some thousand conditions."""
 
 METADATA_FILTER = {
     "name": "metadata",
@@ -182,11 +185,15 @@ METADATA_FILTER = {
 
 
 def read_metadata(request: Request) -> dict[str, str]:
-    """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values."""
+    """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values, and for too many."""
     wanted: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith(METADATA) and wanted.setdefault(name.removeprefix(METADATA), value) != value:
             raise InvalidRequest("an entry can have one value only", pointer=pointer(("query", name)))
+        if len(wanted) > MOST_ENTRIES:
+            raise InvalidRequest(
+                f"a filter can have at most {MOST_ENTRIES} entries of metadata", pointer="/query/metadata"
+            )
     return wanted
 
 

@@ -25,6 +25,7 @@ import httpx
 
 from saiten.connection import wished_pause
 from saiten.errors import SaitenError
+from saiten.language import tell
 
 Utterance = Mapping[str, str]
 """`speaker` and `text`."""
@@ -165,10 +166,11 @@ def find_reply(body: bytes, path: str) -> str:
     try:
         value: Any = json.loads(body.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise BotFailed("reply-invalid", f"the reply is not UTF-8 (byte {error.start})") from None
+        raise BotFailed("reply-invalid", tell("the reply is not UTF-8 (byte {at})", at=error.start)) from None
     except (ValueError, RecursionError):
-        what = "HTML" if body.lstrip()[:1] == b"<" else "not JSON"
-        raise BotFailed("reply-invalid", f"the reply is {what}: {quote(body)}") from None
+        html = body.lstrip()[:1] == b"<"
+        told = tell("the reply is HTML: {body}", body=quote(body)) if html else ""
+        raise BotFailed("reply-invalid", told or tell("the reply is not JSON: {body}", body=quote(body))) from None
     if isinstance(value, str):
         return check_text(value)
     for key in path.split("."):
@@ -178,9 +180,13 @@ def find_reply(body: bytes, path: str) -> str:
             value = value[key]
         else:
             there = ", ".join(list(value)[:8])[:120] if isinstance(value, dict) else type(value).__name__
-            raise BotFailed("reply-invalid", f"the reply has no {path!r} ({there}); --reply names its place")
+            raise BotFailed(
+                "reply-invalid",
+                tell("the reply has no {path!r} ({there}); --reply names its place", path=path, there=there),
+            )
     if not isinstance(value, str):
-        raise BotFailed("reply-empty" if value is None else "reply-invalid", f"{path!r} of the reply is not a text")
+        code = "reply-empty" if value is None else "reply-invalid"
+        raise BotFailed(code, tell("{path!r} of the reply is not a text", path=path))
     return check_text(value)
 
 
@@ -188,12 +194,18 @@ def check_text(text: str) -> str:
     """The text, which the service takes for a response, with plain line ends; raises BotFailed."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if found := REFUSED.search(text):
-        raise BotFailed("reply-invalid", f"the reply holds a character that is no text (U+{ord(found[0]):04X})")
+        character = f"U+{ord(found[0]):04X}"
+        raise BotFailed("reply-invalid", tell("the reply holds a character that is no text ({name})", name=character))
     if BLANK.fullmatch(text):
-        raise BotFailed("reply-empty", "the reply is empty")
+        raise BotFailed("reply-empty", tell("the reply is empty"))
     if len(text) > MOST_CHARACTERS:
         raise BotFailed(
-            "reply-too-long", f"the reply has {len(text):,} characters; at most {MOST_CHARACTERS:,} are scored"
+            "reply-too-long",
+            tell(
+                "the reply has {count:,} characters; at most {maximum:,} are scored",
+                count=len(text),
+                maximum=MOST_CHARACTERS,
+            ),
         )
     return text
 
@@ -227,7 +239,7 @@ class HttpBot:
         except httpx.InvalidURL as error:
             raise BotUnusable(f"--bot: {error}") from None
         if parsed.userinfo:
-            raise BotUnusable("--bot: the URL holds a password; give it as a header from the environment")
+            raise BotUnusable(tell("--bot: the URL holds a password; give it as a header from the environment"))
         self.name = json.dumps([url, template, reply], ensure_ascii=False)
         self._url, self._template, self._reply = url, template, reply
         self._timeout_seconds, self._retries, self._sleep = timeout_seconds, retries, sleep
@@ -277,14 +289,15 @@ class HttpBot:
             ):
                 received = await read_body(response)
         except TimeoutError:
-            raise BotFailed("timeout", f"no reply within {self._timeout_seconds:g} s") from None
+            raise BotFailed("timeout", tell("no reply within {seconds:g} s", seconds=self._timeout_seconds)) from None
         except httpx.HTTPError as error:
             raise BotFailed("unreachable", f"{type(error).__name__}: {str(error)[:160]}", pause=0.0) from None
         latency_ms = 1000 * (time.perf_counter() - begun)
         status = response.status_code
         if status != httpx.codes.OK and not (200 <= status < 300):
             pause = wished_pause(response) if status in PASSING else None
-            raise BotFailed(f"status-{status}", f"the bot answered {status}: {quote(received)}", pause=pause)
+            told = tell("the bot answered {status}: {body}", status=status, body=quote(received))
+            raise BotFailed(f"status-{status}", told, pause=pause)
         if response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/plain":
             return Said(check_text(decode(received)), latency_ms)
         return Said(find_reply(received, self._reply), latency_ms)
@@ -296,7 +309,7 @@ async def read_body(response: httpx.Response) -> bytes:
     async for piece in response.aiter_bytes():
         received += piece
         if len(received) > MOST_BYTES:
-            raise BotFailed("reply-too-long", f"the reply has more than {MOST_BYTES:,} bytes")
+            raise BotFailed("reply-too-long", tell("the reply has more than {maximum:,} bytes", maximum=MOST_BYTES))
     return bytes(received)
 
 
@@ -305,7 +318,7 @@ def decode(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BotFailed("reply-invalid", f"the reply is not UTF-8 (byte {error.start})") from None
+        raise BotFailed("reply-invalid", tell("the reply is not UTF-8 (byte {at})", at=error.start)) from None
 
 
 class ProcessBot:
@@ -330,7 +343,8 @@ class ProcessBot:
         except ValueError as error:
             raise BotUnusable(f"--bot {command!r}: {error}") from None
         if not self._arguments or shutil.which(self._arguments[0]) is None:
-            raise BotUnusable(f"--bot: there is no command {(self._arguments or [''])[0]!r}")
+            name = (self._arguments or [""])[0]
+            raise BotUnusable(tell("--bot: there is no command {name!r}", name=name))
         self.name = json.dumps([command, template, reply, plain], ensure_ascii=False)
         self._template, self._reply, self._plain = template, reply, plain
         self._timeout_seconds = timeout_seconds
@@ -365,7 +379,13 @@ class ProcessBot:
         try:
             return await LineProcess.start(self._arguments)
         except OSError as error:
-            raise BotUnusable(f"--bot: {self._arguments[0]!r} cannot be started: {error.strerror}") from None
+            raise BotUnusable(
+                tell(
+                    "--bot: {name!r} cannot be started: {why}",
+                    name=self._arguments[0],
+                    why=tell(error.strerror or ""),
+                )
+            ) from None
 
     async def ask(self, process: LineProcess, turn: Turn) -> Said:
         """One turn. Raises BotFailed, after which the process is of no use."""
@@ -374,15 +394,18 @@ class ProcessBot:
             async with asyncio.timeout(self._timeout_seconds):
                 line = await process.ask(self.payload(turn))
         except TimeoutError:
-            started = f"; it wrote {len(process.pending):,} bytes without ending the line" if process.pending else ""
-            raise BotFailed("timeout", f"no reply within {self._timeout_seconds:g} s{started}") from None
+            told = tell("no reply within {seconds:g} s", seconds=self._timeout_seconds)
+            if process.pending:
+                told += tell("; it wrote {count:,} bytes without ending the line", count=len(process.pending))
+            raise BotFailed("timeout", told) from None
         latency_ms = 1000 * (time.perf_counter() - begun)
         before, process.last_id = process.last_id, turn.id
         if self._plain:
             return Said(check_text(decode(line)), latency_ms)
         if before and before != turn.id and id_of(line) == before:
             raise BotFailed(
-                "reply-of-another", f"the reply is that of item {before[:64]!r}: more than one line a turn?"
+                "reply-of-another",
+                tell("the reply is that of item {item!r}: more than one line a turn?", item=before[:64]),
             )
         return Said(find_reply(line, self._reply), latency_ms)
 
@@ -454,13 +477,16 @@ class LineProcess:
         """The line that answers this one, without its end. Raises BotFailed."""
         source, target = self.process.stdin, self.process.stdout
         if source is None or target is None:
-            raise BotFailed("ended", "the process has no pipes")
+            raise BotFailed("ended", tell("the process has no pipes"))
         with suppress(ConnectionError):  # what it said before it ended is read below
             source.write(line + b"\n")
             await source.drain()
         while b"\n" not in self.pending:
             if len(self.pending) > MOST_BYTES:
-                raise BotFailed("reply-too-long", f"the reply has more than {MOST_BYTES:,} bytes without a line's end")
+                raise BotFailed(
+                    "reply-too-long",
+                    tell("the reply has more than {maximum:,} bytes without a line's end", maximum=MOST_BYTES),
+                )
             piece = await target.read(1 << 16)
             if not piece:
                 return await self._finish()
@@ -468,7 +494,9 @@ class LineProcess:
         reply, _, rest = bytes(self.pending).partition(b"\n")
         self.pending[:] = rest
         if rest.strip():
-            raise BotFailed("reply-invalid", "the process answered with more than one line; its log belongs on stderr")
+            raise BotFailed(
+                "reply-invalid", tell("the process answered with more than one line; its log belongs on stderr")
+            )
         self.pending.clear()
         return reply.removesuffix(b"\r")
 
@@ -479,8 +507,9 @@ class LineProcess:
             reply = bytes(self.pending)
             self.pending.clear()
             return reply
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        raise BotFailed("ended", f"the process ended {how} without a reply")
+        if code < 0:
+            raise BotFailed("ended", tell("signal {number} ended the process before it replied", number=-code))
+        raise BotFailed("ended", tell("the process ended with exit code {code} and no reply", code=code))
 
     async def end(self) -> None:
         """Closes its input, and kills it where it does not end by itself."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from saiten.bots import Bot, Said, Turn
 from saiten.errors import SaitenError
+from saiten.language import tell
 
 APPLICATION = 0x5361_6974
 """Marks the file as this cache (`PRAGMA application_id`)."""
@@ -34,7 +35,7 @@ class ReplyCache:
         self._path = path
         self._lock = threading.Lock()
         if not Path(path).absolute().parent.is_dir():
-            raise CacheUnusable(f"--cache {path}: there is no such folder")
+            raise CacheUnusable("--cache " + tell("{path}: there is no such folder", path=path))
         try:
             self._file = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             self._open()
@@ -46,7 +47,7 @@ class ReplyCache:
         (tables,) = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and marked != APPLICATION:
             self._file.close()
-            raise CacheUnusable(f"--cache {self._path}: this file is not a cache of saiten collect")
+            raise CacheUnusable(tell("--cache {path}: this file is not a cache of saiten collect", path=self._path))
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = NORMAL")
         self._file.execute(f"PRAGMA application_id = {APPLICATION}")

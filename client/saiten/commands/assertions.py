@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.commands.gate_settings import ASSERTIONS, NAME
 from saiten.faults import explain
+from saiten.language import tell
 from saiten.plain_text import clip, printable
 
 LATENCY = "latency_ms"
@@ -77,15 +78,21 @@ class Finding:
     def holds(self) -> bool:
         return not self.failed and self.checked > 0
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         """The result in one sentence, with the first items that failed."""
         if not self.checked:
-            return "there is no such item"
+            return tell("there is no such item")
         if not self.failed:
-            return f"all {self.checked:,} responses hold"
+            return tell("all {count:,} responses hold", count=self.checked)
         names = list(dict.fromkeys(f"{item} ({why})" if why else item for item, why in self.failed))
-        more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-        return f"{len(self.failed):,} of {self.checked:,} responses do not hold: {', '.join(names[:MOST_NAMED])}{more}"
+        more = tell(" and {count:,} more", count=len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
+        return tell(
+            "{failed:,} of {count:,} responses do not hold: {items}{more}",
+            failed=len(self.failed),
+            count=self.checked,
+            items=", ".join(names[:MOST_NAMED]),
+            more=more,
+        )
 
     def reason(self) -> dict[str, Any]:
         """As a reason of a gate's answer."""
@@ -96,7 +103,7 @@ class Finding:
             "aspect": None,
             "rule": None,
             "assertion": self.assertion.describe(),
-            "detail": self.tell(),
+            "detail": self.describe(),
         }
 
 
@@ -109,13 +116,20 @@ def read_assertions(path: str | None = None) -> list[Assertion]:
         with open(name, "rb") as file:
             tables = tomllib.load(file).get(ASSERTIONS, [])
     except OSError as error:
-        raise InvalidItems(f"{name or '--config'}: {error.strerror}") from None
+        raise InvalidItems(f"{name or '--config'}: {tell(error.strerror or '')}") from None
     except UnicodeDecodeError as error:
-        raise InvalidItems(f"{name}: it is not UTF-8 (byte {error.start})") from None
+        raise InvalidItems(tell("{path}: it is not UTF-8 (byte {at})", path=name, at=error.start)) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidItems(f"{name}: {error}") from None
     if not isinstance(tables, list) or len(tables) > MOST_ASSERTIONS:
-        raise InvalidItems(f"{name}: {ASSERTIONS}: write each as [[{ASSERTIONS}]], at most {MOST_ASSERTIONS:,} of them")
+        raise InvalidItems(
+            tell(
+                "{path}: {table}: write each as [[{table}]], at most {maximum:,} of them",
+                path=name,
+                table=ASSERTIONS,
+                maximum=MOST_ASSERTIONS,
+            )
+        )
     found, faults = [], []
     for number, table in enumerate(tables):
         where = f"{name}: {ASSERTIONS}.{number}"
@@ -146,7 +160,7 @@ def compile_pattern(assertion: Assertion, where: str) -> Any:
         return re2.compile(pattern, options=options)
     except re2.error as error:
         why = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
-        hint = "; look-around and back-references are not supported" if "(?" in why or "escape" in why else ""
+        hint = tell("; look-around and back-references are not supported") if "(?" in why or "escape" in why else ""
         raise InvalidItems(printable(f"{where}.{assertion.kind}: {why}{hint}")) from None
 
 
@@ -172,9 +186,9 @@ def miss(assertion: Assertion, answer: Answer, pattern: Any) -> str | None:
         found = pattern.search(text) is not None if pattern is not None else getattr(assertion, kind) in text
         return None if found is not kind.startswith("not_") else ""
     if assertion.max_characters is not None:
-        return f"{len(text):,} characters" if len(text) > assertion.max_characters else None
+        return tell("{count:,} characters", count=len(text)) if len(text) > assertion.max_characters else None
     if answer.latency_ms is None:
-        return "its latency is not known"
+        return tell("its latency is not known")
     most = assertion.max_latency_ms or 0.0
     return f"{answer.latency_ms:,.0f} ms" if answer.latency_ms > most else None
 
@@ -216,5 +230,5 @@ def report_assertions(assertions: Sequence[Assertion], values: Iterable[Mapping[
     findings = check(assertions, answers_of(values))
     for finding in findings:
         sign = "✓" if finding.holds else "✗"
-        click.echo(f"  {sign} assertion: {finding.assertion.describe()}: {finding.tell()}", err=True)
+        click.echo(f"  {sign} {tell('assertion')}: {finding.assertion.describe()}: {finding.describe()}", err=True)
     return all(finding.holds for finding in findings)

@@ -28,6 +28,7 @@ from saiten.connection import is_http_url
 from saiten.errors import SaitenError
 from saiten.formats import UnreadableInput, parse_map, read_items
 from saiten.formats.mapping import MOST_METADATA
+from saiten.language import tell
 from saiten.plain_text import escape_controls, printable
 from saiten.reply_cache import ReplyCache, digest_of
 
@@ -140,7 +141,7 @@ def command(
     --score some are not scored; 2: bad usage or input; 3: could not run; 130: interrupted, what was collected is kept.
     """
     if not scores and (rubric or path or form):
-        raise click.UsageError("--rubric, --path and --format go with --score")
+        raise click.UsageError(tell("--rubric, --path and --format go with --score"))
     target = Path(output)
     require_places(target, dataset)
     assertions = read_assertions()
@@ -164,14 +165,14 @@ def command(
         if found.said or found.failed:
             write_items(target, found.answered())
             write_failures(target, found)
-            tell(found, target)
+            report(found, target)
     # `saiten score` checks them itself.
     holds = (scores and bool(found.said)) or report_assertions(assertions, found.answered())
     if scores and found.said:
         options = {"rubric": rubric, "path": path, "url": url, "form": form}
         context.invoke(score_command, file=str(target), **{key: v for key, v in options.items() if v is not None})
     elif found.said:
-        click.echo(f"next: saiten score {quote(target)}", err=True)
+        click.echo(tell("next: {command}", command=f"saiten score {quote(target)}"), err=True)
     if found.failed or not holds:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
@@ -191,11 +192,11 @@ def failures_beside(target: Path) -> Path:
 def require_places(target: Path, dataset: str) -> None:
     """Raises InvalidItems where the output cannot be written, before anything is asked."""
     if not target.absolute().parent.is_dir():
-        raise InvalidItems(f"{target}: there is no such folder")
+        raise InvalidItems(tell("{path}: there is no such folder", path=target))
     if target.is_dir():
-        raise InvalidItems(f"{target}: Is a directory")
+        raise InvalidItems(tell("{path}: Is a directory", path=target))
     if dataset != "-" and Path(dataset).resolve() in {target.resolve(), failures_beside(target).resolve()}:
-        raise InvalidItems(f"{target}: the output would replace the dataset")
+        raise InvalidItems(tell("{path}: the output would replace the dataset", path=target))
 
 
 def read_contexts(dataset: str, maps: Sequence[str], input_encoding: str | None) -> list[dict[str, Any]]:
@@ -209,14 +210,18 @@ def read_contexts(dataset: str, maps: Sequence[str], input_encoding: str | None)
             items.append({"id": value.pop("id", f"{number}"), **value})
             seen[items[-1]["id"]] += 1
             if number > MOST_ITEMS:
-                raise InvalidItems(f"{dataset}: more than {MOST_ITEMS:,} rows; split the file")
+                raise InvalidItems(
+                    tell("{path}: more than {maximum:,} rows; split the file", path=dataset, maximum=MOST_ITEMS)
+                )
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
     if not items:
-        raise InvalidItems(f"{dataset}: no context was found; name the columns: --map context=COLUMN")
+        raise InvalidItems(tell("{path}: no context was found; name the columns: --map context=COLUMN", path=dataset))
     click.echo(f"saiten: {dataset}: " + "\n  ".join(reader.report.lines()), err=True)
     if more := [name for name, times in seen.items() if times > 1][:3]:
-        click.echo(printable(f"saiten: some ids are there more than once: {', '.join(more)}"), err=True)
+        click.echo(
+            printable("saiten: " + tell("some ids are there more than once: {ids}", ids=", ".join(more))), err=True
+        )
     return items
 
 
@@ -235,7 +240,7 @@ def open_bot(
     try:
         if is_http_url(written):
             if plain:
-                raise click.UsageError("--plain goes with a command")
+                raise click.UsageError(tell("--plain goes with a command"))
             return HttpBot(
                 written,
                 template=read_template(template),
@@ -246,7 +251,7 @@ def open_bot(
                 concurrency=lanes,
             )
         if headers:
-            raise click.UsageError("--header goes with a URL")
+            raise click.UsageError(tell("--header goes with a URL"))
         return ProcessBot(written, template=read_template(template), reply=reply, plain=plain, timeout_seconds=timeout)
     except BotUnusable as error:
         raise InvalidItems(error.detail) from None
@@ -260,22 +265,32 @@ def read_template(written: str | None) -> Any:
         text = Path(written[1:]).read_text(encoding="utf-8") if written.startswith("@") else written
         return json.loads(text)
     except OSError as error:
-        raise InvalidItems(f"--template: {written[1:]}: {error.strerror}") from None
+        raise InvalidItems(f"--template: {written[1:]}: {tell(error.strerror or '')}") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidItems(printable(f"--template is not JSON: {error}")) from None
+        raise InvalidItems(printable(tell("--template is not JSON: {error}", error=error))) from None
 
 
 def read_header(written: str) -> tuple[str, str]:
     """Name and value of `Authorization=Bearer BOT_TOKEN`, where BOT_TOKEN is an environment variable."""
     found = HEADER.fullmatch(written)
     if found is None:
-        raise click.UsageError("--header: write NAME=VARIABLE or 'NAME=SCHEME VARIABLE'; the variable holds the value")
+        raise click.UsageError(
+            tell("--header: write NAME=VARIABLE or 'NAME=SCHEME VARIABLE'; the variable holds the value")
+        )
     name, scheme, variable = found.groups()
     value = os.environ.get(variable, "").strip()
     if not value:
-        raise click.UsageError(f"--header {name}: the environment variable {variable} is not set")
+        raise click.UsageError(
+            tell("--header {name}: the environment variable {variable} is not set", name=name, variable=variable)
+        )
     if not (value.isascii() and value.isprintable()):
-        raise click.UsageError(f"--header {name}: {variable} holds what a header cannot: printable ASCII only")
+        raise click.UsageError(
+            tell(
+                "--header {name}: {variable} holds what a header cannot: printable ASCII only",
+                name=name,
+                variable=variable,
+            )
+        )
     return name, f"{scheme} {value}" if scheme else value
 
 
@@ -294,7 +309,7 @@ async def run(
             found.cached = len(found.said)
         remaining = iter([at for at in range(len(turns)) if at not in found.said])
         with open_progress() as progress:
-            bar = progress.add_task("collecting", total=len(turns), completed=found.cached)
+            bar = progress.add_task(tell("collecting"), total=len(turns), completed=found.cached)
 
             async def work() -> None:
                 for at in remaining:
@@ -333,7 +348,13 @@ def advance(progress: Progress, bar: Any, found: Collected) -> None:
     progress.advance(bar)
     if not found.said and len(found.failed) >= GIVE_UP:
         first = found.failed[min(found.failed)]
-        raise SaitenError(f"the bot answered none of the first {len(found.failed)} items: {printable(first.detail)}")
+        raise SaitenError(
+            tell(
+                "the bot answered none of the first {count} items: {why}",
+                count=len(found.failed),
+                why=printable(first.detail),
+            )
+        )
 
 
 def turn_of(item: Mapping[str, Any]) -> Turn:
@@ -354,7 +375,7 @@ def write_items(target: Path, items: Iterable[Mapping[str, Any]]) -> None:
         os.chmod(handle, 0o666 & ~current_mask())
         os.replace(handle, target)
     except OSError as error:
-        raise InvalidItems(f"{target}: {error.strerror}") from None
+        raise InvalidItems(f"{target}: {tell(error.strerror or '')}") from None
     finally:
         if handle is not None:
             with suppress(OSError):
@@ -376,23 +397,32 @@ def write_failures(target: Path, found: Collected) -> None:
         failures_beside(target).unlink(missing_ok=True)
 
 
-def tell(found: Collected, target: Path) -> None:
+def report(found: Collected, target: Path) -> None:
     """Says on standard error what was collected, what failed, and where it is."""
-    total = len(found.items)
-    cached = f", {found.cached:,} of them from the cache" if found.cached else ""
-    click.echo(f"saiten: {len(found.said):,} of {total:,} items answered{cached}: {target}", err=True)
+    total, said = len(found.items), len(found.said)
+    lines = [tell("saiten: {said:,} of {total:,} items answered: {path}", said=said, total=total, path=target)]
+    if found.cached:
+        lines.append(tell("  {count:,} of them are from the cache", count=found.cached))
     slow = sorted(said.latency_ms for said in found.said.values())
     if slow:
         middle, late = median(slow), slow[min(len(slow) - 1, int(0.95 * len(slow)))]
-        click.echo(f"  latency: median {middle:,.0f} ms, 95 % within {late:,.0f} ms", err=True)
+        lines.append(tell("  latency: median {middle:,.0f} ms, 95 % within {late:,.0f} ms", middle=middle, late=late))
     if found.failed:
-        click.echo(f"  {len(found.failed):,} failed: {failures_beside(target)}", err=True)
+        lines.append(tell("  {count:,} failed: {path}", count=len(found.failed), path=failures_beside(target)))
         for code, times in Counter(failure.code for failure in found.failed.values()).most_common(MOST_TOLD):
-            first = next(at for at in sorted(found.failed) if found.failed[at].code == code)
-            line = f"  {code}: {times:,}, first {found.items[first]['id']}: {found.failed[first].detail}"
-            click.echo(printable(line), err=True)
+            at = next(at for at in sorted(found.failed) if found.failed[at].code == code)
+            first, why = found.items[at]["id"], found.failed[at].detail
+            lines.append(tell("  {code}: {times:,}, first {item}: {why}", code=code, times=times, item=first, why=why))
     if left := total - len(found.said) - len(found.failed):
-        click.echo(f"  {left:,} were not asked; with --cache FILE a later run asks only for the rest", err=True)
+        lines.append(tell("  {left:,} were not asked; with --cache FILE a later run asks only for the rest", left=left))
     full = sum(LATENCY not in item.get("metadata", {}) for item in found.answered())
     if full:
-        click.echo(f"  {full:,} items have {MOST_METADATA} metadata already: their latency is not recorded", err=True)
+        lines.append(
+            tell(
+                "  {full:,} items have {maximum} metadata already: their latency is not recorded",
+                full=full,
+                maximum=MOST_METADATA,
+            )
+        )
+    for line in lines:
+        click.echo(printable(line), err=True)

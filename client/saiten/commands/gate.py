@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,6 +166,9 @@ def command(
         write_reports(report, junit, markdown)
     finally:
         show(answer, report, as_json=as_json)
+    if record is not None and report.verdict == "pass":
+        told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(record))
+        click.echo(printable(told), err=True)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
 
 

@@ -19,11 +19,13 @@ from saiten.commands.collect import open_bot, write_items
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME
 from saiten.formats import UnreadableInput, parse_map, read_items
+from saiten.language import tell
 from saiten.plain_text import printable
 
 NONE = "none"
 CONTEXTS = "contexts.ndjson"
 CANDIDATES = "candidates.ndjson"
+RECORD = "saiten gate --record baseline.ndjson"
 HANGUL = re.compile("[\uac00-\ud7a3]")
 RUBRIC_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?")
 
@@ -89,15 +91,17 @@ def command(
     Exit 0: written; 2: bad usage or input.
     """
     require_answers({"--data": data, "--bot": bot, "--rubric": rubric, "--ci": ci})
-    data = data or click.prompt("A file of your dialogues (CSV, Excel, JSON)")
-    bot = bot or click.prompt("How is your bot asked? A URL, a command, or none: the file has its responses", NONE)
+    data = data or click.prompt(tell("A file of your dialogues (CSV, Excel, JSON)"))
+    bot = bot or click.prompt(
+        tell("How is your bot asked? A URL, a command, or none: the file has its responses"), default=NONE
+    )
     has_bot = bot != NONE
     if has_bot:
         check_bot(bot)
     items, report = read_data(str(data), maps, has_bot=has_bot)
-    rubric = rubric or click.prompt("Rubric", guess_rubric(items))
+    rubric = rubric or click.prompt(tell("Rubric"), default=guess_rubric(items))
     if not RUBRIC_NAME.fullmatch(str(rubric)):
-        raise click.UsageError("--rubric: lower-case letters, digits, '.', '_' and '-'")
+        raise click.UsageError(tell("--rubric: lower-case letters, digits, '.', '_' and '-'"))
     ci = ci or click.prompt("CI", "github", type=click.Choice(["github", "gitlab", NONE]))
 
     answered = collect_line(bot) if has_bot else ""
@@ -105,27 +109,27 @@ def command(
     mapped = Path(CONTEXTS if has_bot else CANDIDATES)
     write_all(texts, mapped, items, str(data), force=force)
     click.echo(f"{data}: " + "\n  ".join(report))
-    click.echo(f"wrote {', '.join(map(str, [mapped, *texts]))}")
+    click.echo(tell("wrote {files}", files=", ".join(map(str, [mapped, *texts]))))
     if ci == "gitlab":
-        click.echo("in .gitlab-ci.yml: include: [{local: saiten.gitlab-ci.yml}]")
+        click.echo(tell("in .gitlab-ci.yml: {line}", line="include: [{local: saiten.gitlab-ci.yml}]"))
     if has_bot:
-        click.echo(f"next: {answered}")
-        click.echo("then: saiten gate --record baseline.ndjson")
+        click.echo(tell("next: {command}", command=answered))
+        click.echo(tell("then: {command}", command=RECORD))
     else:
-        click.echo("next: saiten gate --record baseline.ndjson")
+        click.echo(tell("next: {command}", command=RECORD))
 
 
 def require_answers(given: Mapping[str, str | None]) -> None:
     """Raises UsageError where there is something to ask and no terminal to ask on."""
     missing = [option for option, value in given.items() if not value]
     if missing and not (sys.stdin is not None and sys.stdin.isatty()):
-        raise click.UsageError(f"there is no terminal to ask on: give {', '.join(missing)} too")
+        raise click.UsageError(tell("there is no terminal to ask on: give {options} too", options=", ".join(missing)))
 
 
 def check_bot(bot: str) -> None:
     """Raises InvalidItems for a bot that cannot be asked."""
     if not bot.isprintable():
-        raise InvalidItems("--bot: write it on one line")
+        raise InvalidItems(tell("--bot: write it on one line"))
     open_bot(bot, None, "response", (), plain=False, timeout=1, retries=0, lanes=1)
 
 
@@ -144,10 +148,10 @@ def read_data(data: str, maps: tuple[str, ...], *, has_bot: bool) -> tuple[list[
     report = [*reader.report.lines()]
     if not items:
         told = "\n  ".join(report)
-        hint = "name the columns (--map response=COLUMN,context=COLUMN), or the bot that gives responses (--bot)"
-        raise InvalidItems(f"{data}: {told}\nno item was found; {hint}")
+        none = tell("no item was found; name the columns (--map response=COLUMN,context=COLUMN), or the bot (--bot)")
+        raise InvalidItems(f"{data}: {told}\n{none}")
     if has_bot:
-        report += ["responses: left out where there are any, since the bot gives its own"]
+        report += [tell("responses: left out where there are any, since the bot gives its own")]
         items = [{key: part for key, part in item.items() if key not in {"response", "responses"}} for item in items]
     width = len(str(len(items)))
     # Without ids two runs have no pairs, and a gate sees less.
@@ -198,13 +202,13 @@ def write_all(texts: Mapping[Path, str], mapped: Path, items: list[dict[str, Any
     """Writes the files. Raises InvalidItems, before anything is written, where one is there and may not be replaced."""
     if there := [str(path) for path in (mapped, *texts) if os.path.lexists(path)]:
         if data != "-" and any(os.path.exists(path) and os.path.samefile(path, data) for path in there):
-            raise InvalidItems(f"{data}: this name is that of a file to be written; rename it first")
+            raise InvalidItems(tell("{path}: this name is that of a file to be written; rename it first", path=data))
         if not force:
-            raise InvalidItems(f"{', '.join(there)}: is there already; --force replaces it")
+            raise InvalidItems(tell("{files}: is there already; --force replaces it", files=", ".join(there)))
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise InvalidItems(printable(f"{error.filename}: {error.strerror}")) from None
+        raise InvalidItems(printable(f"{error.filename}: {tell(error.strerror or '')}")) from None
     write_items(mapped, items)

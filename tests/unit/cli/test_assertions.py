@@ -39,16 +39,16 @@ def test_latency_and_items() -> None:
     ]
     tables = [{"max_latency_ms": 100.0}, {"contains": "x", "items": ["slow"]}, {"contains": "x", "items": ["none"]}]
     latency, named, missing = check([Assertion.model_validate(table) for table in tables], answers_of(items))
-    assert latency.tell() == "3 of 5 responses do not hold: slow (800 ms), unknown (its latency is not known)"
+    assert latency.describe() == "3 of 5 responses do not hold: slow (800 ms), unknown (its latency is not known)"
     assert (named.checked, named.failed) == (2, [("slow", "")])
     assert not missing.holds
-    assert missing.tell() == "there is no such item"
+    assert missing.describe() == "there is no such item"
 
 
 def test_many_failures_are_named_shortly() -> None:
     (finding,) = check([Assertion(contains="x")], [Answer(f"i{number}", "y") for number in range(100_000)])
-    assert finding.tell().startswith("100,000 of 100,000 responses do not hold: i0, i1,")
-    assert finding.tell().endswith("i9 and 99,990 more")
+    assert finding.describe().startswith("100,000 of 100,000 responses do not hold: i0, i1,")
+    assert finding.describe().endswith("i9 and 99,990 more")
 
 
 FAULTS = {

@@ -49,6 +49,7 @@ def test_a_baseline_is_recorded_and_gated_against(tmp_path: Path) -> None:
     good, bad = write_items(tmp_path, "good.ndjson"), write_items(tmp_path, "bad.ndjson", worse=30)
     recorded = gate(tmp_path, "--candidate", good, "--record", "base.ndjson")
     assert recorded.returncode == PASS, recorded.stderr
+    assert "saiten gate --baseline base.ndjson" in recorded.stderr
     assert "240 of 240 verdicts" in recorded.stdout
     lines = (tmp_path / "base.ndjson").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["item"] for line in lines] == [f"i{number}" for number in range(40)]

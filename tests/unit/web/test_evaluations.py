@@ -296,6 +296,7 @@ async def test_scores_are_listed_by_pages(client: httpx.AsyncClient) -> None:
         ("status=failed", "/query/status"),
         ("status=scored&status=partial", "/query/status"),
         ("metadata.a=1&metadata.a=2", "/query/metadata.a"),
+        ("&".join(f"metadata.k{number}=1" for number in range(1100)), "/query/metadata"),
         ("name=x", "/query/name"),
         ("created_from=2026", "/query/created_from"),
         ("created_from=1767225600", "/query/created_from"),
