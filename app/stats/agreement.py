@@ -223,8 +223,8 @@ def intraclass_correlation(table: Floats) -> float | str:
 
 
 def fleiss_kappa(rated: NamedRatings) -> float | str:
-    """Fleiss' κ (1971) of the items with two named raters or more, not always the same; where items have different numbers
-    of raters, each item's agreement is that of its own pairs. Or why there is none."""
+    """Fleiss' κ (1971) of the items with two named raters or more, not always the same ones. Where items have different
+    numbers of raters, each item's agreement is that of its own pairs. Or why there is none."""
     count = np.bincount(rated.unit)
     several = count[rated.unit] >= 2
     if not several.any():
