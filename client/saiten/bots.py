@@ -164,7 +164,7 @@ def write_payload(template: Any, turn: Turn) -> bytes:
 def find_reply(body: bytes, path: str) -> str:
     """The text at the dotted path of a JSON document; raises BotFailed."""
     try:
-        value: Any = json.loads(body.decode("utf-8"))
+        value: Any = json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise BotFailed("reply-invalid", tell("the reply is not UTF-8 (byte {at})", at=error.start)) from None
     except (ValueError, RecursionError):
@@ -316,7 +316,7 @@ async def read_body(response: httpx.Response) -> bytes:
 def decode(body: bytes) -> str:
     """The text of UTF-8; raises BotFailed."""
     try:
-        return body.decode("utf-8")
+        return body.decode("utf-8-sig")  # .NET begins texts with a byte order mark
     except UnicodeDecodeError as error:
         raise BotFailed("reply-invalid", tell("the reply is not UTF-8 (byte {at})", at=error.start)) from None
 
@@ -344,6 +344,8 @@ class ProcessBot:
             raise BotUnusable(f"--bot {command!r}: {error}") from None
         if not self._arguments or shutil.which(self._arguments[0]) is None:
             name = (self._arguments or [""])[0]
+            if "://" in name:  # not shown: it may hold a password
+                raise BotUnusable(tell("--bot: this is not a URL of a bot; write it like http://127.0.0.1:9000/chat"))
             raise BotUnusable(tell("--bot: there is no command {name!r}", name=name))
         self.name = json.dumps([command, template, reply, plain], ensure_ascii=False)
         self._template, self._reply, self._plain = template, reply, plain

@@ -321,9 +321,14 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
                 tell("not everything was scored within {limit}; what was begun is cancelled", limit=limit)
             ) from None
         report = await judge_runs(service, job, tried, before, check)
-    if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
-        raise SaitenError(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
-    return settle(report, findings)
+        if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
+            raise SaitenError(
+                tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT))
+            )
+        answer = settle(report, findings)
+        if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
+            await save_results(service, tried, job.record)
+    return answer
 
 
 def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[Finding]:
@@ -387,7 +392,7 @@ async def judge_runs(
     baseline: Batch | Results | None,
     check: Object | None,
 ) -> Object:
-    """The verdict on the scored runs; also writes the candidate's results to `save` or `record`."""
+    """The verdict on the scored runs; also writes the candidate's results to `save`."""
     settings = job.settings
     request: Object = {**settings.model_dump(include={*TERMS}), "rules": settings.rules, "judge_check": check}
     if settings.estimate != "judge":  # older services do not know the field
@@ -398,10 +403,7 @@ async def judge_runs(
         request["candidate"] = candidate.id
         if baseline is not None:
             request["baseline"] = baseline.id
-        report = await service.gate({**request, "coverage_only": True} if job.record is not None else request)
-        if job.record is not None and report.get("verdict") == "pass":
-            await save_results(service, candidate, job.record)
-        return report
+        return await service.gate({**request, "coverage_only": True} if job.record is not None else request)
     if job.save is not None and isinstance(candidate, Batch):
         await save_results(service, candidate, job.save)
     sides = {"candidate": candidate, "baseline": baseline}

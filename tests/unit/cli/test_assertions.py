@@ -90,9 +90,10 @@ def test_a_failing_assertion_fails_the_gate_everywhere(tmp_path: Path) -> None:
         encoding="utf-8"
     )
 
-    told = saiten("gate", "--json", "--judge", "lexical", folder=tmp_path)
+    told = saiten("gate", "--json", "--judge", "lexical", "--record", "base.ndjson", folder=tmp_path)
     answer = json.loads(told.stdout)
     assert (answer["verdict"], answer["reasons"][0]["code"]) == ("fail", "assertion-failed")
+    assert not (tmp_path / "base.ndjson").exists(), "what fails is no baseline"
 
 
 def test_results_without_texts_cannot_be_asserted(tmp_path: Path) -> None:

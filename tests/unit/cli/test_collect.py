@@ -116,6 +116,9 @@ def test_a_file_that_is_no_cache_is_left_alone(tmp_path: Path) -> None:
 USAGE = {
     "no dataset": (["--dataset", "none.csv", "--bot", "BOT"], "none.csv: No such file"),
     "no command": (["--dataset", "文脈.csv", "--bot", "no-such-command-of-anyone"], "there is no command"),
+    "no host": (["--dataset", "文脈.csv", "--bot", "http://"], "write it like http://"),
+    "no port": (["--dataset", "文脈.csv", "--bot", "http://127.0.0.1:99999/"], "write it like http://"),
+    "no scheme of ours": (["--dataset", "文脈.csv", "--bot", "ftp://u:p@h/"], "write it like http://"),
     "no variable": (
         ["--dataset", "文脈.csv", "--bot", "http://h", "--header", "X=UNSET_HERE"],
         "UNSET_HERE is not set",

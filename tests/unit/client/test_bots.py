@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from saiten.bots import BotFailed, BotUnusable, HttpBot, ProcessBot, Turn, fill
+from saiten.bots import BotFailed, BotUnusable, HttpBot, ProcessBot, Turn, fill, find_reply
 from tests.support.bots import HttpSystem, reply_json, write_bot
 
 USER, BOT = "お客様", "ボット"
@@ -126,6 +126,10 @@ def test_an_url_that_will_not_do(url: str) -> None:
     with pytest.raises(BotUnusable) as caught:
         HttpBot(url)
     assert "secret" not in caught.value.detail
+
+
+def test_a_byte_order_mark_is_no_part_of_a_reply() -> None:
+    assert find_reply('\ufeff{"response": "はい"}'.encode(), "response") == "はい"
 
 
 async def no_pause(seconds: float) -> None:
