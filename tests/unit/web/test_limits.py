@@ -336,7 +336,8 @@ async def test_a_check_of_the_judge_takes_a_place(fake: FakeOpenAI, tmp_path: Pa
             check.cancel()
             await asyncio.wait([check])
             fake.default = valid
-            async with asyncio.timeout(LIMIT_SECONDS):  # until the server has noticed that nobody waits any more
+            fake.drop_connections()
+            async with asyncio.timeout(LIMIT_SECONDS):  # until the check, for which nobody waits any more, has ended
                 while (await client.post("/v1/evaluations", json=BODY)).status_code == 503:
                     await asyncio.sleep(0.01)
 
