@@ -194,7 +194,7 @@ def test_data_without_any_rating_is_drawn_and_says_so(tmp_path: Path, aspects: l
 
 
 def test_many_aspects_and_systems_are_drawn(tmp_path: Path) -> None:
-    observations = observe([f"aspect {number}" for number in range(20)], systems=30, items=8, raters=2)
+    observations = observe([f"aspect {number}" for number in range(14)], systems=24, items=4, raters=2)
     for report in every_report(observations)[:4]:
         plot(report, observations, tmp_path / "drawn.svg")
         assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<svg ")

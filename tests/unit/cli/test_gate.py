@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sqlite3
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,7 +16,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from app import __version__
-from tests.support.command import saiten, saiten_redirected, started
+from tests.support.command import begin, finish, saiten, saiten_redirected, started
 from tests.support.fake_openai import FakeOpenAI, hang, status
 from tests.support.gate_files import ShiftingJudge, judged_by, make_result, write_items, write_lines, write_results
 from tests.support.posted import make_item
@@ -352,7 +353,9 @@ async def test_a_key_that_the_service_refuses(tmp_path: Path) -> None:
 def test_reports_are_written_though_nobody_reads_the_verdict(tmp_path: Path) -> None:
     write_results(tmp_path, "new.ndjson", [3] * 4)
     asked = ("--candidate", "new.ndjson", "--min-mean", "overall=2", "--junit", "junit.xml")
-    full = saiten_redirected("> /dev/full", "gate", *asked, folder=tmp_path)
+    with Path("/dev/full").open("wb") as nowhere:
+        pipe = {"stdin": subprocess.DEVNULL, "stdout": nowhere, "stderr": subprocess.PIPE}
+        full = finish(begin("gate", *asked, folder=tmp_path, variables={}, **pipe))
     assert (full.returncode, "cannot write to standard output" in full.stderr) == (COULD_NOT_RUN, True)
     assert ET.parse(tmp_path / "junit.xml").getroot().get("failures") == "0"
     closed = saiten_redirected(">&-", "gate", *asked, folder=tmp_path)

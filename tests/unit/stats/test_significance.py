@@ -144,7 +144,7 @@ def test_without_two_systems_nothing_is_tested(samples):
     assert not tests.better(0.5).any()
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (1, 4), (2, 2), (2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 4), (2, 2), (2, 3), (1, 2, 2)])
 def test_the_smallest_p_is_that_of_all_possible_ratings(sizes):
     n = sum(sizes)
     system = np.repeat(np.arange(len(sizes)), sizes)

@@ -264,17 +264,17 @@ async def test_a_batch_charges_its_key_pauses_and_goes_on(fake: FakeOpenAI, tmp_
         one = await client.post("/v1/evaluations", json=BODY | {"relevance": None}, headers=key)
         cost = one.json()["usage"]["cost_usd"]
         # Not half of it is paid for.
-        await limit_key(database_url, key_id, cost * 100)
-        made = (await client.post("/v1/batches", json=items(400), headers=key)).json()
+        await limit_key(database_url, key_id, cost * 40)
+        made = (await client.post("/v1/batches", json=items(160), headers=key)).json()
         paused = await wait_for(client, made["id"], key, "paused", "completed")
         assert (paused["status"], paused["pause_reason"]) == ("paused", "cost-limit-reached")
         assert "USD a day" in paused["pause_detail"]
         spent = (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"]
-        assert cost * 100 <= spent < cost * 400
+        assert cost * 40 <= spent < cost * 160
         await limit_key(database_url, key_id, None)
         await client.post(f"/v1/batches/{made['id']}/resume", headers=key)
         done = await wait_for(client, made["id"], key, "completed", "paused")
-        assert (done["status"], done["counts"]["scored"]) == ("completed", 400)
+        assert (done["status"], done["counts"]["scored"]) == ("completed", 160)
         total = (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"]
         assert total == pytest.approx(cost + done["usage"]["cost_usd"])
 
@@ -336,7 +336,8 @@ async def test_a_check_of_the_judge_takes_a_place(fake: FakeOpenAI, tmp_path: Pa
             check.cancel()
             await asyncio.wait([check])
             fake.default = valid
-            async with asyncio.timeout(LIMIT_SECONDS):  # until the server has noticed that nobody waits any more
+            fake.drop_connections()
+            async with asyncio.timeout(LIMIT_SECONDS):  # until the check, for which nobody waits any more, has ended
                 while (await client.post("/v1/evaluations", json=BODY)).status_code == 503:
                     await asyncio.sleep(0.01)
 
