@@ -27,7 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from app.stats.corrected import Options, Sample, correct, differ, differ_corrected, estimate_corrected, find_interval
+from app.stats.corrected import (
+    CorrectedSample,
+    CorrectionOptions,
+    correct,
+    differ,
+    differ_corrected,
+    estimate_corrected,
+    find_interval,
+)
 
 Array = NDArray[np.float64]
 
@@ -132,14 +140,14 @@ def run_case(
     """One case: means."""
     latent = find_latent(judge, correlation)
     generator = np.random.default_rng([18, labels, int(10 * correlation), drift, len(judge.name), dialogues or 0])
-    clusters, options = name_clusters(dialogues), Options(bounds=judge.scale)
+    clusters, options = name_clusters(dialogues), CorrectionOptions(bounds=judge.scale)
     held, widths, needed, estimates = 0, [], [], []
     for _ in range(runs):
         people, own = mix(generator, dialogues), mix(generator, dialogues)
         stricter = DRIFT * (generator.random(ITEMS) < 0.5).astype(np.float64) if drift else 0.0
         rated = judge.cut(people)
         rated[generator.permutation(ITEMS)[labels:]] = np.nan
-        sample = Sample(judge.score(people, own, latent, stricter), rated, clusters)
+        sample = CorrectedSample(judge.score(people, own, latent, stricter), rated, clusters)
         found = correct(sample, options)
         if found.corrected is None or found.human is None:
             needed.append(found.needed or 0)
@@ -171,7 +179,7 @@ def run_case(
     )
 
 
-def fit(sample: Sample) -> tuple[float]:
+def fit(sample: CorrectedSample) -> tuple[float]:
     """The estimate with λ from least squares on the rated items."""
     rated = ~np.isnan(sample.ratings)
     human, judged = sample.ratings[rated], sample.scores[rated]
@@ -185,7 +193,7 @@ def run_differences(judge: Judge, labels: int, correlation: float, *, same: bool
     """The difference of two systems on the same contexts: people rate both answers of an item, or of different ones."""
     latent = find_latent(judge, correlation)
     generator = np.random.default_rng([19, labels, int(10 * correlation), same, len(judge.name)])
-    options, clusters, held, given, widths = Options(bounds=judge.scale), np.arange(ITEMS), 0, 0, []
+    options, clusters, held, given, widths = CorrectionOptions(bounds=judge.scale), np.arange(ITEMS), 0, 0, []
     truth = 0.0
     for _ in range(runs):
         shared, order = generator.standard_normal(ITEMS), generator.permutation(ITEMS)
@@ -197,7 +205,7 @@ def run_differences(judge: Judge, labels: int, correlation: float, *, same: bool
             chosen = order[first : first + labels]
             rated[np.setdiff1d(np.arange(ITEMS), chosen)] = np.nan
             scores = judge.score(people, generator.standard_normal(ITEMS), latent)
-            found.append(correct(Sample(scores, rated, clusters), options))
+            found.append(correct(CorrectedSample(scores, rated, clusters), options))
         before, after = (one.corrected for one in found)
         if before is None or after is None:
             continue
@@ -226,14 +234,14 @@ def run_chosen(judge: Judge, labels: int, correlation: float, *, runs: int) -> R
     """Items are chosen with probabilities that differ by a factor of four, and that go with people's ratings."""
     latent = find_latent(judge, correlation)
     generator = np.random.default_rng([20, labels, int(10 * correlation), len(judge.name)])
-    options, held, given, widths = Options(bounds=judge.scale), 0, 0, []
+    options, held, given, widths = CorrectionOptions(bounds=judge.scale), 0, 0, []
     for _ in range(runs):
         people, own = generator.standard_normal((2, ITEMS))
         rated, scores = judge.cut(people), judge.score(people, own, latent)
         wish = np.where(scores <= np.median(scores), 4.0, 1.0)
         probability = labels * wish / wish.sum()
         rated[generator.random(ITEMS) >= probability] = np.nan
-        found = correct(Sample(scores, rated, np.arange(ITEMS), 1 / probability), options)
+        found = correct(CorrectedSample(scores, rated, np.arange(ITEMS), 1 / probability), options)
         if found.corrected is None or found.human is None:
             continue
         interval, alone = find_interval(found.corrected, options), find_interval(found.human, options)
@@ -259,13 +267,13 @@ def run_earlier(judge: Judge, labels: int, correlation: float, *, drift: float, 
     """What is *not* offered: people rated items of an earlier run, after which the judge drifted."""
     latent = find_latent(judge, correlation)
     generator = np.random.default_rng([21, labels, int(10 * correlation), len(judge.name)])
-    options, clusters, held, given = Options(bounds=judge.scale), np.arange(ITEMS), 0, 0
+    options, clusters, held, given = CorrectionOptions(bounds=judge.scale), np.arange(ITEMS), 0, 0
     for _ in range(runs):
         people, own = generator.standard_normal((2, ITEMS))
         rated = judge.cut(people)
         rated[labels:] = np.nan
         stricter = np.where(np.arange(ITEMS) < labels, 0.0, drift)
-        sample = Sample(judge.score(people, own, latent, stricter), rated, clusters)
+        sample = CorrectedSample(judge.score(people, own, latent, stricter), rated, clusters)
         if correct(sample, options).corrected is None:
             continue
         interval = find_interval(estimate_corrected(sample), options)

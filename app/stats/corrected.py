@@ -86,7 +86,7 @@ Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Sample:
+class CorrectedSample:
     """One system's values of an aspect, item by item, all of shape (n,). `scores` have no NaN; `ratings` are NaN where
     no one rated. `clusters` are numbers of the clusters, shared by all systems. `weights` are the inverse of the
     probabilities with which rated items were chosen, None where all had the same."""
@@ -108,7 +108,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Options:
+class CorrectionOptions:
     """How to estimate: `bounds` are the ends of people's scale, None where they are not known."""
 
     alpha: float = 0.05
@@ -172,7 +172,7 @@ def weigh_part(values: Floats, clusters: Integers, weights: Floats | None, *, pl
     return Estimate(Clustered(mean, error, max(1.0, freedom), parts), names)
 
 
-def estimate_corrected(sample: Sample, *, plain: bool = False, weight: float | None = None) -> Estimate:
+def estimate_corrected(sample: CorrectedSample, *, plain: bool = False, weight: float | None = None) -> Estimate:
     """The estimate of people's mean of all items, at least one of which is rated. `weight` fixes λ. `plain` is the
     arithmetic of ppi-python: λ of independent items, variances with n as divisor, nothing corrected for few ratings."""
     rated = ~np.isnan(sample.ratings)
@@ -207,7 +207,7 @@ def estimate_corrected(sample: Sample, *, plain: bool = False, weight: float | N
     return Estimate(joined, names, weight, sqrt(variances[0]), sqrt(variances[1]))
 
 
-def find_weight(sample: Sample, *, plain: bool) -> float:
+def find_weight(sample: CorrectedSample, *, plain: bool) -> float:
     """λ in [0, 1] that makes the variance least: minus the covariance of the rated and the judged term over the
     variance of the judged one. The spread of the scores, which all items show, takes the place of the few rated
     ones'."""
@@ -226,7 +226,7 @@ def find_weight(sample: Sample, *, plain: bool) -> float:
     return float(np.clip(people @ (ours - theirs) / variance, 0, 1)) if variance > 0 else 0.0
 
 
-def split_terms(sample: Sample, others: Mask) -> tuple[Integers, Floats, Floats, Floats]:
+def split_terms(sample: CorrectedSample, others: Mask) -> tuple[Integers, Floats, Floats, Floats]:
     """What each cluster adds to the error of people's mean, of the judge's mean of the rated items, and of its mean of
     the `others`: the clusters' numbers, ascending, and three columns of shape (clusters,)."""
     rated = ~np.isnan(sample.ratings)
@@ -248,7 +248,7 @@ def spread_out(parts: Floats, clusters: Integers, names: Integers) -> Floats:
     return found
 
 
-def find_interval(estimate: Estimate, options: Options, seen: Bounds | None = None) -> Bounds | None:
+def find_interval(estimate: Estimate, options: CorrectionOptions, seen: Bounds | None = None) -> Bounds | None:
     """The interval at 1 − alpha; None without a spread. Where no scale is known the `seen` ratings' ends stand in, and
     the interval of t bounds it from inside."""
     found = estimate.clustered
@@ -274,7 +274,7 @@ def find_interval(estimate: Estimate, options: Options, seen: Bounds | None = No
     return clip(*ends, bounds)
 
 
-def find_refusal(sample: Sample, options: Options) -> tuple[str, int | None] | None:
+def find_refusal(sample: CorrectedSample, options: CorrectionOptions) -> tuple[str, int | None] | None:
     """Why there is no corrected figure, and how many ratings it needs; None where there is one. At least one item is
     rated."""
     rated = ~np.isnan(sample.ratings)
@@ -301,7 +301,7 @@ def find_refusal(sample: Sample, options: Options) -> tuple[str, int | None] | N
     return None
 
 
-def count_skewed(sample: Sample) -> int:
+def count_skewed(sample: CorrectedSample) -> int:
     """How many clusters must have ratings for values so skewed: as skewed as the judge's scores, which are many, unless
     people's ratings are evidently less so."""
     rated = ~np.isnan(sample.ratings)
@@ -332,7 +332,7 @@ def tell_apart(scores: Floats, extent: Bounds) -> str | None:
     )
 
 
-def count_more(sample: Sample, estimate: Estimate) -> int | None:
+def count_more(sample: CorrectedSample, estimate: Estimate) -> int | None:
     """How many more ratings would halve the interval; None where not even ratings of all judged items would."""
     wanted = estimate.clustered.error**2 / 4
     left = wanted - estimate.judged_error**2
@@ -347,7 +347,7 @@ def count_more(sample: Sample, estimate: Estimate) -> int | None:
 class Corrected:
     """A `sample`'s three means. `corrected` is None where `refused` says why; `needed` is how many ratings it needs."""
 
-    sample: Sample
+    sample: CorrectedSample
     judge: Estimate
     human: Estimate | None
     corrected: Estimate | None
@@ -356,7 +356,7 @@ class Corrected:
     seen: Bounds | None = None
 
 
-def correct(sample: Sample, options: Options) -> Corrected:
+def correct(sample: CorrectedSample, options: CorrectionOptions) -> Corrected:
     """The judge's, people's and the corrected mean. The sample has at least one item."""
     plain = options.quantile == "normal"
     judge = estimate_plain(sample.scores, sample.clusters, plain=plain)
@@ -388,7 +388,7 @@ class Differing:
     p: float | None
 
 
-def differ(baseline: Estimate, candidate: Estimate, options: Options) -> Differing:
+def differ(baseline: Estimate, candidate: Estimate, options: CorrectionOptions) -> Differing:
     """The difference of two estimates whose clusters may be shared: what they share is taken out of the error."""
     ours, theirs = candidate.clustered, baseline.clustered
     difference = ours.mean - theirs.mean
@@ -419,7 +419,7 @@ def differ(baseline: Estimate, candidate: Estimate, options: Options) -> Differi
     return Differing(difference, error, freedom, (low, high), p)
 
 
-def differ_corrected(baseline: Sample, candidate: Sample, options: Options) -> Differing:
+def differ_corrected(baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions) -> Differing:
     """The difference on people's scale of two samples that both have a corrected mean. λ is one for both, and makes the
     variance of the *difference* least: where people rated both answers to an item, most of what makes it easy or hard
     cancels, and another λ is best than for the means."""
@@ -429,7 +429,7 @@ def differ_corrected(baseline: Sample, candidate: Sample, options: Options) -> D
     return differ(found[0], found[1], options)
 
 
-def find_shared_weight(baseline: Sample, candidate: Sample) -> float:
+def find_shared_weight(baseline: CorrectedSample, candidate: CorrectedSample) -> float:
     """λ in [0, 1] that makes the variance of the difference least."""
     sides = [split_terms(sample, sample.others) for sample in (baseline, candidate) if sample.others.any()]
     if len(sides) < 2:
@@ -466,8 +466,8 @@ def report_corrected(
         )
     sharing = values <= MOST_SHARED and systems * len(wanted) * MOST_LEVELS <= MOST_SHARES
 
-    def options_of(aspect: str) -> Options:
-        return Options(alpha, quantile, (ranges or {}).get(aspect))
+    def options_of(aspect: str) -> CorrectionOptions:
+        return CorrectionOptions(alpha, quantile, (ranges or {}).get(aspect))
 
     cluster = number_keys(observations.unit_cluster) if units == "clusters" else np.arange(observations.units)
     found: dict[str, dict[str, tuple[Corrected, CorrectedAspect]]] = {name: {} for name in observations.systems}
@@ -505,7 +505,7 @@ Levels = Mapping[float, Floats]
 
 def split_systems(
     observations: Observations, aspect: str, cluster: Integers
-) -> dict[str, tuple[Sample, int, dict[float, Floats]]]:
+) -> dict[str, tuple[CorrectedSample, int, dict[float, Floats]]]:
     """By system its sample of the aspect, how many rated items are left out for want of a score, and the shares of the
     levels; without systems that have no score. `cluster` has shape (units,). Raises InvalidRequest where only some of
     the rated items say with which probability they were chosen."""
@@ -531,7 +531,7 @@ def split_systems(
             )
         uneven = known.any() and bool(np.ptp(probability[here & rated]))
         weights = 1 / probability[here] if uneven else None
-        sample = Sample(scores[here], ratings[here], cluster[here], weights)
+        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights)
         found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
     return found
 
@@ -556,7 +556,7 @@ def pick(shares: Mapping[float, Floats], rated: Mask, here: Mask) -> dict[float,
     return {level: share[here[rated]] for level, share in shares.items()}
 
 
-def share_levels(sample: Sample, levels: Levels, options: Options) -> dict[str, LevelShare]:
+def share_levels(sample: CorrectedSample, levels: Levels, options: CorrectionOptions) -> dict[str, LevelShare]:
     """The share of items at each level, as the judge says (its scores rounded to the nearest level) and corrected."""
     if not levels or not sample.rated:
         return {}
@@ -577,7 +577,7 @@ def share_levels(sample: Sample, levels: Levels, options: Options) -> dict[str, 
     return found
 
 
-def show(found: Corrected, options: Options) -> CorrectedFigure | None:
+def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
     """The corrected mean; None where it was refused."""
     if found.corrected is None:
         return None
@@ -588,7 +588,7 @@ def show(found: Corrected, options: Options) -> CorrectedFigure | None:
     )
 
 
-def describe(found: Corrected, sample: Sample, options: Options, left_out: int) -> CorrectedAspect:
+def describe(found: Corrected, sample: CorrectedSample, options: CorrectionOptions, left_out: int) -> CorrectedAspect:
     """One system's figures of one aspect."""
     rated = ~np.isnan(sample.ratings)
     judged = find_interval(found.judge, options, (float(sample.scores.min()), float(sample.scores.max())))
@@ -632,7 +632,7 @@ def tell_difference(found: Differing) -> CorrectedDifference:
 def compare_aspects(
     baseline: Mapping[str, tuple[Corrected, CorrectedAspect]],
     candidate: Mapping[str, tuple[Corrected, CorrectedAspect]],
-    options_of: Callable[[str], Options],
+    options_of: Callable[[str], CorrectionOptions],
 ) -> dict[str, AspectDifference]:
     """The differences of two systems in the aspects that both have."""
     found = {}

@@ -12,9 +12,9 @@ from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason
 from app.stats.corrected import (
     NO_RATINGS,
     Corrected,
+    CorrectedSample,
+    CorrectionOptions,
     Differing,
-    Options,
-    Sample,
     correct,
     differ_corrected,
     find_interval,
@@ -32,7 +32,7 @@ Clusters = dict[str | Key, int]
 class CorrectedPair:
     """A measure of the runs; `before` and `difference` are None where there is no such run, or nothing to correct."""
 
-    options: Options
+    options: CorrectionOptions
     before: Corrected | None
     after: Corrected | None
     difference: Differing | None = None
@@ -70,7 +70,7 @@ def correct_pairs(
     found = {}
     for key in measures:
         scale = find_scale(key[1], candidate) or find_scale(key[1], baseline)
-        options = Options(alpha, "t", scale)
+        options = CorrectionOptions(alpha, "t", scale)
         before, after = (
             sample_run(run, key, best, shared=shared, homes=homes, numbers=numbers, kept=own)
             for run, own in ((baseline, kept[0]), (candidate, kept[1]))
@@ -103,7 +103,7 @@ def sample_run(
     homes: Mapping[Key, str],
     numbers: Clusters,
     kept: set[Key] | None,
-) -> Sample | None:
+) -> CorrectedSample | None:
     """The run's responses that have a value, in `numbers` of dialogues that both runs share; None without any."""
     scores, ratings, clusters = [], [], []
     for row, value in enumerate(run.columns.get(key, ())):
@@ -119,7 +119,7 @@ def sample_run(
     columns = np.array(scores, dtype=np.float64), np.array(ratings, dtype=np.float64)
     if key[0] == "aspect" and key[1] in best:
         columns = fold(columns[0], best[key[1]]), fold(columns[1], best[key[1]])
-    return Sample(*columns, np.array(clusters, dtype=np.int64))
+    return CorrectedSample(*columns, np.array(clusters, dtype=np.int64))
 
 
 def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
@@ -196,7 +196,7 @@ def judge_corrected(
 
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float) -> CorrectedPair:
     """A measure of one run."""
-    options = Options(alpha, "t", find_scale(key[1], run))
+    options = CorrectionOptions(alpha, "t", find_scale(key[1], run))
     shared = find_shared_ids(run)
     sample = sample_run(run, key, run.best, shared=shared, homes={}, numbers={}, kept=None)
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))

@@ -14,8 +14,8 @@ from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.reports import CorrectedAspect
 from app.stats.corrected import (
     FEWEST_RATED,
-    Options,
-    Sample,
+    CorrectedSample,
+    CorrectionOptions,
     correct,
     differ,
     differ_corrected,
@@ -37,7 +37,7 @@ PPI_PYTHON = [
 because the package brings numba, LLVM, statsmodels and a downloader along for this one test."""
 
 
-def draw_all() -> list[tuple[Sample, int]]:
+def draw_all() -> list[tuple[CorrectedSample, int]]:
     """The samples of PPI_PYTHON, in order: one generator draws all."""
     generator = np.random.default_rng(18)
     found = []
@@ -47,21 +47,21 @@ def draw_all() -> list[tuple[Sample, int]]:
         scores = np.round(spread * (correlation * people + np.sqrt(1 - correlation**2) * own) + 3.2, 1)
         ratings = np.round(people + 3, 1)
         ratings[n:] = nan
-        found.append((Sample(scores, ratings, np.arange(n + others)), n))
+        found.append((CorrectedSample(scores, ratings, np.arange(n + others)), n))
     return found
 
 
-def draw(seed: int = 1, items: int = 400, rated: int = 80, shift: float = 0.5) -> Sample:
+def draw(seed: int = 1, items: int = 400, rated: int = 80, shift: float = 0.5) -> CorrectedSample:
     """Ratings of 1 to 5 by people and by a judge who is too kind."""
     generator = np.random.default_rng(seed)
     people = generator.standard_normal(items)
     scores = np.clip(np.round(3 + shift + 0.8 * people + 0.6 * generator.standard_normal(items)), 1, 5)
     ratings = np.clip(np.round(3 + people), 1, 5)
     ratings[rated:] = nan
-    return Sample(scores, ratings, np.arange(items))
+    return CorrectedSample(scores, ratings, np.arange(items))
 
 
-def records(sample: Sample, system: str = "a", **more: object) -> list[dict[str, object]]:
+def records(sample: CorrectedSample, system: str = "a", **more: object) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for number, (score, rating) in enumerate(zip(sample.scores, sample.ratings, strict=True)):
         row: dict[str, object] = {"system": system, "item": f"i{number}", "scores": {"overall": float(score)}, **more}
@@ -80,7 +80,7 @@ def test_equal_to_ppi_python() -> None:
     for (sample, _), (*_, mean, low, high) in zip(draw_all(), PPI_PYTHON, strict=True):
         found = estimate_corrected(sample, plain=True)
         assert found.clustered.mean == pytest.approx(mean, abs=1e-9)
-        assert find_interval(found, Options(0.1, "normal")) == pytest.approx((low, high), abs=1e-6)
+        assert find_interval(found, CorrectionOptions(0.1, "normal")) == pytest.approx((low, high), abs=1e-6)
 
 
 def test_without_the_judge_it_is_the_mean_of_peoples_ratings_with_students_interval() -> None:
@@ -120,16 +120,16 @@ def test_the_weight_makes_the_variance_least() -> None:
 
 def test_a_judge_who_says_the_opposite_has_no_weight() -> None:
     sample = draw()
-    assert estimate_corrected(Sample(6 - sample.scores, sample.ratings, sample.clusters)).weight == 0
+    assert estimate_corrected(CorrectedSample(6 - sample.scores, sample.ratings, sample.clusters)).weight == 0
 
 
 def test_dialogues_of_equal_items_count_once() -> None:
     one = draw(items=120, rated=60)
-    thrice = Sample(np.repeat(one.scores, 3), np.repeat(one.ratings, 3), np.repeat(one.clusters, 3))
+    thrice = CorrectedSample(np.repeat(one.scores, 3), np.repeat(one.ratings, 3), np.repeat(one.clusters, 3))
     assert estimate_corrected(thrice, weight=0.6).clustered.error == pytest.approx(
         estimate_corrected(one, weight=0.6).clustered.error
     )
-    apart = Sample(thrice.scores, thrice.ratings, np.arange(360))
+    apart = CorrectedSample(thrice.scores, thrice.ratings, np.arange(360))
     ratio = estimate_corrected(apart, weight=0.6).clustered.error / estimate_corrected(one, weight=0.6).clustered.error
     assert ratio == pytest.approx(1 / sqrt(3), rel=0.05)
 
@@ -140,45 +140,47 @@ def test_inverse_probabilities_undo_an_uneven_choice() -> None:
     scores, ratings = np.round(3 + people), np.round(3 + people + 0.5 * generator.standard_normal(20_000))
     probability = np.where(people > 0, 0.4, 0.05)
     rated = np.where(generator.random(20_000) < probability, ratings, nan)
-    weighted = Sample(scores, rated, np.arange(20_000), 1 / probability)
-    plain = Sample(scores, rated, np.arange(20_000))
+    weighted = CorrectedSample(scores, rated, np.arange(20_000), 1 / probability)
+    plain = CorrectedSample(scores, rated, np.arange(20_000))
     for weight in (0.0, 0.5, None):
         assert estimate_corrected(weighted, weight=weight).clustered.mean == pytest.approx(ratings.mean(), abs=0.04)
     assert abs(estimate_corrected(plain, weight=0.0).clustered.mean - ratings.mean()) > 0.3
 
 
 def test_equal_ratings_keep_their_mean_whatever_the_weights() -> None:
-    sample = Sample(np.arange(6.0), np.array([4.0, 4, 4, nan, nan, nan]), np.arange(6), np.array([1.0, 9, 2, 1, 1, 1]))
+    sample = CorrectedSample(
+        np.arange(6.0), np.array([4.0, 4, 4, nan, nan, nan]), np.arange(6), np.array([1.0, 9, 2, 1, 1, 1])
+    )
     assert estimate_corrected(sample, weight=0.0).clustered.mean == 4
 
 
 def test_what_two_systems_share_is_taken_out_of_the_difference() -> None:
     one = draw(1)
-    shared = Sample(one.scores, one.ratings + np.where(np.arange(400) % 2, 0.5, 0.3), one.clusters)
-    found = differ_corrected(one, shared, Options(bounds=(1, 6)))
+    shared = CorrectedSample(one.scores, one.ratings + np.where(np.arange(400) % 2, 0.5, 0.3), one.clusters)
+    found = differ_corrected(one, shared, CorrectionOptions(bounds=(1, 6)))
     assert found.difference == pytest.approx(0.4)
     assert found.error == pytest.approx(0.1 / sqrt(79), rel=1e-6)
-    strangers = Sample(shared.scores, shared.ratings, shared.clusters + 1_000)
-    assert differ_corrected(one, strangers, Options(bounds=(1, 6))).error > 5 * found.error
+    strangers = CorrectedSample(shared.scores, shared.ratings, shared.clusters + 1_000)
+    assert differ_corrected(one, strangers, CorrectionOptions(bounds=(1, 6))).error > 5 * found.error
 
 
 def test_a_difference_without_the_judge_is_the_paired_t_test() -> None:
     one, other = draw(1, items=80), draw(2, items=80)
-    other = Sample(other.scores, np.clip(other.ratings * 0.4 + one.ratings * 0.6, 1, 5), other.clusters)
-    found = differ(estimate_corrected(one), estimate_corrected(other), Options())
+    other = CorrectedSample(other.scores, np.clip(other.ratings * 0.4 + one.ratings * 0.6, 1, 5), other.clusters)
+    found = differ(estimate_corrected(one), estimate_corrected(other), CorrectionOptions())
     expected = stats.ttest_rel(other.ratings, one.ratings)
     assert found.difference / found.error == pytest.approx(expected.statistic)
 
 
 def test_intervals_do_not_leave_the_scale() -> None:
     sample = draw()
-    high = Sample(
+    high = CorrectedSample(
         np.full(400, 5.0) - (np.arange(400) % 8 == 0), np.where(np.arange(400) < 80, 5.0, nan), sample.clusters
     )
     high.ratings[::16] = np.where(np.arange(25) < 5, 4.0, nan)
-    found = correct(high, Options(bounds=(1, 5)))
+    found = correct(high, CorrectionOptions(bounds=(1, 5)))
     assert found.corrected is not None
-    low, top = find_interval(found.corrected, Options(bounds=(1, 5))) or (inf, inf)
+    low, top = find_interval(found.corrected, CorrectionOptions(bounds=(1, 5))) or (inf, inf)
     assert 4 < low < found.corrected.clustered.mean < top <= 5
 
 
@@ -207,11 +209,13 @@ def test_what_cannot_be_told_is_refused_with_the_reason(spoil: object, expected:
 def test_skewed_values_are_refused_with_the_number_of_ratings() -> None:
     scores = np.where(np.arange(1_000) % 10 == 0, 1.0, 3.0)
     ratings = np.where(np.arange(1_000) < 20, scores, nan)
-    found = correct(Sample(scores, ratings, np.arange(1_000)), Options(bounds=(1, 3)))
+    found = correct(CorrectedSample(scores, ratings, np.arange(1_000)), CorrectionOptions(bounds=(1, 3)))
     assert found.corrected is None
     assert found.needed == 22  # three times the squared skewness, (1 - 0.2)² / 0.09
     more = np.where(np.arange(1_000) < 30, scores, nan)
-    assert correct(Sample(scores, more, np.arange(1_000)), Options(bounds=(1, 3))).corrected is not None
+    assert (
+        correct(CorrectedSample(scores, more, np.arange(1_000)), CorrectionOptions(bounds=(1, 3))).corrected is not None
+    )
 
 
 def test_all_ratings_of_one_dialogue_are_too_few_dialogues() -> None:
@@ -222,7 +226,9 @@ def test_all_ratings_of_one_dialogue_are_too_few_dialogues() -> None:
 
 def test_a_constant_judge_adds_nothing_and_the_report_says_so() -> None:
     sample = draw()
-    found = aspect_of(records(Sample(np.full(400, 3.0), sample.ratings, sample.clusters)), ranges={"overall": (1, 5)})
+    found = aspect_of(
+        records(CorrectedSample(np.full(400, 3.0), sample.ratings, sample.clusters)), ranges={"overall": (1, 5)}
+    )
     assert found.corrected is not None
     assert found.corrected.weight == 0
     assert found.human is not None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.domain.comparison import ComparedRun, GateReason, GateReport, GateRule
-from app.stats.corrected import Options, Sample, correct, differ_corrected
+from app.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected
 from app.stats.corrected_runs import compare_corrected
 from app.stats.gate import judge_gate
 from tests.support.gates import write_junit, write_markdown
@@ -102,12 +102,12 @@ def test_the_same_figures_as_from_the_samples_themselves() -> None:
     before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=0.2, people=0.1, seed=2)
     found = compare_corrected(before, after, alpha=0.05, paired=True)["overall"]
 
-    def sample(run: ComparedRun) -> Sample:
+    def sample(run: ComparedRun) -> CorrectedSample:
         scores = [float(item.ratings["overall"] or 0) for item in run.items]
         ratings = [item.people.get("overall", np.nan) for item in run.items]
-        return Sample(np.array(scores), np.array(ratings), np.arange(ITEMS))
+        return CorrectedSample(np.array(scores), np.array(ratings), np.arange(ITEMS))
 
-    options = Options(bounds=(1, 5))
+    options = CorrectionOptions(bounds=(1, 5))
     expected = differ_corrected(sample(before), sample(after), options)
     assert (found.difference, found.standard_error, found.p) == (expected.difference, expected.error, expected.p)
     mean = correct(sample(after), options).corrected
