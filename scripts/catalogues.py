@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from inspect import cleandoc
 from io import BytesIO
@@ -58,10 +59,19 @@ PLURALS = (
 """Of click's own messages those that the client's commands can show."""
 
 
+def parse(source: str) -> ast.Module:
+    """The syntax tree. CPython 3.11 counts the depth of trees for all threads together, and one that builds a tree at the
+    same time makes it raise SystemError (gh-106905): then it is built again."""
+    for _ in range(9):
+        with suppress(SystemError):
+            return ast.parse(source)
+    return ast.parse(source)
+
+
 def find_marked(folder: Path) -> Iterator[str]:
     """The literals that `tell` and `mark` are called with."""
     for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES and node.args:
                 text = node.args[0]
                 if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value:

@@ -263,7 +263,7 @@ class Connection:
         except httpx.HTTPError as error:
             raise ServiceUnreachable(
                 tell("the answer to GET {path} broke off ({error})", path=path, error=type(error).__name__)
-            ) from None
+            ) from error
 
     async def send(self, method: str, path: str, **what: Any) -> httpx.Response:
         """One request's answer, whatever its status. Raises ServiceUnreachable."""

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+import httpx
+
 from saiten.connection import MOST_POLL_SECONDS, POLL_SECONDS, Connection, Object, may_pass
 from saiten.errors import SaitenError, ServiceRefused, ServiceUnreachable
 
@@ -80,10 +82,11 @@ class Follower:
                 pause = min(MOST_POLL_SECONDS, 1.25 * pause)
 
     async def _stream(self) -> AsyncGenerator[Object, None]:
-        """The states of one stream of events, as far as it goes. A stream without any is the last one that is tried."""
+        """The states of one stream of events, as far as it goes. A stream without any is the last one that is tried, unless
+        its connection was lost."""
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
         path = f"/v1/batches/{self._batch_id}/events"
-        came = False
+        came = lost = False
         try:
             async with aclosing(self._connection.lines(path, headers=headers, silent_seconds=SILENT_SECONDS)) as lines:
                 async for event in read_events(lines):
@@ -93,10 +96,13 @@ class Follower:
                     if event.name == "erased":
                         return
                     yield state
+        except ServiceUnreachable as error:
+            # One that was only silent is behind a proxy that holds events back.
+            lost = not isinstance(error.__cause__, httpx.TimeoutException)
         except (SaitenError, ValueError, RecursionError):
-            return  # asking shows whether the service is there, and why it refuses
+            pass  # asking shows whether the service is there, and why it refuses
         finally:
-            self._streams = came
+            self._streams = came or lost
 
     async def _ask(self) -> Object | None:
         """The state now; None where the service does not answer, which is waited for."""

@@ -73,7 +73,7 @@ SAYING = {
 
 def find_untold(path: Path) -> Iterator[str]:
     """Places where a text with words in it is shown without being told through `tell`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(CATALOGUES.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")

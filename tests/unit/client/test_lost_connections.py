@@ -60,6 +60,22 @@ async def test_a_run_is_taken_up_again_after_a_cut(tmp_path: Path, kind: Kind, f
         assert (run.summary.coverage.share, len(await client.batches())) == (1, 1)
 
 
+async def test_a_stream_that_is_cut_before_its_first_event_is_taken_up_again(
+    tmp_path: Path, kind: Kind, fake: FakeOpenAI
+) -> None:
+    fake.script(hang)
+    async with (
+        serving(tmp_path, **settings_of(fake)) as service,
+        CuttingProxy(str(service.base_url)) as proxy,
+        client_of(kind, proxy.url) as client,
+    ):
+        proxy.breaks = {"/events": 0}
+        running = asyncio.create_task(client.run(ITEMS))
+        await until(lambda: proxy.asked("/events") == 2)
+        fake.drop_connections()
+        assert (await running).summary.coverage.share == 1
+
+
 async def test_a_run_outlives_a_restart_of_the_service(tmp_path: Path, kind: Kind, fake: FakeOpenAI) -> None:
     port = free_port()
     settings = settings_of(fake)
