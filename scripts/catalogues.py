@@ -60,8 +60,8 @@ PLURALS = (
 
 
 def parse(source: str) -> ast.Module:
-    """The syntax tree. CPython 3.11 counts the depth of trees for all threads together, and one that builds a tree at the
-    same time makes it raise SystemError (gh-106905): then it is built again."""
+    """The syntax tree. CPython 3.11 counts the depth of trees for all threads together, and one that builds a tree at
+    the same time makes it raise SystemError (gh-106905): then it is built again."""
     for _ in range(9):
         with suppress(SystemError):
             return ast.parse(source)

@@ -82,8 +82,8 @@ class Follower:
                 pause = min(MOST_POLL_SECONDS, 1.25 * pause)
 
     async def _stream(self) -> AsyncGenerator[Object, None]:
-        """The states of one stream of events, as far as it goes. A stream without any is the last one that is tried, unless
-        its connection was lost."""
+        """The states of one stream of events, as far as it goes. A stream without any is the last one that is tried,
+        unless its connection was lost."""
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
         path = f"/v1/batches/{self._batch_id}/events"
         came = lost = False
