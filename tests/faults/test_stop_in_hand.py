@@ -63,7 +63,7 @@ def test_a_download_of_a_slow_reader_is_whole(tmp_path: Path) -> None:
     items = [{**make_item("long", number), "metadata": LONG} for number in range(1500)]
     with site(tmp_path, SAITEN_JUDGE="lexical") as made:
         batch_id = made.post_items(items)
-        made.wait_for(batch_id, seconds=90)
+        made.wait_for(batch_id)
         with made.client.stream("GET", f"/v1/batches/{batch_id}/results") as answer:
             pieces = answer.iter_bytes()
             taken = next(pieces)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
-SECONDS = 30
+SECONDS = 240
 
 
 def make_item(number: int = 0, **changes: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-SECONDS = 20.0
+SECONDS = 240.0
 
 
 @dataclass(frozen=True)
