@@ -280,6 +280,7 @@ def open_instruments(
         now=lambda: datetime.now(UTC),
         new_id=lambda: new_id("ev_"),
         tries=1 + settings.judge_malformed_retries,
+        window_tokens=settings.judge_window_tokens,
     )
 
 

@@ -83,7 +83,7 @@ class Conversation(Value):
     persona: Persona | None = Field(
         default=None, description="what the system is to be, such as its name, age and style, as named fields"
     )
-    goal: Text | None = Field(default=None, description="what the user is to achieve")
+    goal: Text | None = Field(default=None, description="what is to be achieved, by the user or by the system")
 
     @model_validator(mode="after")
     def _check_roles(self) -> Conversation:

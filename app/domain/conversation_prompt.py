@@ -51,7 +51,7 @@ FRAMES: Mapping[str, ConversationFrame] = {
             rules=(
                 "評価の材料は、次のメッセージで二本の境界線に挟まれた部分だけです。一行目は JSON で、"
                 '"user" と "system" は話し手の名前、"persona" があればシステムに与えられた人物設定、'
-                '"goal" があれば利用者の目的です。二行目からが対話で、一行が一発話です。'
+                '"goal" があれば対話で果たすべき目的です。二行目からが対話で、一行が一発話です。'
                 "行頭の数字が発話の番号、U は利用者、S は評価するシステムです。",
                 "評価するのは S の発話です。U の発話は判断の材料であり、評価の対象ではありません。",
                 *JAPANESE.rules[1:5],
@@ -62,7 +62,8 @@ FRAMES: Mapping[str, ConversationFrame] = {
             request="上の二本の境界線の間にある対話を評価し、決められた形式の評価結果だけを書いてください。",
         ),
         turns_rule="項目ごとに、まず理由を一文で書き、次に turns に、その項目の評価を下げた S の発話の番号を"
-        "小さい順に書き、最後に整数を決めます。評価を下げた発話がなければ、turns は [] とします。"
+        "小さい順に書き、最後に整数を決めます。前の発話との食い違いや繰り返しでは、後の発話の番号を書きます。"
+        "評価を下げた発話がないときや、個々の発話ではなく全体から評価を決めたときは、turns は [] とします。"
         "U の発話の番号や、対話にない番号は書きません。",
         worked_conversation="対話:",
         turns_placeholder="S の発話の番号",
@@ -73,7 +74,7 @@ FRAMES: Mapping[str, ConversationFrame] = {
             rules=(
                 "평가에 쓸 자료는 다음 메시지에서 두 경계선 사이에 있는 부분뿐입니다. 첫 줄은 JSON으로, "
                 '"user"와 "system"은 화자의 이름이고, "persona"가 있으면 시스템에 주어진 인물 설정, '
-                '"goal"이 있으면 이용자의 목적입니다. 둘째 줄부터가 대화이며, 한 줄이 한 발화입니다. '
+                '"goal"이 있으면 대화에서 이루어야 할 목적입니다. 둘째 줄부터가 대화이며, 한 줄이 한 발화입니다. '
                 "줄 앞의 숫자는 발화 번호이고, U는 이용자, S는 평가할 시스템입니다.",
                 "평가 대상은 S의 발화입니다. U의 발화는 판단을 돕는 자료일 뿐 평가하지 않습니다.",
                 *KOREAN.rules[1:5],
@@ -83,7 +84,9 @@ FRAMES: Mapping[str, ConversationFrame] = {
             request="위 두 경계선 사이에 있는 대화를 평가하고, 정해진 형식의 평가 결과만 쓰십시오.",
         ),
         turns_rule="항목마다 먼저 이유를 한 문장으로 쓰고, 다음으로 turns에 그 항목의 평가를 낮춘 S의 발화 번호를 "
-        "작은 것부터 적은 뒤, 마지막으로 정수를 정하십시오. 평가를 낮춘 발화가 없으면 turns는 []로 둡니다. "
+        "작은 것부터 적은 뒤, 마지막으로 정수를 정하십시오. 앞선 발화와 어긋나거나 앞선 발화를 되풀이한 경우에는 "
+        "나중 발화의 번호를 적으십시오. 평가를 낮춘 발화가 없거나, 개별 발화가 아니라 전체를 보고 평가를 정했다면 "
+        "turns는 []로 두십시오. "
         "U의 발화 번호나 대화에 없는 번호는 적지 마십시오.",
         worked_conversation="대화:",
         turns_placeholder="S의 발화 번호",
@@ -94,7 +97,7 @@ FRAMES: Mapping[str, ConversationFrame] = {
             rules=(
                 "Your only material is what stands between the two boundary lines of the next message. Its first line "
                 'is JSON: "user" and "system" are the speakers\' names, "persona", where present, is who the system '
-                'is to be, and "goal", where present, is what the user wants to achieve. The conversation follows, one '
+                'is to be, and "goal", where present, is what the conversation should achieve. The turns follow, one '
                 "turn per line: its number, then U for the user or S for the system that you rate.",
                 "You rate the turns of S. The turns of U help you judge; they are not rated.",
                 *ENGLISH.rules[1:5],
@@ -105,8 +108,10 @@ FRAMES: Mapping[str, ConversationFrame] = {
             "required format.",
         ),
         turns_rule="For each aspect, first write your reason in one sentence, then list in turns the numbers of the "
-        "turns of S that lower the rating, in ascending order, and only then settle on the integer. If no turn lowers "
-        "it, turns is []. Never list a turn of U or a number that the conversation does not have.",
+        "turns of S that lower the rating, in ascending order, and only then settle on the integer. Where a turn "
+        "contradicts or repeats an earlier one, list the later. If no turn lowers the rating, or if the rating comes "
+        "from the whole rather than from single turns, turns is []. Never list a turn of U or a number that the "
+        "conversation does not have.",
         worked_conversation="Conversation:",
         turns_placeholder="numbers of turns of S",
     ),

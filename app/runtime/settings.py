@@ -107,6 +107,11 @@ class Settings(BaseSettings):
         description="a JSON object of further members of every request to the judge's endpoint, and what requests may"
         " choose of them as `judge.extra`; see judges.md",
     )
+    judge_window_tokens: int = Field(
+        default=100_000,
+        ge=1_000,
+        description="a conversation of more estimated tokens is judged in several calls, whose windows overlap",
+    )
     judge_concurrency: int = Field(
         default=32,
         ge=1,

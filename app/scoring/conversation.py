@@ -274,7 +274,7 @@ def add_faults(verdict: Verdict) -> Faults:
 
 
 def read_findings(
-    aspect: Aspect, verdict: Verdict, result: AspectResult, *, windows: int
+    aspect: Aspect, verdict: Verdict, result: AspectResult, *, language: str, windows: int
 ) -> tuple[list[Finding], list[Warned]]:
     """The judge's findings on a rated aspect, and a warning if the turns that it named cannot be used."""
     if result.rating is None or not verdict.turns:
@@ -284,7 +284,7 @@ def read_findings(
     if unrated := next((part for part in parts if isinstance(part, Unrated)), None):
         return [], [Warned(code="findings-unrated", where=f"aspects/{aspect.id}", detail=unrated.detail)]
     turns = sorted({turn for part in parts if not isinstance(part, Unrated) for turn in part})
-    detail = result.reason or ""
+    detail = result.reason or f"{aspect.name[language]}: {result.label}"
     return [Finding(turn=turn, aspect=aspect.id, code=None, by="judge", detail=detail) for turn in turns], []
 
 
@@ -314,7 +314,7 @@ def write_conversation(
     found, unusable = [*rules], []
     for aspect in rubric.aspects:
         findings, warned = read_findings(
-            aspect, judgement.verdicts[aspect.id], aspects[aspect.id], windows=len(windows)
+            aspect, judgement.verdicts[aspect.id], aspects[aspect.id], language=language, windows=len(windows)
         )
         found += findings
         unusable += warned

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.domain.evaluation import ConversationRequest, JudgeProvenance, Unrated
+from app.domain.evaluation import AspectResult, ConversationRequest, JudgeProvenance, Unrated
 from app.domain.redaction import drop, redact_record
 from app.domain.rubric import Rubric
 from app.providers.ports import Judgement, Verdict
-from app.scoring.conversation import combine_windows, evaluate_conversation
+from app.scoring.conversation import combine_windows, evaluate_conversation, read_findings
 from app.storage.rubric_files import open_rubrics
 from app.text.faults import find_faults
 from tests.support.conversations import make_turns
@@ -29,6 +29,14 @@ def test_the_lowest_rating_of_any_window_counts_and_for_a_goal_that_of_the_last(
     assert combined["memory"].turns == ((1,), (5,))
     gone = Unrated(reason="missing", detail="no")
     assert combine_windows([judgement(gone), judgement(1)], RUBRIC).verdicts["memory"].samples == (gone,)
+
+
+def test_a_finding_without_a_reason_names_the_aspect_and_its_level() -> None:
+    result = AspectResult(rating=0, scale=(0, 1), label="忘れている", samples=(0,), mean=0.0, sd=0.0, reason="理由。")
+    for given, detail in ((result, "理由。"), (result.model_copy(update={"reason": ""}), "記憶: 忘れている")):
+        verdict = Verdict((0,), turns=((3,),))
+        findings, _ = read_findings(RUBRIC.aspect("memory"), verdict, given, language="ja", windows=1)
+        assert [(one.turn, one.detail) for one in findings] == [(3, detail)]
 
 
 async def test_what_rules_find_is_in_the_result_and_windows_are_stated() -> None:
