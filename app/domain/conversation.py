@@ -159,6 +159,10 @@ class Finding(Value):
     detail: str = Field(description="what is wrong, in a sentence")
 
 
+JUDGED = "judge"
+"""What stands for the code of the judge's findings, which have none."""
+
+
 @dataclass(frozen=True)
 class Window:
     """Consecutive turns of a conversation that are judged in one call; `first` is the number of the first one. Numbers

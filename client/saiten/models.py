@@ -421,6 +421,8 @@ class ResultRow(Answer):
     judge: JudgeProvenance | None = None
     usage: Usage | None = None
     warnings: tuple[Warned, ...] = ()
+    findings: tuple[Finding, ...] | None = None
+    windows: tuple[tuple[int, int], ...] | None = None
     signature: str | None = None
     signature_pieces: dict[str, str] = Field(default_factory=dict)
     cached: bool = False
