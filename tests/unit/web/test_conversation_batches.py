@@ -66,6 +66,17 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
             found = [(one["turn"], one["code"] or "judge", one["aspect"]) for one in row["findings"]]
             assert ";".join(f"{turn}:{code}/{aspect}" for turn, code, aspect in found) == FOUND[row["item"]]
         assert [row["dialogue"] for row in rows] == ["shop", "d-1", None]
+        summary = (await client.get(f"/v1/batches/{batch['id']}/summary")).json()
+        # Aspects that require a persona or goal that a conversation does not have are not expected.
+        assert summary["coverage"] == {"rated": 26, "expected": 26, "share": 1.0}
+        told = {code: (one["turns"], one["rate"], one["thirds"]) for code, one in summary["findings"]["codes"].items()}
+        assert told["judge"] == (3, 60.0, [pytest.approx(100 / 3), 100.0, 100.0])
+        assert told["register-shift"] == (1, 20.0, [0.0, 0.0, 100.0])
+        assert told["repetition"] == (0, 0.0, [0.0, 0.0, 0.0])
+        judged = summary["findings"]["codes"]["judge"]
+        assert (judged["conversations"], judged["system_turns"], judged["clusters"]) == (3, 5, 3)
+        assert judged["interval"][0] < 60 < judged["interval"][1]
+        assert summary["findings"]["any"] == judged
     given = {name: value for name, value in PLANTED[0].items() if name != "id"}
     single = (await client.post("/v1/conversations", json=given)).json()
     for name in ("findings", "signature", "aspects"):
