@@ -15,14 +15,16 @@ from cachetools import LRUCache
 
 from app.batches.commits import LeasedChunk
 from app.domain import errors
-from app.domain.batch import INTERNAL, Candidate, Entry, Failure, request_of
+from app.domain.batch import INTERNAL, Candidate, Entry, Failure, any_request_of, parts_of
+from app.domain.conversation import Conversation, Turn
 from app.domain.dialogue import Utterance
 from app.domain.errors import SaitenError
-from app.domain.evaluation import EvaluationRequest, Record, Usage
+from app.domain.evaluation import ConversationRequest, EvaluationRequest, Record, Usage
 from app.domain.rubric import Rubric
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import RequestScope
 from app.runtime.telemetry import working_on
+from app.scoring.conversation import evaluate_conversation
 from app.scoring.evaluate import ScoringContext, evaluate
 
 logger = logging.getLogger("saiten.batches")
@@ -203,7 +205,7 @@ async def attempt(
     ids = {"batch_id": work.job.batch, "position": entry.position}
     with working_on(**ids), retries.trying() as trial:
         try:
-            request = request_of(work.options, candidate)
+            request = any_request_of(work.options, candidate)
             outcome = await try_once(request, tools, scope, retries)
             while isinstance(outcome, SaitenError):
                 if not retries.count(trial, service_of(outcome), work.job.batch, probe):
@@ -222,12 +224,20 @@ async def attempt(
     return FinishedCandidate(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
 
 
+async def rate(request: EvaluationRequest | ConversationRequest, tools: ScoringContext, scope: RequestScope) -> Record:
+    """The record of a response or of a conversation. Raises as `evaluate` does."""
+    if isinstance(request, ConversationRequest):
+        record, _ = await evaluate_conversation(request, tools, scope)
+        return record
+    return await evaluate(request, tools, scope)
+
+
 async def try_once(
-    request: EvaluationRequest, tools: ScoringContext, scope: RequestScope, retries: RetryPolicy
+    request: EvaluationRequest | ConversationRequest, tools: ScoringContext, scope: RequestScope, retries: RetryPolicy
 ) -> Record | Failure | SaitenError:
     """One round: a record, a permanent failure, or a temporary error. Raises Pause."""
     try:
-        record = await evaluate(request, tools, scope)
+        record = await rate(request, tools, scope)
     except PAUSING as error:
         raise Pause(error) from error
     except WAITING as error:
@@ -253,6 +263,9 @@ def service_of(error: SaitenError) -> Service | None:
 def make_example(rubric: Rubric) -> Candidate:
     """A dialogue to probe with where no candidate was scored: the rubric's first example, else its title."""
     language = rubric.source_language
+    if rubric.unit == "conversation":
+        turn = Turn.model_construct(speaker="B", text=rubric.title[language], role="system")
+        return Candidate.model_construct(**parts_of(Conversation.model_construct(turns=(turn,))))
     levels = (level for aspect in rubric.aspects for level in aspect.levels)
     example = next((level.example[language] for level in levels if level.example), None)
     if example is None:
@@ -265,9 +278,9 @@ def make_example(rubric: Rubric) -> Candidate:
 async def probe_with(work: Work, candidate: Candidate, tools: ScoringContext, scope: RequestScope) -> Usage | None:
     """What it cost to judge the candidate; None if the judge failed. The result is discarded. `scope` bypasses the
     call cache."""
-    request = request_of(work.options, candidate).model_copy(update={"relevance": None})
+    options = work.options.model_copy(update={"relevance": None})
     try:
-        record = await evaluate(request, tools, scope)
+        record = await rate(any_request_of(options, candidate), tools, scope)
     except SaitenError as error:
         logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
         return None

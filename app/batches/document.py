@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from app.domain.batch import BatchItem, BatchOptions
+from app.domain.batch import BatchConversation, BatchItem, BatchOptions, GivenItem, count_candidates
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, RubricRequired
 from app.domain.evaluation import texts_of
@@ -26,8 +26,12 @@ from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
 ITEMS = "items"
 BLANK = b" \t\r"
 
-ITEM_ONLY = frozenset({"context", "response", "responses"})
+ITEM_ONLY = frozenset({"context", "response", "responses", "turns"})
 """Fields of an item that no options have."""
+
+ITEM_RUBRICS = ("ja-dialogue", "ko-comment")
+CONVERSATION_RUBRICS = ("ja-conversation", "ko-conversation")
+"""The default rubric, and one for Korean."""
 
 OPTIONS_FIRST = (
     'the first line must be the options, and this looks like an item: put a line such as {"rubric": "ja-dialogue"}'
@@ -56,14 +60,14 @@ class BatchReader:
             raise LookupError("the options are not read yet")
         return self._draft.options
 
-    def feed(self, data: bytes) -> list[BatchItem]:
+    def feed(self, data: bytes) -> list[GivenItem]:
         self._bytes += len(data)
         if self._bytes > self._maximum:
             self._draft.stop("", f"a batch may have at most {self._maximum} bytes")
         self._syntax.feed(data)
         return self._draft.collect()
 
-    def close(self) -> list[BatchItem]:
+    def close(self) -> list[GivenItem]:
         self._syntax.feed(b"", last=True)
         self._draft.finish()
         return self._draft.collect()
@@ -77,8 +81,9 @@ class Draft:
         self.items = 0
         self._limits = limits
         self._candidates = 0
-        self._ready: list[BatchItem] = []
+        self._ready: list[GivenItem] = []
         self._korean: list[int] = []
+        self._conversations = False
         self._faults: list[tuple[str, str]] = []
 
     def set_options(self, value: Any) -> None:
@@ -92,17 +97,23 @@ class Draft:
         """Validates the next item; `note` stands in front of what is wrong with it."""
         number = self.items
         self.items += 1
+        whole = isinstance(value, dict) and "turns" in value
+        model: type[GivenItem] = BatchConversation if whole else BatchItem
         try:
-            item = validate(BatchItem, value, self._limits)
+            item = validate(model, value, self._limits)
         except InvalidDocument as error:
             self.refuse([(f"/{ITEMS}/{number}{where}", note + what) for where, what in error.faults])
             return
-        self._candidates += len(item.responses or ("",))
+        self._candidates += count_candidates(item)
         if self._candidates > self._limits.batch_items:
             self.stop(f"/{ITEMS}", f"a batch may have at most {self._limits.batch_items} candidates")
         # Whether an item needs a rubric to be named shows once the options are read, which may come last.
         named = self.options is not None and "rubric" in self.options.model_fields_set
-        texts = texts_of(item.context, item.responses or (item.response or "",))
+        if isinstance(item, BatchConversation):
+            self._conversations = self._conversations or number == 0  # the first one says what the batch holds
+            texts = iter([turn.text for turn in item.turns])
+        else:
+            texts = texts_of(item.context, item.responses or (item.response or "",))
         if not named and len(self._korean) < MOST_FAULTS and is_korean(texts):
             self._korean.append(number)
         if not self._faults:
@@ -123,10 +134,15 @@ class Draft:
         """Raises InvalidDocument where anything is wrong, RubricRequired where the options must name a rubric."""
         if self._faults:
             raise InvalidDocument(self._faults)
-        if self._korean and self.options is not None and "rubric" not in self.options.model_fields_set:
-            raise RubricRequired([f"/{ITEMS}/{number}" for number in self._korean])
+        if self.options is None or "rubric" in self.options.model_fields_set:
+            return
+        default, other = CONVERSATION_RUBRICS if self._conversations else ITEM_RUBRICS
+        if self._korean:
+            places = [f"/{ITEMS}/{number}" for number in self._korean]
+            raise RubricRequired(places, default=default, other=other)
+        self.options = self.options.model_copy(update={"rubric": default})
 
-    def collect(self) -> list[BatchItem]:
+    def collect(self) -> list[GivenItem]:
         """The items that came in since the last call."""
         ready, self._ready = self._ready, []
         return ready

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from app.batches.intake import Intake
-from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, request_of
+from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, any_request_of
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import InvalidRequest, TranslatorNotConfigured
+from app.domain.evaluation import ConversationRequest, RelevanceOptions
+from app.domain.model import canonical_json
+from app.domain.rubric import Rubric, Unit
 from app.domain.work import BOUGHT_SHARE
 from app.providers.ports import PROVIDER_BATCH_SHARE, Judge, JudgingEstimate, JudgingTask
-from app.scoring.case import ENGLISH, check
+from app.scoring.case import ENGLISH, check, check_unit
+from app.scoring.conversation import plan_conversation
 from app.scoring.evaluate import ScoringContext
 
 DIGEST_BYTES = 16
@@ -30,6 +35,7 @@ class BatchEstimate:
             raise TranslatorNotConfigured(detail)
         self._options = options
         self._rubric = instruments.rubrics.get(options.rubric)
+        self._window_tokens = instruments.window_tokens
         self._bill = Bill(instruments.judge)
         own = self._rubric.source_language
         self._languages = {"source": [own], "english": [ENGLISH], "both": [own, ENGLISH]}[options.path]
@@ -41,7 +47,10 @@ class BatchEstimate:
 
     def add(self, candidate: Candidate) -> None:
         """Takes one candidate in. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
-        request = request_of(self._options, candidate)
+        request = any_request_of(self._options, candidate)
+        if isinstance(request, ConversationRequest):
+            self._add_conversation(request)
+            return
         check(request, self._rubric, batch=True)
         self._candidates += 1
         references = request.references if self._rubric.references else ()
@@ -60,10 +69,21 @@ class BatchEstimate:
         if self._options.path != "source":
             self._translations.add(request.turn)
 
+    def _add_conversation(self, request: ConversationRequest) -> None:
+        self._candidates += 1
+        conversation = request.conversation
+        judged = digest_texts([canonical_json(conversation.model_dump()).encode()])
+        if judged in self._judged:
+            return
+        self._judged.add(judged)
+        options, most = self._options.judge, self._window_tokens
+        self._bill.add(plan_conversation(conversation, self._rubric, options, window_tokens=most))
+
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
         bill, cost = self._bill, self._bill.cost_usd
         twice = self._options.integrity == "judge-twice"
+        live = self._rubric.unit == "conversation"  # which the provider's batch mode does not take
         return EstimateReport(
             candidates=self._candidates,
             distinct_candidates=len(self._judged),
@@ -74,7 +94,7 @@ class BatchEstimate:
             translated_characters=self._translations.characters,
             cost_usd=cost,
             cost_usd_prefix_cached=bill.cost_usd_prefix_cached,
-            cost_usd_provider_batch=None if cost is None else cost * PROVIDER_BATCH_SHARE,
+            cost_usd_provider_batch=None if cost is None or live else cost * PROVIDER_BATCH_SHARE,
             second_look_calls=bill.second_calls if twice else 0,
             second_look_cost_usd=bill.second_cost_usd if twice else 0.0,
             unit_cost_usd=bill.unit_cost_usd,
@@ -84,8 +104,8 @@ class BatchEstimate:
 
 class Bill:
     """The judge's part of an estimate. A cost is None from the first task on whose cost is not known. `second_calls`
-    and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the dearest here, and
-    shows the judge no more than the first look did."""
+    and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the dearest here, in
+    all windows, and shows the judge no more than the first look did."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -101,10 +121,11 @@ class Bill:
         self.second_cost_usd: float | None = 0.0
 
     def add(self, tasks: Sequence[JudgingTask]) -> None:
-        """Adds one candidate's tasks, one a language."""
+        """Adds one candidate's tasks: one per language, or one per window of a conversation."""
         unit: float | None = 0.0
-        estimates = [self._judge.estimate(task) for task in tasks]
-        for task, estimate in zip(tasks, estimates, strict=True):
+        looks: dict[str, tuple[int, float | None]] = {}
+        for task in tasks:
+            estimate = self._judge.estimate(task)
             self.calls += estimate.calls
             self.prompt_tokens += estimate.prompt_tokens
             self.prefix_tokens += estimate.prefix_tokens
@@ -112,9 +133,11 @@ class Bill:
             cached = self._price_cached(task, estimate)
             self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
             unit = add_costs(unit, estimate.cost_usd)
-        self.second_calls += max((look.calls for look in estimates), default=0)
-        costs = [look.cost_usd for look in estimates if look.cost_usd is not None]
-        known = len(costs) == len(estimates)
+            calls, cost = looks.get(task.language, (0, 0.0))
+            looks[task.language] = calls + estimate.calls, add_costs(cost, estimate.cost_usd)
+        self.second_calls += max((calls for calls, _ in looks.values()), default=0)
+        costs = [cost for _, cost in looks.values() if cost is not None]
+        known = len(costs) == len(looks)
         self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
         self.cost_usd = add_costs(self.cost_usd, unit)
         known = self.unit_cost_usd is not None and unit is not None
@@ -184,6 +207,27 @@ def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
         yield "Which candidates look like an attack, and are judged a second time, is not known: that comes on top."
     if options.path != "source":
         yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."
+
+
+def settle_unit(intake: Intake, rubric: Rubric) -> Intake:
+    """The batch with options that fit what it holds: conversations have no relevance. Raises RubricUnitMismatch with
+    the place of the first item that the rubric does not rate, and InvalidRequest for options that conversations do not
+    have."""
+    other: Unit = "item" if rubric.unit == "conversation" else "conversation"
+    if other in intake.firsts:
+        check_unit(rubric, other, pointer=f"/items/{intake.firsts[other]}")
+    options = intake.options
+    if rubric.unit == "item":
+        return intake
+    for name, taken, default in (
+        ("path", "source", "source"),
+        ("relevance", None, RelevanceOptions()),
+        ("mode", "live", "live"),
+    ):
+        if getattr(options, name) not in (taken, default):
+            detail = f"conversations are judged in their own language, live and without relevance: leave {name} out"
+            raise InvalidRequest(detail, pointer=f"/{name}")
+    return replace(intake, options=options.model_copy(update={"relevance": None}))
 
 
 OF_AN_ITEM = "/reference"  # what of a request lies in the item; whatever else can be wrong by now lies in the options

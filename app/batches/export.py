@@ -14,7 +14,7 @@ from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
-from saiten.spreadsheet import Cell, write_rows
+from saiten.spreadsheet import Cell, name_findings, write_rows
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -55,7 +55,9 @@ def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
     readers: list[tuple[str, Reader]] = [
         *(column for aspect in rubric.aspects for column in read_aspect(aspect.id, rubric, options)),
         *((one.id, partial(read_composite, one.id)) for one in rubric.composites),
-        ("relevance.score", lambda one: one.relevance.score if one.relevance else None),
+        ("findings", lambda one: name_findings(one.findings or ()))
+        if rubric.unit == "conversation"
+        else ("relevance.score", lambda one: one.relevance.score if one.relevance else None),
         *([("translation_sensitive", read_sensitivity)] if options.path == "both" else []),
         ("warnings", lambda one: " ".join(dict.fromkeys(warned.code for warned in one.warnings)) or None),
         ("cached", lambda one: tell(one.cached)),

@@ -8,17 +8,30 @@ import hashlib
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, Self
 
 from app.batches.document import BatchReader
-from app.domain.batch import Batch, BatchItem, BatchOptions, Candidate, Entry, KeyedAnswer, list_candidates
+from app.domain.batch import (
+    Batch,
+    BatchConversation,
+    BatchItem,
+    BatchOptions,
+    Candidate,
+    Entry,
+    GivenItem,
+    KeyedAnswer,
+    count_candidates,
+    dialogue_of,
+    list_candidates,
+)
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 from app.domain.dialogue import UNBOUNDED
 from app.domain.errors import StoreError, StoreFull
+from app.domain.rubric import Unit
 from app.storage.sql.batches.store import BatchStore
 
 BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
@@ -26,9 +39,9 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Spool:
-    """A file without a name that vanishes with its process: one line per item, in order. A line has the number of
-    candidates, hashes of the context's beginnings, a tab, and the item as JSON. To be used with `async with`. Raises
-    StoreFull where the disk is, StoreError where the file fails otherwise."""
+    """A file without a name that vanishes with its process: one line per item, in order. A line has the item's unit,
+    the number of candidates, hashes of the context's beginnings, a tab, and the item as JSON. To be used with `async
+    with`. Raises StoreFull where the disk is, StoreError where the file fails otherwise."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -45,11 +58,12 @@ class Spool:
             with suppress(OSError):
                 self._file.close()
 
-    async def append(self, items: Sequence[BatchItem]) -> None:
+    async def append(self, items: Sequence[GivenItem]) -> None:
         """Keeps items, none of which is to be read before `flush`."""
         for item in items:
-            beginnings = hash_beginnings(item.context) if item.dialogue is None else []
-            self._waiting += f"{len(item.responses or ('',))} {array('q', beginnings).tobytes().hex()}\t".encode()
+            found = hash_beginnings(item.context) if isinstance(item, BatchItem) and item.dialogue is None else []
+            beginnings = array("q", found).tobytes().hex()
+            self._waiting += f"{unit_of(item)} {count_candidates(item)} {beginnings}\t".encode()
             self._waiting += item.model_dump_json(exclude_defaults=True).encode() + b"\n"
         if len(self._waiting) >= BLOCK_BYTES:
             await self.flush()
@@ -60,7 +74,7 @@ class Spool:
         with translate_errors():
             await asyncio.to_thread(self._write, lines)
 
-    async def items(self) -> AsyncIterator[list[BatchItem]]:
+    async def items(self) -> AsyncIterator[list[GivenItem]]:
         """All items from the first, some at a time. They were validated; the limits of today do not matter."""
         position = 0
         while True:
@@ -69,9 +83,7 @@ class Spool:
             if not lines:
                 return
             position += sum(map(len, lines))
-            yield [
-                BatchItem.model_validate_json(line.partition(b"\t")[2], context={"limits": UNBOUNDED}) for line in lines
-            ]
+            yield [read_item(line) for line in lines]
 
     async def clusters(self) -> array[int]:
         """The cluster of each item that names no dialogue, as `find_clusters` gives it."""
@@ -83,7 +95,7 @@ class Spool:
         while lines := self._read(position):
             position += sum(map(len, lines))
             for line in lines:
-                candidates, beginnings = line[: line.index(b"\t")].split(b" ")
+                _, candidates, beginnings = line[: line.index(b"\t")].split(b" ")
                 yield Trace(int(candidates), array("q", bytes.fromhex(beginnings.decode())))
 
     def _write(self, lines: bytearray) -> None:
@@ -100,6 +112,20 @@ class Spool:
         if self._file is None:
             raise StoreError("the spool is not open")
         return self._file
+
+
+def unit_of(item: GivenItem) -> Unit:
+    """What a rubric must rate to rate the item."""
+    return "conversation" if isinstance(item, BatchConversation) else "item"
+
+
+MODELS: Mapping[bytes, type[GivenItem]] = {b"item": BatchItem, b"conversation": BatchConversation}
+
+
+def read_item(line: bytes) -> GivenItem:
+    """The item of a spool's line."""
+    unit, _, rest = line.partition(b" ")
+    return MODELS[unit].model_validate_json(rest.partition(b"\t")[2], context={"limits": UNBOUNDED})
 
 
 @contextmanager
@@ -127,25 +153,26 @@ class Clusters:
     batch_id: str
     found: array[int]
 
-    def of(self, item: BatchItem, number: int) -> str | None:
+    def of(self, item: GivenItem, number: int) -> str | None:
         """The digest of the item's cluster; None where it stands alone."""
-        if item.dialogue is not None:
-            return name_dialogue(item.dialogue)
+        dialogue = dialogue_of(item)
+        if dialogue is not None:
+            return name_dialogue(dialogue)
         found = self.found[number]
         return None if found == ALONE else name_found(self.batch_id, found)
 
 
 @dataclass(frozen=True)
 class Intake:
-    """A whole, valid batch, whose items lie in an open spool. `characters` are those of every candidate's utterances
-    and response; `digest` is the SHA-256 of the body."""
+    """A whole, valid batch, whose items lie in an open spool. `digest` is the SHA-256 of the body; `firsts` has the
+    number of the first item of each unit."""
 
     options: BatchOptions
     items: int
     candidates: int
-    characters: int
     digest: str
     spool: Spool
+    firsts: Mapping[Unit, int] = field(default_factory=dict)
 
     async def blocks(self, clusters: Clusters | None = None) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
         """All candidates in order, in blocks; from the first at each call. Without `clusters` they have none."""
@@ -170,14 +197,13 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
     """Reads a body to its end. Raises StrictJSONError, InvalidDocument, StoreFull, StoreError, and whatever the chunks
     raise. The event loop is shared: others have a turn after each piece."""
     counts, digest = Counter[str](), hashlib.sha256()
+    firsts: dict[Unit, int] = {}
 
-    async def keep(items: list[BatchItem]) -> None:
+    async def keep(items: list[GivenItem]) -> None:
         for item in items:
-            responses = item.responses or (item.response or "",)
-            context = sum(len(utterance.text) for utterance in item.context)
+            firsts.setdefault(unit_of(item), counts["items"])
             counts["items"] += 1
-            counts["candidates"] += len(responses)
-            counts["characters"] += len(responses) * context + sum(map(len, responses))
+            counts["candidates"] += count_candidates(item)
         await spool.append(items)
 
     async for chunk in chunks:
@@ -188,8 +214,7 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
             await keep(await asyncio.to_thread(reader.feed, piece))
     await keep(await asyncio.to_thread(reader.close))
     await spool.flush()
-    totals = counts["items"], counts["candidates"], counts["characters"]
-    return Intake(reader.options, *totals, digest.hexdigest(), spool)
+    return Intake(reader.options, counts["items"], counts["candidates"], digest.hexdigest(), spool, firsts)
 
 
 async def store_batch(

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from app.batches.commits import enqueue
 from app.batches.document import BatchReader
-from app.batches.estimates import admit, estimate
+from app.batches.estimates import admit, estimate, settle_unit
 from app.batches.intake import Intake, Spool, store_batch, take_in
 from app.batches.provider_run import ProviderRun
 from app.batches.summaries import Summaries
@@ -110,7 +110,8 @@ class BatchService:
 
     async def estimate(self, intake: Intake) -> EstimateReport:
         """The expected cost of the batch. Stores nothing, and calls no service."""
-        return await estimate(intake, self.instruments)
+        rubric = self.instruments.rubrics.get(intake.options.rubric)
+        return await estimate(settle_unit(intake, rubric), self.instruments)
 
     async def accept(
         self, project: str, intake: Intake, answer: Callable[[Batch], KeyedAnswer] | None, *, api_key: str | None = None
@@ -118,11 +119,12 @@ class BatchService:
         """Stores the batch; from then on it will run, whichever process stops. `answer` makes the answer to keep under
         the caller's Idempotency-Key, in the same transaction. `api_key` is the id of the key that pays. Raises
         QueueLimitReached and Overloaded if too many candidates are waiting."""
+        # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
+        rubric = self.instruments.rubrics.get(intake.options.rubric)
+        intake = settle_unit(intake, rubric)
         if intake.options.mode == "provider-batch" and self.provider is None:
             detail = f"the judge {self.instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
             raise InvalidRequest(detail, pointer="/mode")
-        # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
-        rubric = self.instruments.rubrics.get(intake.options.rubric)
         intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
         unit_cost_usd = await admit(intake, self.instruments)
         await self._require_room(project, intake.candidates)

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 
 from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.composites import range_of
+from app.domain.conversation import ANY_CODE, CODES
 from app.domain.errors import StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (
     AspectSummary,
     AspectTally,
     Coverage,
+    FaultTally,
+    FindingRate,
+    FindingSummary,
     Intervals,
     MeanEstimate,
     Moments,
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 
 BLENDED = ".blended"
+FINDING = "finding:"
 UNSEEN = AspectTally()
 NOTHING = Moments()
 NO_VALUES = "there are no values"
@@ -51,7 +56,8 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
     names = dict.fromkeys([*aspects, *tally.aspects])
     composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
     rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
-    expected = batch.counts.total * len(rubric.aspects)
+    unfit = sum(tally.aspects.get(aspect.id, UNSEEN).reasons["not-applicable"] for aspect in rubric.aspects)
+    expected = batch.counts.total * len(rubric.aspects) - unfit
     return Summary(
         batch=batch.id,
         name=batch.name,
@@ -69,6 +75,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         usage=batch.usage,
         signature=batch.signature,
         signatures=batch.signatures,
+        findings=summarize_findings(tally, known) if rubric.unit == "conversation" else None,
         clusters=intervals.clusters,
     )
 
@@ -85,6 +92,30 @@ def summarize_aspect(
         unrated_reasons=rank(tally.reasons),
         histogram={str(level): count for level, count in sorted(levels.items())},
         blended=spread(tally.blended, known.get(name + BLENDED)) if tally.blended.n else None,
+    )
+
+
+def summarize_findings(tally: Tally, known: Mapping[str, MeanEstimate]) -> FindingSummary:
+    """The findings in figures, by every code that there is."""
+    rates = {code: find_rate(tally.findings.get(code, FaultTally()), known.get(FINDING + code)) for code in CODES}
+    return FindingSummary(any=rates.pop(ANY_CODE), codes=rates)
+
+
+def find_rate(found: FaultTally, estimate: MeanEstimate | None) -> FindingRate:
+    """What the findings of one code amount to."""
+
+    def per_hundred(turns: int, of: int) -> float | None:
+        return 100 * turns / of if of else None
+
+    return FindingRate(
+        conversations=found.conversations,
+        system_turns=sum(found.system_turns),
+        turns=sum(found.turns),
+        rate=per_hundred(sum(found.turns), sum(found.system_turns)),
+        interval=estimate.interval if estimate else None,
+        clusters=estimate.clusters if estimate else 0,
+        reason=estimate.reason if estimate else NO_VALUES,
+        thirds=tuple(map(per_hundred, found.turns, found.system_turns)),
     )
 
 
@@ -182,6 +213,26 @@ class Values:
         return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
 
 
+def estimate_findings(results: Sequence[Scored]) -> dict[str, MeanEstimate]:
+    """The intervals of the rates of findings, as `finding:CODE`. numpy and scipy are loaded here."""
+    import numpy as np
+
+    from app.stats.resampling import estimate_mean
+
+    digests = [0 if one.entry.cluster is None else int(one.entry.cluster, 16) for one in results]
+    cluster, _ = number_clusters(np.array(digests, np.uint64))
+    found = {}
+    for code in CODES:
+        turns = [one.scores.faulty and one.scores.faulty.turns_of(code) for one in results]
+        rows = np.array([row for row, known in enumerate(turns) if known is not None], np.int64)
+        faulty = np.array([100.0 * len(known) for known in turns if known is not None])
+        counts = np.array([float(one.scores.faulty.system_turns) for one in results if one.scores.faulty])[rows]
+        sums, sizes = (np.bincount(cluster[rows], weights=each).astype(np.float64) for each in (faulty, counts))
+        rate = estimate_mean(sums, sizes, bounds=(0.0, 100.0))
+        found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
+    return found
+
+
 def number_clusters(digests: np.typing.NDArray[np.uint64]) -> tuple[Integers, bool]:
     """Each result's cluster, from 0 without gaps, shape (n,), and whether any was given; 0 is none: one of its own."""
     import numpy as np
@@ -238,6 +289,7 @@ class Summaries:
         """The intervals, out of every value; those of a batch that has ended are kept likewise."""
         if batch.status not in ENDED and tally.results > MOST_UNFINISHED:
             names = [*tally.aspects, *tally.composites, *(name + BLENDED for name in tally.aspects)]
+            names += (FINDING + code for code in tally.findings)
             waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
             return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
         # Memory: 8 bytes per value. Another thread does the work.
@@ -246,6 +298,12 @@ class Summaries:
             await asyncio.to_thread(values.add, page)
             after = page.rows[-1][0]
         found = await asyncio.to_thread(values.estimate, bounds_of(rubric))
+        if tally.findings:
+            rated = [
+                one async for page in score_pages(self._store, project, batch.id) for one in page if one.scores.faulty
+            ]
+            rates = await asyncio.to_thread(estimate_findings, rated)
+            found = found.model_copy(update={"measures": {**found.measures, **rates}})
         if batch.status in ENDED:
             with suppress(StoreError):
                 await self._store.keep_intervals(project, batch.id, found)

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from app.domain.dialogue import Context, Text, at_most, check_line
+from app.domain.conversation import Conversation, GivenConversation, Persona, Role, Turn
+from app.domain.dialogue import Context, Speaker, Text, Utterance, at_most, check_line
 from app.domain.evaluation import (
+    ConversationRequest,
     DialogueId,
     Evaluation,
     EvaluationRequest,
@@ -25,6 +27,12 @@ from app.domain.evaluation import (
 from app.domain.governance import Integrity, TextKeeping
 from app.domain.model import Finite, RubricName, Value, listed
 from app.domain.rubric import name_version
+
+
+def is_none(value: object) -> bool:
+    """Whether a field is left out of what is stored."""
+    return value is None
+
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
@@ -62,7 +70,9 @@ class BatchOptions(Value):
 
     name: BatchName | None = None
     rubric: RubricName = Field(
-        default="ja-dialogue", description="the rubric's id, or `id@version`; without a version it is the newest"
+        default="ja-dialogue",
+        description="the rubric's id, or `id@version`; without a version it is the newest; of conversations the "
+        "default is `ja-conversation`",
     )
     path: PathChoice = "source"
     relevance: RelevanceOptions | None = Field(default_factory=RelevanceOptions)
@@ -113,14 +123,60 @@ class BatchItem(Value):
     )
 
 
-class Candidate(Value):
-    """One response of an item, as it is stored until it is scored."""
+class BatchConversation(GivenConversation):
+    """One conversation to be rated as a whole, by a rubric whose unit is `conversation`."""
 
-    context: Context
+    id: ItemId | None = None
+    metadata: Metadata = Field(default_factory=dict)
+    dialogue: DialogueId | None = Field(default=None, description="the conversation's name; its `id` without it")
+
+
+GivenItem = BatchItem | BatchConversation
+"""What a batch may hold, all of one kind."""
+
+
+class Candidate(Value):
+    """One response of an item, or one conversation, as it is stored until it is scored.
+
+    Of a conversation the last turn is the `response` and the turns before it are the `context`, which may be empty;
+    `roles` are those of all turns, and `speaker` says the last one.
+    """
+
+    context: Annotated[tuple[Utterance, ...], listed()]
     response: Text
     reference: References | None = None
     metadata: Metadata = Field(default_factory=dict)
     dialogue: DialogueId | None = None
+    # Excluded where null: items do not have them.
+    roles: Annotated[tuple[Role, ...], listed()] | None = Field(default=None, exclude_if=is_none)
+    speaker: Speaker | None = Field(default=None, exclude_if=is_none)
+    persona: Persona | None = Field(default=None, exclude_if=is_none)
+    goal: Text | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The conversation that this is; None for a response."""
+        if self.roles is None or self.speaker is None:
+            return None
+        said = (*self.context, Utterance.model_construct(speaker=self.speaker, text=self.response))
+        turns = tuple(
+            Turn.model_construct(speaker=one.speaker, text=one.text, role=role)
+            for one, role in zip(said, self.roles, strict=True)
+        )
+        return Conversation.model_construct(turns=turns, persona=self.persona, goal=self.goal)
+
+
+def parts_of(conversation: Conversation) -> dict[str, Any]:
+    """The fields of `Candidate` that hold the conversation."""
+    *before, last = conversation.turns
+    return {
+        "context": tuple(Utterance.model_construct(speaker=turn.speaker, text=turn.text) for turn in before),
+        "response": last.text,
+        "speaker": last.speaker,
+        "roles": tuple(turn.role for turn in conversation.turns),
+        "persona": conversation.persona,
+        "goal": conversation.goal,
+    }
 
 
 class Entry(Value):
@@ -141,10 +197,28 @@ class Entry(Value):
     )
 
 
+def dialogue_of(item: GivenItem) -> str | None:
+    """The dialogue that the item names; a conversation without one is its own, if it has an id."""
+    return item.id if item.dialogue is None and isinstance(item, BatchConversation) else item.dialogue
+
+
+def count_candidates(item: GivenItem) -> int:
+    """How many candidates the item has."""
+    return 1 if isinstance(item, BatchConversation) else len(item.responses or ("",))
+
+
 def list_candidates(
-    item: BatchItem, number: int, position: int, cluster: str | None = None
+    item: GivenItem, number: int, position: int, cluster: str | None = None
 ) -> Iterator[tuple[Entry, Candidate]]:
     """Every candidate of the batch's item `number`; the first one is at `position`."""
+    if isinstance(item, BatchConversation):
+        place, dialogue = str(number) if item.id is None else item.id, dialogue_of(item)
+        whole = {**parts_of(item), "metadata": item.metadata, "dialogue": dialogue}
+        yield (
+            Entry.model_construct(position=position, item=place, candidate=None, dialogue=dialogue, cluster=cluster),
+            Candidate.model_construct(**whole),
+        )
+        return
     several = item.responses is not None
     for offset, response in enumerate(item.responses or (item.response or "",)):
         entry = Entry.model_construct(
@@ -167,7 +241,7 @@ def list_candidates(
 
 
 def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest:
-    """The request for a single evaluation of the candidate; not validated again, since both parts were."""
+    """The request for a single evaluation of a response; not validated again, since both parts were."""
     return EvaluationRequest.model_construct(
         rubric=options.rubric,
         context=candidate.context,
@@ -176,6 +250,23 @@ def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest
         relevance=options.relevance,
         judge=options.judge,
         reference=candidate.reference,
+        integrity=options.integrity,
+        metadata=candidate.metadata,
+        dialogue=candidate.dialogue,
+    )
+
+
+def any_request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest | ConversationRequest:
+    """The request for a single evaluation of a response or a conversation; not validated again either."""
+    conversation = candidate.conversation
+    if conversation is None:
+        return request_of(options, candidate)
+    return ConversationRequest.model_construct(
+        turns=conversation.turns,
+        persona=conversation.persona,
+        goal=conversation.goal,
+        rubric=options.rubric,
+        judge=options.judge,
         integrity=options.integrity,
         metadata=candidate.metadata,
         dialogue=candidate.dialogue,

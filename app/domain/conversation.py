@@ -4,10 +4,10 @@ One judge call rates the whole, and names the system turns that lower each aspec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
@@ -157,6 +157,51 @@ class Finding(Value):
     code: str | None = Field(description="what a rule found; null for a finding of the judge")
     by: Literal["judge", "rule"]
     detail: str = Field(description="what is wrong, in a sentence")
+
+
+RULE_CODES = (
+    "register-shift",
+    "register-mix",
+    "wrong-language",
+    "repetition",
+    "self-contradiction",
+    "persona-contradiction",
+)
+"""The codes of the findings of rules."""
+
+JUDGED = "judge"
+"""What stands for the code of the judge's findings, which have none."""
+
+ANY_CODE = "any"
+"""What stands for findings of any code, the judge's among them."""
+
+CODES = (ANY_CODE, JUDGED, *RULE_CODES)
+"""What findings are counted by."""
+
+
+class FaultyTurns(NamedTuple):
+    """The system's turns with findings in one conversation that has `system_turns` of them: their numbers by code,
+    counted from 0 over the system's turns alone. Without `judge` the judge's findings are not known."""
+
+    system_turns: int
+    found: Mapping[str, Sequence[int]]
+
+    def turns_of(self, code: str) -> Sequence[int] | None:
+        """The turns with a finding of the code, each once; None where that is not known."""
+        if code == ANY_CODE:
+            return sorted({turn for turns in self.found.values() for turn in turns}) if JUDGED in self.found else None
+        return self.found.get(code, None if code == JUDGED else ())
+
+
+def list_faulty(conversation: Conversation, findings: Iterable[Finding], *, judged: bool) -> FaultyTurns:
+    """The faulty turns of a conversation; `judged` says whether the judge's findings are all there."""
+    places = {number: place for place, number in enumerate(conversation.system_turns)}
+    found: dict[str, set[int]] = {JUDGED: set()} if judged else {}
+    for one in findings:
+        code = one.code or JUDGED
+        if (judged or code != JUDGED) and one.turn in places:
+            found.setdefault(code, set()).add(places[one.turn])
+    return FaultyTurns(len(places), {code: sorted(turns) for code, turns in found.items()})
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.domain.batch import Candidate, Failure
-from app.domain.conversation import Turn
+from app.domain.batch import Candidate, Failure, parts_of
+from app.domain.conversation import Conversation, Turn
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, CallTrace, ConversationRequest, Evaluation, EvaluationRequest, Record
 from app.domain.model import pointer
@@ -34,6 +34,7 @@ Cover = Callable[[str], str]
 """Returns the replacement of a text; a text that is already covered stays as it is."""
 
 Asked = TypeVar("Asked", Candidate, EvaluationRequest)
+Whole = TypeVar("Whole", bound=Conversation)
 
 
 def drop(text: str) -> str:
@@ -89,7 +90,7 @@ def name_of(number: int) -> str:
     return chr(ord("A") + number) if number < 26 else f"S{number + 1}"
 
 
-def redact_conversation(asked: ConversationRequest, cover: Cover) -> ConversationRequest:
+def redact_conversation(asked: Whole, cover: Cover) -> Whole:
     """A conversation without its texts. Speakers become A, B, …; a persona's fields keep their order alone."""
     persona = {f"field {number}": cover(str(value)) for number, value in enumerate((asked.persona or {}).values(), 1)}
     named = rename_speakers(asked.turns, cover)
@@ -107,6 +108,8 @@ def redact_conversation(asked: ConversationRequest, cover: Cover) -> Conversatio
 
 def redact_asked(asked: Asked, cover: Cover) -> Asked:
     """A request or candidate without its texts. Options and metadata stay."""
+    if isinstance(asked, Candidate) and (conversation := asked.conversation) is not None:
+        return asked.model_copy(update=parts_of(redact_conversation(conversation, cover)))
     return asked.model_copy(
         update={
             "context": rename_speakers(asked.context, cover),

@@ -15,16 +15,17 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from app.domain.batch import BatchStatus, Counts, Entry, Failure
+from app.domain.conversation import CODES, Conversation, FaultyTurns, list_faulty
 from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import Evaluation, Usage
-from app.domain.model import Value
+from app.domain.model import Value, listed
 from app.domain.reliability import Reliability
 
 
 class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
     unrated reason or None, rating or None) by aspect. `similarity` is b; `system` is the entry of that name in the
-    candidate's metadata; `context` is the digest of its dialogue context."""
+    candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's findings."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
@@ -34,6 +35,7 @@ class Scores(NamedTuple):
     similarity: float | None = None
     system: str | None = None
     context: str | None = None
+    faulty: FaultyTurns | None = None
 
 
 class Scored(NamedTuple):
@@ -56,17 +58,28 @@ class ValuesPage(NamedTuple):
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""
 
+LEFT_OUT = "findings-unrated"
+"""The warning that the judge's findings on an aspect could not be used."""
+
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 
-PACKED = "sacwfbyx"
+PACKED = "sacwfbyxd"
 """The fields of `Scores` in their order, as they are named when packed."""
 
 EMPTY: tuple[Any, ...] = (None, {}, ())
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
+def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTurns:
+    """The faulty turns of the conversation that was evaluated. The judge's are known where every aspect that applies
+    has a rating, and none of its findings were left out."""
+    reasons = {one.unrated.reason for one in evaluation.aspects.values() if one.unrated}
+    judged = reasons <= {"not-applicable"} and not any(one.code == LEFT_OUT for one in evaluation.warnings)
+    return list_faulty(conversation, evaluation.findings or (), judged=judged)
+
+
+def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns | None = None) -> Scores:
     """The evaluation's figures; with both paths those of the source path. Each warning code occurs once,
     `translation-sensitive` among them. `context` is the digest of the dialogue context."""
     codes = [warned.code for warned in evaluation.warnings]
@@ -83,6 +96,7 @@ def scores_of(evaluation: Evaluation, context: str | None) -> Scores:
         similarity=evaluation.relevance.score if evaluation.relevance else None,
         system=evaluation.metadata.get(SYSTEM),
         context=context,
+        faulty=faulty,
     )
 
 
@@ -104,8 +118,10 @@ def unpack_scores(text: str) -> Scores:
             name: (mean, blended, reason, rating)
             for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
         }
-        further = map(packed.get, PACKED[4:])
-        return Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
+        further = map(packed.get, PACKED[4:-1])
+        faulty = FaultyTurns(*packed["d"]) if "d" in packed else None
+        scores = Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
+        return scores._replace(faulty=faulty)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
 
@@ -167,15 +183,43 @@ class AspectTally:
 
 
 @dataclass(slots=True)
+class FaultTally:
+    """Findings of one code so far: `conversations` of which it is known, their system turns and the faulty ones of
+    these, both by the third of the conversation's system turns that they are in."""
+
+    conversations: int = 0
+    system_turns: list[int] = field(default_factory=lambda: [0, 0, 0])
+    turns: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+    def add(self, system_turns: int, turns: Iterable[int]) -> None:
+        """Adds one conversation."""
+        self.conversations += 1
+        for third in range(3):
+            # The first turn of each third: those before it lie in the thirds before.
+            first, end = (-(-part * system_turns // 3) for part in (third, third + 1))
+            self.system_turns[third] += end - first
+        for turn in turns:
+            self.turns[3 * turn // system_turns] += 1
+
+    def merge(self, other: FaultTally) -> None:
+        """Adds all conversations of `other`."""
+        self.conversations += other.conversations
+        for third in range(3):
+            self.system_turns[third] += other.system_turns[third]
+            self.turns[third] += other.turns[third]
+
+
+@dataclass(slots=True)
 class Tally:
     """All results of a batch so far. `warnings` counts results by warning code, `failures` those without a single
-    rating by the failure's."""
+    rating by the failure's. `findings` are those of conversations by code."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     aspects: dict[str, AspectTally] = field(default_factory=dict)
     composites: dict[str, Moments] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, FaultTally] = field(default_factory=dict)
 
     @property
     def results(self) -> int:
@@ -190,6 +234,8 @@ class Tally:
             self.composites.setdefault(name, Moments()).merge(moments)
         self.warnings.update(other.warnings)
         self.failures.update(other.failures)
+        for code, found in other.findings.items():
+            self.findings.setdefault(code, FaultTally()).merge(found)
 
 
 def tally_scores(results: Iterable[Scores]) -> Tally:
@@ -209,6 +255,10 @@ def add_scores(tally: Tally, scores: Scores) -> None:
         if value is not None:
             tally.composites.setdefault(name, Moments()).add(value)
     tally.warnings.update(scores.warnings)
+    if scores.faulty is not None:
+        for code in CODES:
+            if (turns := scores.faulty.turns_of(code)) is not None:
+                tally.findings.setdefault(code, FaultTally()).add(scores.faulty.system_turns, turns)
     if scores.status == "failed":
         # An evaluation with not one rating carries no failure: outside a batch it would have been this one.
         tally.failures[scores.failure or JudgeReplyInvalid.code] += 1
@@ -226,6 +276,7 @@ def pack_tally(tally: Tally) -> str:
             "c": {name: astuple(moments) for name, moments in tally.composites.items()},
             "w": tally.warnings,
             "f": tally.failures,
+            **({"d": {code: astuple(found) for code, found in tally.findings.items()}} if tally.findings else {}),
         }
     )
 
@@ -240,6 +291,7 @@ def unpack_tally(text: str) -> Tally:
             composites={name: Moments(*parts) for name, parts in packed["c"].items()},
             warnings=Counter(packed["w"]),
             failures=Counter(packed["f"]),
+            findings={code: FaultTally(*parts) for code, parts in packed.get("d", {}).items()},
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("this is not a packed tally") from error
@@ -277,7 +329,8 @@ class MeanEstimate(Value):
 
 
 class Intervals(Value):
-    """The stored intervals of a batch's means, by aspect, composite and `NAME.blended`, over `results` results.
+    """The stored intervals of a batch's means, by aspect, composite, `NAME.blended` and `finding:CODE`, over `results`
+    results.
 
     `clusters` counts independent units; it is null if no result is a turn of a dialogue.
     """
@@ -299,8 +352,37 @@ class AspectSummary(Spread):
     blended: Spread | None
 
 
+class FindingRate(Value):
+    """How often system turns have a finding of one code, over the conversations of which that is known.
+
+    `rate` counts turns with at least one, per 100 system turns; it is null without conversations. The interval treats
+    conversations, not their turns, as independent; if there is none, `reason` says why.
+    """
+
+    conversations: int
+    system_turns: int
+    turns: int = Field(description="system turns with at least one such finding")
+    rate: float | None = Field(description="such turns per 100 system turns")
+    interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
+        description="95 % interval of the rate"
+    )
+    clusters: int = Field(default=0, description="independent units: conversations, or dialogues that several share")
+    reason: str | None = Field(default=None, description="why there is no interval")
+    thirds: Annotated[tuple[float | None, ...], listed()] = Field(
+        description="the rate in the first, the second and the last third of each conversation's system turns"
+    )
+
+
+class FindingSummary(Value):
+    """Findings of a batch of conversations. A finding of the judge is known where the judge rated every aspect that
+    applies and named usable turns."""
+
+    any: FindingRate = Field(description="findings of any code, where the judge's are known")
+    codes: dict[str, FindingRate] = Field(description="by code, with `judge` for the judge's")
+
+
 class Coverage(Value):
-    """`rated` of `expected` verdicts, one per candidate and aspect.
+    """`rated` of `expected` verdicts, one per candidate and aspect that applies to it.
 
     Failed candidates and those without a result yet are expected too; `share` is null if nothing is expected.
     """
@@ -328,6 +410,7 @@ class Summary(Value):
     usage: Usage
     signature: str | None
     signatures: dict[str, int]
+    findings: FindingSummary | None = Field(default=None, description="of conversations; null for a batch of items")
     reliability: Reliability | None = None
     clusters: int | None = Field(
         default=None,

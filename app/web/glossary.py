@@ -145,6 +145,7 @@ FIELDS: Mapping[str, str] = {
     "histogram": "how many candidates got each rating",
     "CorrectedAspect.human": "the mean of the items that people rated; null where no one did",
     "Batch.id": "the batch's id, `ba_…`",
+    "BatchConversation.id": "your name for the conversation, unique or not; without it the item's number",
     "BatchItem.id": "your name for the item, unique or not; without it the item's number",
     "Evaluation.id": "the evaluation's id, `ev_…`",
     "EvaluationLine.id": "your name for the request",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI
@@ -214,12 +214,14 @@ def form(model: type[BaseModel], example: Any) -> dict[str, Any]:
     return {"schema": refer_to(model), "example": example}
 
 
-def lines(model: type[BaseModel], description: str, *examples: dict[str, Any]) -> dict[str, Any]:
-    """An NDJSON body or answer whose lines are parsed as `model`."""
+def lines(
+    model: type[BaseModel] | Sequence[type[BaseModel]], description: str, *examples: dict[str, Any]
+) -> dict[str, Any]:
+    """An NDJSON body or answer whose lines are parsed as `model`, or as one of several."""
     schema = {
         **STREAM,
         "contentMediaType": "application/json",
-        "contentSchema": refer_to(model),
+        "contentSchema": {"anyOf": [*map(refer_to, model)]} if isinstance(model, Sequence) else refer_to(model),
         "description": description,
     }
     return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}

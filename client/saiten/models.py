@@ -421,6 +421,8 @@ class ResultRow(Answer):
     judge: JudgeProvenance | None = None
     usage: Usage | None = None
     warnings: tuple[Warned, ...] = ()
+    findings: tuple[Finding, ...] | None = None
+    windows: tuple[tuple[int, int], ...] | None = None
     signature: str | None = None
     signature_pieces: dict[str, str] = Field(default_factory=dict)
     cached: bool = False
@@ -523,6 +525,26 @@ class AspectSummary(Spread):
     blended: Spread | None = None
 
 
+class FindingRate(Answer):
+    """System turns with a finding of one code, `rate` of them per 100, and in each third of the conversations."""
+
+    conversations: int
+    system_turns: int
+    turns: int
+    rate: float | None
+    interval: Interval = None
+    clusters: int = 0
+    reason: str | None = None
+    thirds: tuple[float | None, ...] = ()
+
+
+class FindingSummary(Answer):
+    """Findings of a batch of conversations: of `any` code, and by code, with `judge` for the judge's."""
+
+    any: FindingRate
+    codes: dict[str, FindingRate] = Field(default_factory=dict)
+
+
 class Coverage(Answer):
     """`rated` of `expected` verdicts; `share` is None if nothing is expected."""
 
@@ -548,6 +570,7 @@ class Summary(Answer):
     usage: Usage = Usage()
     signature: str | None = None
     signatures: dict[str, int] = Field(default_factory=dict)
+    findings: FindingSummary | None = None
     reliability: Reliability | None = None
     clusters: int | None = None
 

@@ -11,6 +11,7 @@ from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
+from saiten.spreadsheet import name_findings
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]
@@ -114,6 +115,8 @@ def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iter
         yield from aspect_cells(name, row.aspects.get(name))
     for name in composites:
         yield name, row.composites.get(name)
+    if row.findings is not None:
+        yield "findings", name_findings(row.findings)
     yield "relevance.score", row.relevance.score if row.relevance else None
     yield "warnings", " ".join(dict.fromkeys(warned.code for warned in row.warnings)) or None
     yield "cost_usd", row.usage.cost_usd if row.usage else None

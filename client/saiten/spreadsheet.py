@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 Cell = str | int | float | None
 """None is an empty cell."""
@@ -25,3 +26,20 @@ def write_rows(rows: Sequence[Sequence[Cell]]) -> bytes:
 def defuse(text: str) -> str:
     """The text, after an apostrophe where a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+class FaultyTurn(Protocol):
+    """A finding of a conversation."""
+
+    @property
+    def turn(self) -> int: ...
+    @property
+    def code(self) -> str | None: ...
+    @property
+    def aspect(self) -> str | None: ...
+
+
+def name_findings(findings: Iterable[FaultyTurn]) -> Cell:
+    """The findings in one cell, as `turn:code/aspect;…`, with `judge` for the code of the judge's; None without any."""
+    told = (f"{one.turn}:{one.code or 'judge'}{f'/{one.aspect}' if one.aspect else ''}" for one in findings)
+    return ";".join(told) or None

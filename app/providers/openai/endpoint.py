@@ -51,7 +51,9 @@ class RequestBodies:
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
         """`question.body(conceded)` as JSON in UTF-8."""
         prompt = question.prompt(structured="response_format" not in conceded)
-        which = (question.sample, question.attempt, question.max_output_tokens, question.marked)
+        # Prompts about a conversation share a digest, whichever aspects apply.
+        aspects = tuple(aspect.id for aspect in question.aspects)
+        which = (aspects, question.sample, question.attempt, question.max_output_tokens, question.marked)
         way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
         around = self._kept.get(way)
         if around is None:

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.batch import request_of
+from app.domain.batch import any_request_of
 from app.domain.errors import StoreError, StoreUnavailable
 from app.domain.evaluation import Evaluation, EvaluationFilter, Record
 from app.domain.rubric import split_name
@@ -134,7 +134,7 @@ class EvaluationStore:
             return Record.model_validate_json(found.record, context=STORED)
         # A batch keeps each request once, as options and candidates.
         kept = read_record(found.record)
-        request = request_of(read_options(found.options), read_candidate(found.request))
+        request = any_request_of(read_options(found.options), read_candidate(found.request))
         return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
 
     async def list(

@@ -20,6 +20,7 @@ from app.batches.export import stream_csv, stream_ndjson
 from app.batches.intake import Spool
 from app.domain.batch import (
     Batch,
+    BatchConversation,
     BatchFilter,
     BatchItem,
     BatchOptions,
@@ -57,7 +58,7 @@ ACCEPTED = 202
 class BatchRequest(BatchOptions):
     """The options that all items share, and the items."""
 
-    items: list[BatchItem] = Field(min_length=1)
+    items: list[BatchItem | BatchConversation] = Field(min_length=1)
 
 
 METADATA_EXAMPLE = {"system": "bot-a", "build": "1a2b3c"}
@@ -71,8 +72,9 @@ ITEMS = [
 BATCH_BODY = {
     JSON: form(BatchRequest, {**OPTIONS, "items": ITEMS}),
     NDJSON: lines(
-        BatchItem,
-        "the first line holds the options (`BatchRequest` without `items`), every further line an item (`BatchItem`)",
+        (BatchItem, BatchConversation),
+        "the first line holds the options (`BatchRequest` without `items`), every further line an item (`BatchItem`), "
+        "or every one a conversation (`BatchConversation`)",
         OPTIONS,
         *ITEMS,
     ),
@@ -140,7 +142,8 @@ class BatchPage(BaseModel):
     openapi_extra=reads(BATCH_BODY, repeatable=True),
 )
 async def create_batch(request: Request, container: Serving) -> Response:
-    """Accepts the whole batch or nothing: one invalid item refuses it, with a pointer to the fault.
+    """Accepts the whole batch or nothing: one invalid item refuses it, with a pointer to the fault. By a rubric whose
+    unit is `conversation` the items are conversations.
 
     Once 202 is returned, the batch is stored and will run, even if the service restarts. The body is read as a stream
     and may hold 100,000 items. In a pointer into NDJSON, `/items/0` is the first line after the options.

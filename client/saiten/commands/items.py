@@ -10,11 +10,11 @@ import click
 
 from saiten.commands.files import BATCH_OPTIONS, InvalidItems, name_file
 from saiten.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, read_items
-from saiten.formats.tools import ITEM_FIELDS, OPTION_FIELDS, is_saiten
+from saiten.formats.tools import CONVERSATION_FIELDS, ITEM_FIELDS, OPTION_FIELDS, TURN_FIELDS, is_saiten
 from saiten.language import tell
 from saiten.plain_text import printable
 
-OWN_FIELDS = {*ITEM_FIELDS, *OPTION_FIELDS, *BATCH_OPTIONS}
+OWN_FIELDS = {*ITEM_FIELDS, *CONVERSATION_FIELDS, *OPTION_FIELDS, *BATCH_OPTIONS}
 """What an item, or the first line of a batch's file, may hold."""
 
 
@@ -107,11 +107,11 @@ def is_own(value: Mapping[str, Any]) -> bool:
     """Whether a file that begins with this record is in Saiten's own form, even where the record is faulty."""
     if is_saiten(dict(value)):
         return True
-    context = value.get("context", [])
+    context, turns = value.get("context", []), value.get("turns", [])
     if isinstance(context, str) or not value.keys() <= OWN_FIELDS:
         return False
-    parts = context if isinstance(context, list) else []
-    return all(isinstance(part, dict) and part.keys() <= {"speaker", "text"} for part in parts)
+    parts = [*(context if isinstance(context, list) else []), *(turns if isinstance(turns, list) else [])]
+    return all(isinstance(part, dict) and part.keys() <= TURN_FIELDS for part in parts)
 
 
 def holds_options(items: Sequence[FoundItem]) -> bool:

@@ -37,7 +37,9 @@ from saiten.language import tell
 
 Items = Iterator[dict[str, Any] | RatedItem | Skipped]
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
+CONVERSATION_FIELDS = ("id", "turns", "persona", "goal", "infer_roles", "metadata", "dialogue")
 OPTION_FIELDS = ("rubric", "path", "relevance", "judge")
+TURN_FIELDS = frozenset({"speaker", "text", "role"})
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,21 @@ def open_lists(*paths: str) -> Callable[[Record], Iterator[Record]]:
     return parts
 
 
+def is_conversation(value: Mapping[str, Any]) -> bool:
+    """Whether the record is a whole conversation as Saiten's service takes it."""
+    turns = value.get("turns")
+    return (
+        isinstance(turns, list)
+        and bool(turns)
+        and all(isinstance(turn, dict) and {"speaker", "text"} <= turn.keys() <= TURN_FIELDS for turn in turns)
+        and (any("role" in turn for turn in turns) or value.get("infer_roles") is True)
+    )
+
+
 def is_saiten(value: dict[str, Any]) -> bool:
-    """Whether the record is an item as Saiten's service takes it."""
+    """Whether the record is an item or a conversation as Saiten's service takes it."""
+    if is_conversation(value):
+        return True
     context = value.get("context")
     return (
         isinstance(context, list)
@@ -145,9 +160,11 @@ def is_saiten(value: dict[str, Any]) -> bool:
 
 
 def read_saiten(record: Record) -> Items:
-    """An item as it is, without fields that items do not have."""
-    item = {name: record.value[name] for name in (*ITEM_FIELDS, *OPTION_FIELDS) if record.value.get(name) is not None}
-    if is_blank(item.get("response")) and is_blank(item.get("responses")):
+    """An item or conversation as it is, without fields that it does not have."""
+    whole = is_conversation(record.value)
+    fields = (*(CONVERSATION_FIELDS if whole else ITEM_FIELDS), *OPTION_FIELDS)
+    item = {name: record.value[name] for name in fields if record.value.get(name) is not None}
+    if not whole and is_blank(item.get("response")) and is_blank(item.get("responses")):
         yield Skipped(tell(NO_RESPONSE))
         return
     for name in item:

@@ -85,6 +85,9 @@ def write_items(items: Iterable[dict[str, Any]], target: str, report: Report) ->
         if target == "saiten":
             yield write(item)
             continue
+        if "turns" in item:
+            report.leave("turns", tell("{target} has no place for it", target=target))
+            continue
         for name in OPTION_FIELDS:
             if name in item:
                 report.leave(name, tell("{target} has no place for it", target=target))

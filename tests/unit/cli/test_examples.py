@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.batches.document import BatchReader
+from app.domain.batch import count_candidates
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import validate
@@ -35,4 +36,4 @@ def test_the_example_batch_is_taken_whole() -> None:
     items = [*reader.feed((EXAMPLES / "ja_batch.ndjson").read_bytes()), *reader.close()]
     assert reader.options.rubric == "ja-dialogue"
     assert len({item.id for item in items}) == len(items) == 8
-    assert sum(len(item.responses or ("",)) for item in items) == 12
+    assert sum(map(count_candidates, items)) == 12

@@ -586,7 +586,8 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
     rows, placed, signatures = [], list[tuple[int, Scores]](), Counter[tuple[str, str]]()
     for row in await connection.execute(query):
         evaluation = changed[row.position]
-        scores = scores_of(evaluation, unpack_scores(row.scores).context)
+        before = unpack_scores(row.scores)
+        scores = scores_of(evaluation, before.context, before.faulty)
         placed.append((row.position, scores))
         rows.append(
             {

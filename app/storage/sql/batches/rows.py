@@ -16,7 +16,7 @@ from app.domain.browsing import MOST_MEASURES
 from app.domain.dialogue import UNBOUNDED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
 from app.domain.model import Value, listed
-from app.domain.summary import Scores, failed_scores, pack_scores, scores_of
+from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of
 from app.domain.work import FinishedCandidate
 from app.storage.sql.tables import result_figures
 
@@ -102,8 +102,10 @@ def score_result(finished: FinishedCandidate) -> Scores:
     if finished.record is None:
         return failed_scores(finished.failure or UNSAID)
     request = finished.record.request
-    context = None if isinstance(request, ConversationRequest) else digest_context(request.context)
-    return scores_of(finished.record.evaluation, context)
+    evaluation = finished.record.evaluation
+    if isinstance(request, ConversationRequest):
+        return scores_of(evaluation, None, find_faulty(evaluation, request))
+    return scores_of(evaluation, digest_context(request.context))
 
 
 def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""Batches of conversations over HTTP: the real judge adapter, a fake endpoint that finds planted faults."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.conversations import find_planted, make_turns
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
+
+PERSONA = {"name": "佐藤", "age": 41}
+PLANTED: list[dict[str, Any]] = [
+    {
+        "id": "shop",
+        "turns": make_turns("いらっしゃいませ。", "[fault:memory]お名前は?", "[fault:memory][fault:safety]うるさい。"),
+        "persona": PERSONA,
+        "metadata": {"system": "bot-a"},
+    },
+    {"id": "clinic", "turns": make_turns("承知しました。"), "goal": "予約する。", "dialogue": "d-1"},
+    {"turns": [{"speaker": "受付", "role": "system", "text": "[fault:safety]もしもし。"}]},
+]
+FOUND = {
+    "shop": "3:judge/memory;5:register-shift/politeness;5:judge/memory;5:judge/safety",
+    "clinic": "",
+    "2": "0:judge/safety",
+}
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI(find_planted) as running:
+        yield running
+
+
+async def post(client: httpx.AsyncClient, body: dict[str, Any], *, lines: bool = False) -> httpx.Response:
+    """The answer to the batch, as JSON or as NDJSON."""
+    sent: dict[str, Any] = {"content": write_ndjson(body), "headers": NDJSON} if lines else {"json": body}
+    return await client.post("/v1/batches", **sent)
+
+
+async def test_planted_faults_arrive_at_their_turns_in_every_format(
+    client: httpx.AsyncClient, fake: FakeOpenAI
+) -> None:
+    body = {"items": PLANTED, "budget_usd": 10}
+    estimate = (await client.post("/v1/estimates", json=body)).json()
+    assert (estimate["calls"], estimate["candidates"], estimate["cost_usd_provider_batch"]) == (3, 3, None)
+    for lines in (False, True):
+        batch = (await post(client, body, lines=lines)).json()
+        assert (batch["rubric"], batch["relevance"]) == ("ja-conversation", None)
+        done = await wait_for(client, batch["id"])
+        assert done["counts"]["scored"] == 3
+        # The second batch finds every reply in the cache, as a repeated conversation does.
+        assert (len(fake.requests), done["usage"]["judge_calls"]) == (3, 0 if lines else 3)
+        answer = await client.get(f"/v1/batches/{batch['id']}/results")
+        rows = [json.loads(line) for line in answer.text.splitlines()]
+        table = await client.get(f"/v1/batches/{batch['id']}/results", params={"format": "csv"})
+        cells = list(csv.DictReader(table.text.splitlines()))
+        assert {row["item"]: row["findings"] for row in cells} == FOUND
+        for row in rows:
+            found = [(one["turn"], one["code"] or "judge", one["aspect"]) for one in row["findings"]]
+            assert ";".join(f"{turn}:{code}/{aspect}" for turn, code, aspect in found) == FOUND[row["item"]]
+        assert [row["dialogue"] for row in rows] == ["shop", "d-1", None]
+        summary = (await client.get(f"/v1/batches/{batch['id']}/summary")).json()
+        # Aspects that require a persona or goal that a conversation does not have are not expected.
+        assert summary["coverage"] == {"rated": 26, "expected": 26, "share": 1.0}
+        told = {code: (one["turns"], one["rate"], one["thirds"]) for code, one in summary["findings"]["codes"].items()}
+        assert told["judge"] == (3, 60.0, [pytest.approx(100 / 3), 100.0, 100.0])
+        assert told["register-shift"] == (1, 20.0, [0.0, 0.0, 100.0])
+        assert told["repetition"] == (0, 0.0, [0.0, 0.0, 0.0])
+        judged = summary["findings"]["codes"]["judge"]
+        assert (judged["conversations"], judged["system_turns"], judged["clusters"]) == (3, 5, 3)
+        assert judged["interval"][0] < 60 < judged["interval"][1]
+        assert summary["findings"]["any"] == judged
+    given = {name: value for name, value in PLANTED[0].items() if name != "id"}
+    single = (await client.post("/v1/conversations", json=given)).json()
+    for name in ("findings", "signature", "aspects"):
+        assert single[name] == rows[0][name]
+    assert len(fake.requests) == 3
+    stored = (await client.get(f"/v1/conversations/{rows[0]['id']}", params={"include": "request"})).json()
+    assert {name: stored["request"][name] for name in ("turns", "persona")} == {
+        name: given[name] for name in ("turns", "persona")
+    }
+
+
+async def test_what_does_not_fit_is_refused_with_its_place_and_nothing_is_stored(
+    client: httpx.AsyncClient, fake: FakeOpenAI
+) -> None:
+    talk, item = {"turns": make_turns("はい。")}, make_item()
+    korean = {"turns": make_turns("네, 알겠습니다.", user="예약하고 싶어요.")}
+    for body, code, pointer in (
+        ({"items": [talk, item]}, "rubric-unit-mismatch", "/items/1"),
+        ({"items": [item, item, talk]}, "rubric-unit-mismatch", "/items/2"),
+        ({"rubric": "ja-conversation", "items": [talk, talk, item]}, "rubric-unit-mismatch", "/items/2"),
+        ({"rubric": "ja-dialogue", "items": [talk]}, "rubric-unit-mismatch", "/items/0"),
+        ({"items": [korean, korean]}, "rubric-required", "/items/0"),
+        ({"items": [talk], "path": "both"}, "invalid-request", "/path"),
+        ({"items": [talk], "relevance": {"weight": 3.0}}, "invalid-request", "/relevance"),
+        ({"items": [talk], "mode": "provider-batch"}, "invalid-request", "/mode"),
+        ({"items": [talk], "score_turns": {"rubric": "ja-dialogue"}}, "invalid-request", "/score_turns"),
+        ({"items": [talk, {"turns": make_turns("はい。")[:1]}]}, "invalid-request", "/items/1/turns"),
+        ({"items": [{**talk, "context": item["context"]}]}, "invalid-request", "/items/0/context"),
+        ({"items": [{**talk, "persona": {f"f{n}": 1 for n in range(100)}}]}, "invalid-request", "/items/0/persona"),
+        ({"items": [{"turns": make_turns("はい。") * 5000}]}, "invalid-request", "/items/0/turns"),
+    ):
+        for response in (await post(client, body, lines=True), await client.post("/v1/estimates", json=body)):
+            problem = response.json()
+            assert (response.status_code, problem["code"]) == (422, code), problem
+            assert problem["errors"][0]["pointer"] == pointer, problem
+    assert (await client.get("/v1/batches")).json()["items"] == []
+    assert fake.requests == []
