@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from app.container import Container
-from app.domain.batch import Batch, Candidate, Entry, ItemResult
+from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
 from app.domain.browsing import Browsed, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.errors import NotFound
@@ -31,6 +31,7 @@ from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
+from app.web.dashboard.conversation import TurnView, view_findings
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, Project, render
@@ -72,10 +73,11 @@ async def show_evaluation(request: Request, container: Serving, project: Project
         raise NotFound("there is no such evaluation in this project")
     asked = record.request
     if isinstance(asked, ConversationRequest):
-        raise NotFound("this is the result of a conversation; read it at /v1/conversations")
-    candidate = Candidate.model_construct(
-        context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
-    )
+        candidate = Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)
+    else:
+        candidate = Candidate.model_construct(
+            context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
+        )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
@@ -159,9 +161,24 @@ async def show(request: Request, container: Container, project: str, shown: Show
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
+        conversation=candidate.conversation,
+        turns=list_turns(candidate, evaluation, known, warned),
         **describe(evaluation, container),
         **more,
     )
+
+
+def list_turns(
+    candidate: Candidate, evaluation: Evaluation | None, rubric: Rubric | None, warned: Sequence[tuple[str, str]]
+) -> list[TurnView]:
+    """The turns of a conversation with their findings; none of a response."""
+    if candidate.conversation is None:
+        return []
+    found = view_findings((evaluation.findings if evaluation else None) or (), rubric)
+    return [
+        TurnView(number, turn, found.get(number, ()), codes_at(f"turns/{number}", warned))
+        for number, turn in enumerate(candidate.conversation.turns)
+    ]
 
 
 def name_of(evaluation: Evaluation) -> str:
@@ -441,13 +458,13 @@ def list_composites(evaluation: Evaluation, rubric: Rubric | None) -> list[Compo
         intercept = composite.intercept if isinstance(composite, LinearComposite) else 0.0
         terms = [
             TermView(rubric.aspect(aspect), weight, step, means.get(aspect))
-            for aspect, weight, step in parts_of(composite)
+            for aspect, weight, step in terms_of(composite)
         ]
         views.append(CompositeView(name, value, composite.kind, intercept, terms))
     return views
 
 
-def parts_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, float, Transform]]:
+def terms_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, float, Transform]]:
     """Aspect, weight and transform of each summand."""
     if isinstance(composite, LinearComposite):
         return [(term.aspect, term.weight, term.transform) for term in composite.terms]
@@ -463,7 +480,7 @@ def digits_of(value: float | None, most: int = 4) -> int:
 
 TRANSLATION = "translation/"
 
-Part = Literal["response", "text", "speaker", "reference"]
+Part = Literal["response", "text", "speaker", "reference", "persona", "goal"]
 
 
 class LeftOut(NamedTuple):
@@ -517,6 +534,6 @@ def describe_span(span: MaskedSpan) -> LeftOut:
     """A span with numbers from 1."""
     parts = span.where.removeprefix(TRANSLATION).split("/")
     number = int(parts[1]) + 1 if len(parts) > 1 else 1
-    kinds: Mapping[str, Part] = {"speaker": "speaker", "text": "text", "response": "response"}
-    kind = kinds.get(parts[-1], "reference")
+    kinds: Mapping[str, Part] = {"speaker": "speaker", "text": "text", "response": "response", "goal": "goal"}
+    kind = "persona" if parts[0] == "persona" else kinds.get(parts[-1], "reference")
     return LeftOut(kind, number, span.where.startswith(TRANSLATION), span.start + 1, span.end)

@@ -25,6 +25,7 @@ from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_comparable, read_signature
 from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_values
+from app.web.dashboard.conversation import gather_findings
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
@@ -78,6 +79,11 @@ async def gather_figures(
         correct(container, project, speech, batch, rubric),
     )
     trended = [drawing for _, drawing in trend.panels] if trend else []
+    turns = None
+    if summary.findings is not None:
+        faults = request.query_params.get("faults")
+        turns = await gather_findings(container, project, speech, batch, summary.findings, asked=faults)
+        trended += turns.drawings
     titles = titles_of(SaitenError)
     return {
         "summary": summary,
@@ -96,6 +102,7 @@ async def gather_figures(
         "correlations": correlations,
         "people": people,
         "trend": trend,
+        "turns": turns,
     }
 
 

@@ -12,7 +12,8 @@ from sqlalchemy import Row, bindparam, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
-from app.domain.browsing import MOST_MEASURES
+from app.domain.browsing import FINDING, MOST_MEASURES
+from app.domain.conversation import ANY_CODE
 from app.domain.dialogue import UNBOUNDED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
 from app.domain.model import Value, listed
@@ -175,10 +176,16 @@ def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dic
     return {
         "status": scores.status,
         "system": scores.system,
-        "warnings": enclose(scores.warnings),
+        "warnings": enclose((*scores.warnings, *(FINDING + code for code in codes_of(scores)))),
         "unrated": enclose([name for name, figures in scores.aspects.items() if figures[0] is None]),
         **dict(zip(VALUES[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
+
+
+def codes_of(scores: Scores) -> list[str]:
+    """The codes of the findings in a conversation, after `any` if there are any."""
+    codes = [code for code, turns in scores.faulty.found.items() if turns] if scores.faulty else []
+    return [ANY_CODE, *codes] if codes else []
 
 
 def enclose(names: Iterable[str]) -> str:
