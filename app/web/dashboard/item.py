@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
@@ -162,22 +163,24 @@ async def show(request: Request, container: Container, project: str, shown: Show
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
         conversation=candidate.conversation,
-        turns=list_turns(candidate, evaluation, known, warned),
+        turns=list_turns(shown, evaluation, known, warned),
         **describe(evaluation, container),
         **more,
     )
 
 
 def list_turns(
-    candidate: Candidate, evaluation: Evaluation | None, rubric: Rubric | None, warned: Sequence[tuple[str, str]]
+    shown: ShownResponse, evaluation: Evaluation | None, rubric: Rubric | None, warned: Sequence[tuple[str, str]]
 ) -> list[TurnView]:
-    """The turns of a conversation with their findings; none of a response."""
-    if candidate.conversation is None:
+    """The turns of a conversation with their findings and raters' marks; none of a response."""
+    conversation = shown.candidate.conversation
+    if conversation is None:
         return []
     found = view_findings((evaluation.findings if evaluation else None) or (), rubric)
+    marks = Counter(number for view in shown.ratings for number in set(view.faulty_turns))
     return [
-        TurnView(number, turn, found.get(number, ()), codes_at(f"turns/{number}", warned))
-        for number, turn in enumerate(candidate.conversation.turns)
+        TurnView(number, turn, found.get(number, ()), codes_at(f"turns/{number}", warned), marks[number])
+        for number, turn in enumerate(conversation.turns)
     ]
 
 
@@ -207,12 +210,13 @@ RATINGS_PAGE = 1000
 
 @dataclass
 class RaterView:
-    """One rater's ratings by aspect, the latest of each, and comments. `simulated` is of the last of them."""
+    """One rater's ratings by aspect, the latest of each, and comments; `simulated` and `faulty_turns` of the last."""
 
     rater: str
     ratings: dict[str, float] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
     simulated: bool = False
+    faulty_turns: tuple[int, ...] = ()
 
 
 class ResponseNames(NamedTuple):
@@ -241,7 +245,7 @@ async def find_ratings(service: RatingService, project: str, response: ResponseN
     for _, rating in sorted(found.items()):
         view = views.setdefault(rating.rater, RaterView(rating.rater))
         view.ratings.update(rating.ratings)
-        view.simulated = rating.simulated
+        view.simulated, view.faulty_turns = rating.simulated, rating.faulty_turns or ()
         view.comments += [rating.comment] if rating.comment else []
     return list(views.values())
 
