@@ -14,10 +14,12 @@ NAMES = (
     "runs",
     "run",
     "run-ko",
+    "run-talks",
     "items",
     "items-ko",
     "item",
     "item-ko",
+    "item-talk",
     "compare",
     "compare-choose",
     "aspects",
@@ -38,14 +40,17 @@ def path_of(site: Pages, name: str) -> str:
     """An address of the page, with something on it."""
     worse, before = site.run("ja-dialogue", "a-102"), site.run("ja-dialogue", "a-101")
     korean = next(run for told, run in site.runs.items() if "ko-comment" in told)
+    talks = site.run("ja-conversation", "bot-c")
     return {
         "runs": "/",
         "run": f"/runs/{worse}",
         "run-ko": f"/runs/{korean}",
+        "run-talks": f"/runs/{talks}",
         "items": f"/runs/{worse}/items",
         "items-ko": f"/runs/{korean}/items",
         "item": f"/runs/{worse}/items/0",
         "item-ko": f"/runs/{korean}/items/0",
+        "item-talk": f"/runs/{talks}/items/0",
         "compare": f"/compare?baseline={before}&candidate={worse}",
         "compare-choose": "/compare",
         "aspects": "/aspects?rubric=ja-dialogue",
