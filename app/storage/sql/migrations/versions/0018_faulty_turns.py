@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Adds the column: their numbers as JSON, null where nobody was asked."""
+    """Adds the column: their numbers as JSON, null for ratings without such marks."""
     op.add_column("human_ratings", sa.Column("faulty_turns", sa.Text(), nullable=True))
 
 
