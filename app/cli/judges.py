@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from itertools import product
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,6 +110,8 @@ def run(
     is_batch = BATCH.fullmatch(file) is not None
     if is_batch != (ratings is None):
         raise click.UsageError("name people's ratings of FILE with --ratings, or a BATCH that people rated")
+    if budget is not None and not isfinite(budget):
+        raise click.UsageError(f"--budget {budget} is no amount")
     if plot is not None:
         from app.charts.sheet import require_drawing
 

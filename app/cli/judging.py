@@ -108,7 +108,11 @@ async def run_judges(
                 await losing(judged, begin(service, study, judged))
             await rate(service, study, judges)
             await asyncio.gather(*(losing(judged, finish(service, judged, progress)) for judged in alive(judges)))
-        except asyncio.CancelledError:
+        except (
+            asyncio.CancelledError,
+            InvalidItems,
+            saiten.SaitenError,
+        ):  # what is left would be paid for all the same
             for batch in (judged.batch for judged in judges if judged.batch is not None):
                 with suppress(saiten.SaitenError):  # it may be completed by now
                     await service.request("POST", f"/v1/batches/{quote(batch.id)}/pause", again=False)
@@ -276,9 +280,17 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
         FoundItem(found.where, {"id": str(number), **found.value}, found.columns)
         for number, found in enumerate(items.values)
     ]
-    chosen = [found for found in numbered if found.value["id"] in wanted]
-    if not chosen:
+    places: dict[str, str] = {}
+    for found in numbered:
+        # An id that is no text is left to the service, which says so.
+        if isinstance(name := found.value["id"], str) and places.setdefault(name, found.where) != found.where:
+            raise InvalidItems(f"{found.where}: has the id {name[:64]!r}, as {places[name]} has")
+    unknown = wanted - places.keys()
+    if unknown == wanted:
         raise InvalidItems(f"{name_file(ratings)}: no rating names an item of {items.name}")
+    if unknown:
+        raise InvalidItems(f"{name_file(ratings)}: {items.name} has no item {min(unknown)[:64]!r}")
+    chosen = [found for found in numbered if not isinstance(found.value["id"], str) or found.value["id"] in wanted]
     tell_left_out(len(numbered) - len(chosen))
     return Study(Items(items.name, chosen, items.options), given)
 

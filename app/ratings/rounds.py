@@ -132,7 +132,8 @@ class RoundService:
             for judge in options.judges:
                 if await self.batches.find(project, judge) is None:
                     raise NotFound(f"there is no batch {judge[:64]} in this project", pointer="/judges")
-            spreads.compare(rated, [await self._read_means(project, judge) for judge in options.judges])
+            others = [await self._read_means(project, judge) for judge in options.judges]
+            await asyncio.to_thread(spreads.compare, rated, others)
         return spreads
 
     async def _read_means(self, project: str, batch_id: str) -> dict[Place, Scores]:

@@ -44,7 +44,13 @@ def negotiate(header: str) -> str:
 
 PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 SPEAKING = frozenset(
-    {"where", "what", "advice", *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses")}
+    {
+        "where",
+        "what",
+        "advice",
+        "reason",
+        *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"),
+    }
 )
 """Placeholders of a value that is a sentence of Saiten's itself, or has one in it; `clauses` are several of them."""
 

@@ -35,6 +35,7 @@ PARTS = (mark("coverage"), mark("judge"), mark("rule"))
 """What a reason may be about."""
 
 LEXICAL = "lexical"
+RUNS = {"baseline": mark("baseline"), "candidate": mark("candidate")}
 LEXICAL_NOTE = mark(" (lexical judge: a baseline, not an LLM judge)")
 
 
@@ -105,7 +106,7 @@ def tell_link(comparison: Comparison) -> str:
         return ""
     return tell(
         " ({runs} linked from another judge by {link}, with the linking error)",
-        runs=escape(", ".join(comparison.link.runs)),
+        runs=", ".join(tell(RUNS.get(name, name)) for name in comparison.link.runs),
         link=escape(comparison.link.id),
     )
 

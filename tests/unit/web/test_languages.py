@@ -7,11 +7,14 @@ import re
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from pydantic_core import PydanticKnownError
 
 from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest
 from app.domain.validation import InvalidDocument
+from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
+from app.stats.links import JudgePairs, link_judges
 from app.web.languages import (
     DEFAULT,
     GATES,
@@ -247,6 +250,28 @@ def test_what_a_gate_found_is_told_with_its_figures(language: str) -> None:
     assert not re.search("[a-z]{3}", said.replace("Holm", "")), said
     figures = ["0.400", "3.150", "2.750", "-0.588", "-0.241", "0.0001", "60", "20", "0.1", "0.283"]
     assert [figure for figure in figures if figure not in said] == []
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(language: str) -> None:
+    equal = np.full(30, 3.0)
+    uneven = np.where(np.arange(30) == 0, 1e9, 1.0)
+    samples = [
+        CorrectedSample(equal, np.arange(30) % 2 + 1.0, np.arange(30), uneven),
+        CorrectedSample(equal, equal, np.arange(30)),
+        CorrectedSample(np.r_[np.ones(99), 5.0], np.r_[np.ones(14), 5.0, np.full(85, np.nan)], np.arange(100)),
+    ]
+    found = [f"no corrected figure: {correct(one, CorrectionOptions(bounds=(1, 5))).refused}" for one in samples]
+    levels = np.arange(120.0) % 2 + 1
+    pairs = [(levels[:20], levels[:20], 20), (levels, levels, 3), (levels, levels * 0 + 1, 120), (levels, levels, 120)]
+    links = [link_judges(JudgePairs(old, new, np.arange(len(old)) % units, (1, 2, 3))) for old, new, units in pairs]
+    links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2))))
+    noise = levels * 0 + 0.01
+    links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2), (noise, noise))))
+    found += [f"zz is not linked: {one.reason}" for one, _ in links]
+    for sentence in found:
+        said = str(tell_report({"notes": [sentence]}, language)["notes"][0]).replace("`saiten link plan`", "")
+        assert not re.search("[a-y]{2}", said), (sentence, said)
 
 
 def test_the_catalogues_of_gates_have_the_same_templates() -> None:
