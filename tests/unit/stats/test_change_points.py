@@ -54,7 +54,8 @@ def test_a_drop_has_its_place_its_size_and_intervals() -> None:
     assert found.interval[0] <= -0.3 <= found.interval[1]
     assert found.interval[1] - found.interval[0] == pytest.approx(2 * 1.96 * 0.1 * (1 / 120 + 1 / 80) ** 0.5, rel=0.02)
     (turned,) = find_change_points(list(-values[::-1]), [0.1] * 200)
-    assert (200 - turned.at, turned.difference) == (found.at, pytest.approx(found.difference))
+    assert 200 - turned.at == found.at
+    assert turned.difference == pytest.approx(found.difference)
 
 
 def test_what_is_no_change_and_what_cannot_be_told() -> None:
