@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -374,10 +375,9 @@ def shorten_names(names: Sequence[str]) -> list[str]:
                 break
             # Cut after a word only, and not within a number.
             start = number + 1 if letters[0] in "-_/ " else start
-    plain = {name: name[start:].partition("+")[0] for name in known}
-    if len(set(plain.values())) < len(known) or not all(plain.values()):
-        plain = {name: name[start:] or name for name in known}
-    return [plain[name] for name in names]
+    tails = {name: name[start:] or name for name in known}
+    plain = Counter(tail.partition("+")[0] for tail in tails.values())
+    return [short if plain[short := tails[name].partition("+")[0]] == 1 and short else tails[name] for name in names]
 
 
 def label_builds(builds: Sequence[TrendBuild], plot: Plot, current: int | None) -> list[Row]:

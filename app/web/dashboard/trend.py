@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import hypot, isclose
 from typing import Any, NamedTuple, cast
 
@@ -45,7 +45,7 @@ router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRout
 CARD_BUILDS = 50
 """On a run's page."""
 
-CARD_WIDTH, PAGE_WIDTH, BUILD_WIDTH = 292, 1080, 12
+CARD_WIDTH, PAGE_WIDTH, BUILD_WIDTH = 292, 1160, 12
 """Pixels: what a card leaves on a phone, the page's charts at most, and each build's share of them."""
 
 QUANTILE = 1.96
@@ -105,10 +105,11 @@ class SystemChange(NamedTuple):
 
 
 class TrendPanel(NamedTuple):
-    """An aspect's drawing and its change points."""
+    """An aspect's drawing, the same for phones where that is another, and its change points."""
 
     aspect: TrendAspect
     drawing: Markup
+    narrow: Markup | None
     changes: Sequence[SystemChange]
 
 
@@ -153,7 +154,8 @@ async def show_trend(request: Request, container: Serving, project: Project, run
         view=view,
         trend=None if isinstance(trend, PendingComputation) else trend,
         computing=isinstance(trend, PendingComputation),
-        painting=isinstance(trend, Trend) and any(run_values.is_missing(panel.drawing) for panel in trend.panels),
+        painting=isinstance(trend, Trend)
+        and any(run_values.is_missing(one) for panel in trend.panels for one in (panel.drawing, panel.narrow) if one),
         address=lambda **changes: query(
             f"/runs/{batch.id}/trend",
             **{"axis": "time" if axis == "time" else None, "links": "1" if view.links else None, **changes},
@@ -213,15 +215,25 @@ async def find_trend(
     lanes = await asyncio.to_thread(
         lambda: [[make_lane(aspect, runs, system) for system in systems[:MOST_LANES]] for aspect in aspects]
     )
+    widths = dict.fromkeys([min(view.width, max(CARD_WIDTH, BUILD_WIDTH * len(runs))), CARD_WIDTH])
     drawn = await asyncio.gather(
         *(
-            paint(container, speech, chart_trend(speech, aspect, runs, own, batch=batch, view=view))
+            paint(
+                container, speech, chart_trend(speech, aspect, runs, own, batch=batch, view=replace(view, width=width))
+            )
             for aspect, own in zip(aspects, lanes, strict=True)
+            for width in widths
         )
     )
+    count = len(widths)
     panels = [
-        TrendPanel(aspect, drawing, [change for lane in own for change in lane.changes])
-        for aspect, own, drawing in zip(aspects, lanes, drawn, strict=True)
+        TrendPanel(
+            aspect,
+            drawn[number * count],
+            drawn[number * count + 1] if count > 1 else None,
+            [change for lane in lanes[number] for change in lane.changes],
+        )
+        for number, aspect in enumerate(aspects)
     ]
     return Trend(runs, panels, max(0, len(systems) - MOST_LANES), linkable)
 
@@ -369,5 +381,4 @@ def chart_trend(
     ]
     current = next((number for number, run in enumerate(runs) if run.batch.id == batch.id), None)
     builds = [TrendBuild(run.label, run.batch.created_at) for run in runs]
-    width = min(view.width, max(CARD_WIDTH, BUILD_WIDTH * len(runs)))
-    return build_trend(builds, drawn, labels, scale=aspect.scale, current=current, axis=view.axis, width=width)
+    return build_trend(builds, drawn, labels, scale=aspect.scale, current=current, axis=view.axis, width=view.width)

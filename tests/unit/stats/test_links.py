@@ -145,12 +145,12 @@ def use(old: ComparedRun, stored: StoredLink) -> tuple[ComparedRun, LinkUse]:
 def test_counts_of_levels_are_linked_as_their_ratings_are() -> None:
     stored, old = store(pair(150)), run("old", pair(200, seed=5).old, "judge:a")
     linked, link = use(old, stored)
-    values = [item.ratings["clarity"] for item in linked.items]
+    assert link.baseline is not None
+    values, before = ([item.ratings["clarity"] or 0.0 for item in one.items] for one in (linked, old))
     counts = {str(level): sum(item.ratings["clarity"] == level for item in old.items) for level in LEVELS}
     found = link_counts(counts, stored, "clarity")
     assert found is not None
     assert found.mean == pytest.approx(np.mean(values))
-    before = [item.ratings["clarity"] for item in old.items]
     assert found.stretch == pytest.approx(np.std(values) / np.std(before))
     assert found.error == pytest.approx(
         link.baseline.draw_means("aspect", "clarity", np.full(200, 1 / 200), None).std(ddof=1)
