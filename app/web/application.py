@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -102,6 +103,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.close_seconds = 0.0
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
+    state.streams = Counter[str]()
     state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
