@@ -14,9 +14,11 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 from cachetools import LRUCache
 
+from app.comparison.links import use_link
 from app.comparison.runs import assemble_run, find_batch, read_rated_items
 from app.domain.comparison import Changes, Comparison, CorrectedMeasure, GateReport, RunItem
 from app.domain.errors import SaitenError
+from app.domain.link import StoredLink
 from app.domain.reports import Correlations
 from app.ratings.reliability import read_ratings
 from app.runtime.memory import release
@@ -184,12 +186,15 @@ class Examiner:
         alpha: float = 0.05,
         allow_signature_mismatch: bool = False,
         measure: str | None = None,
+        link: StoredLink | None = None,
     ) -> Examination:
         """Examines the two; the results of each are read once. `measure` is the measure of the changes: an aspect, a
-        composite or `NAME.blended`, by default all aspects together.
+        composite or `NAME.blended`, by default all aspects together. With a `link`, a run of its old judge is on the
+        new judge's scale, and nothing is corrected.
 
         Raises NotFound for a batch that is not in the project, UnknownRubric, UnknownAspect where neither batch has
-        the measure, SignatureMismatch where they were not scored alike and that is not allowed, and StoreError.
+        the measure, InvalidRequest where the link fits neither, SignatureMismatch where they were not scored alike and
+        that is not allowed, and StoreError.
         """
         ids = baseline_id, candidate_id
         batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
@@ -206,10 +211,20 @@ class Examiner:
 
             runs = (assemble_run(batches[batch_id], items[batch_id], rubrics[batch_id]) for batch_id in ids)
             baseline, candidate = runs
+            use = None
+            if link is not None:
+                shown, use = use_link(
+                    link,
+                    {"baseline": baseline, "candidate": candidate},
+                    {"baseline": rubrics[baseline_id], "candidate": rubrics[candidate_id]},
+                )
+                baseline, candidate = shown["baseline"], shown["candidate"]
             try:
-                gate = judge_gate(candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch)
+                gate = judge_gate(
+                    candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch, link=use
+                )
                 comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
-                if any(one.people for read in items.values() for one in read):
+                if link is None and any(one.people for read in items.values() for one in read):
                     paired = comparison.pairing.test == "paired"
                     corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
                 return Examination(comparison, gate, find_changes(baseline, candidate, measure), corrected)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.computations import Examination, PendingComputation
+from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.comparison import (
@@ -50,11 +51,13 @@ LONGEST = 100
 
 @dataclass(frozen=True)
 class CompareQuery:
-    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together."""
+    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together; `link` the
+    id of a link between the runs' judges, empty for none."""
 
     baseline: str
     candidate: str
     measure: str
+    link: str
     mismatch: bool
 
     def address(self, **changes: Any) -> str:
@@ -87,7 +90,7 @@ async def show_comparison(request: Request, container: Serving, project: Project
 
 def read_asked(request: Request) -> CompareQuery:
     """The parameters, truncated."""
-    asked, names = request.query_params, ("baseline", "candidate", "measure")
+    asked, names = request.query_params, ("baseline", "candidate", "measure", "link")
     given = {name: asked.get(name, "").strip()[:LONGEST] for name in names}
     return CompareQuery(**given, mismatch=asked.get("mismatch") == "1")
 
@@ -126,7 +129,10 @@ async def gather(
         examined = await ask(container, project, asked, rubric, both)
     except SignatureMismatch as error:
         pieces = explain_pieces(error.pieces)
-        return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1")}
+        links, lines = await container.comparison.links.list(project), [run_values.signatures_of(run) for run in both]
+        link = choose_link(links, *lines)
+        linked = asked.address(link=link.id) if link else None
+        return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1"), "linked": linked}
     if isinstance(examined, PendingComputation):
         return {"state": "computing"}
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
@@ -139,10 +145,11 @@ async def ask(
     """The comparison, once it is computed; an unknown measure is ignored."""
     known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
     measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
+    link = await container.comparison.links.find_stored(project, asked.link) if asked.link else None
     try:
-        return await examine(container, project, both, rubric, measure=measure, mismatch=asked.mismatch)
+        return await examine(container, project, both, rubric, measure=measure, mismatch=asked.mismatch, link=link)
     except UnknownAspect:
-        return await examine(container, project, both, rubric, mismatch=asked.mismatch)
+        return await examine(container, project, both, rubric, mismatch=asked.mismatch, link=link)
 
 
 async def make_report(

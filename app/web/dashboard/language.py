@@ -249,6 +249,10 @@ class Speech(NamedTuple):
         """The message in the language, with its values; a percent sign in it is doubled."""
         return self.translations.gettext(message) % values
 
+    def ngettext(self, one: str, many: str, number: int, shown: str) -> str:
+        """The message for so many, which it names `%(count)s`."""
+        return self.translations.ngettext(one, many, number) % {"count": shown}
+
     def pick(self, phrase: Mapping[str, str]) -> str:
         """A rubric's text in the language."""
         return str(pick(phrase, self.language)[0])

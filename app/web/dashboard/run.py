@@ -12,22 +12,22 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from app.charts.histogram import HistogramLabels, build_histogram
-from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
 from app.comparison.computations import PendingComputation, correlate_results
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
-from app.domain.batch import Batch, BatchFilter
+from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
 from app.domain.composites import range_of
 from app.domain.errors import InvalidRequest, SaitenError
 from app.domain.reports import CorrectedAspect, CorrectedReport, Correlations
 from app.domain.rubric import Aspect, Rubric
-from app.domain.signature import read_comparable, read_signature
+from app.domain.signature import read_signature
 from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
+from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend
 from app.web.dependencies import Serving, note
 
 MOST_ROWS = 100
@@ -74,17 +74,17 @@ async def gather_figures(
     correlations, drawings, trend, people = await asyncio.gather(
         correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
         asyncio.gather(*(draw_histogram(container, speech, card) for card in cards)),
-        find_trend(container, project, speech, batch, cards),
+        find_trend(container, project, speech, batch=batch, aspects=[trended(card) for card in cards]),
         correct(container, project, speech, batch, rubric),
     )
-    trended = [drawing for _, drawing in trend.panels] if trend else []
+    drawn = [panel.drawing for panel in trend.panels] if isinstance(trend, Trend) else []
     titles = titles_of(SaitenError)
     return {
         "summary": summary,
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},
-        "painting": any(map(run_values.is_missing, [*drawings, *trended])),
+        "painting": any(map(run_values.is_missing, [*drawings, *drawn])),
         "lowest": find_lowest(cards),
         "composites": [
             (one.id, range_of(one, rubric), query(f"/runs/{batch.id}/items", sort=one.id)) for one in rubric.composites
@@ -95,7 +95,8 @@ async def gather_figures(
         "coefficient": coefficient,
         "correlations": correlations,
         "people": people,
-        "trend": trend,
+        "trend": trend if isinstance(trend, Trend) else None,
+        "summing": isinstance(trend, PendingComputation),
     }
 
 
@@ -187,28 +188,6 @@ async def erase_run(request: Request, container: Serving, project: WritableProje
     return redirect("/")
 
 
-CARD_WIDTH = 292
-"""Pixels: what a card leaves on a phone."""
-
-
-class TrendRun(NamedTuple):
-    """A run among those of its name. `same` is whether its results were made as the shown run's were."""
-
-    batch: Batch
-    summary: Summary
-    label: str
-    system: str | None
-    same: bool
-
-
-class Trend(NamedTuple):
-    """Runs of one name and rubric, oldest first, and a drawing per aspect. `left_out` counts systems without a line."""
-
-    runs: Sequence[TrendRun]
-    panels: Sequence[tuple[AspectCard, Markup]]
-    left_out: int
-
-
 async def draw_histogram(container: Container, speech: Speech, card: AspectCard) -> Markup:
     """How often each level was given."""
     _ = speech.say
@@ -225,72 +204,6 @@ async def draw_histogram(container: Container, speech: Speech, card: AspectCard)
     ]
     spec = build_histogram(levels, card.summary.unrated, labels, width=CARD_WIDTH)
     return await paint(container, speech, spec)
-
-
-async def find_trend(
-    container: Container, project: str, speech: Speech, batch: Batch, cards: Sequence[AspectCard]
-) -> Trend | None:
-    """The run among the newest of its name and rubric; None for a run without a name, or alone of its name."""
-    if batch.name is None:
-        return None
-    wanted = BatchFilter(name=batch.name, rubric=batch.rubric)
-    batches = await container.batches.list(project, wanted, after=None, limit=MOST_BUILDS)
-    if len(batches) < 2:
-        return None
-    summaries = await container.batches.summaries(project, batches)
-    runs = [
-        TrendRun(
-            each,
-            summaries[each.id],
-            label=build_of(each) or f"{each.created_at:%Y-%m-%d}",
-            system=system_of(each),
-            same=are_alike(each, batch),
-        )
-        for each in reversed(batches)
-        if each.id in summaries and any(aspect.n for aspect in summaries[each.id].aspects.values())
-    ]
-    if len(runs) < 2:
-        return None
-    systems = list(dict.fromkeys([system_of(batch), *(run.system for run in runs)]))
-    specs = [chart_trend(speech, card, runs, systems, batch) for card in cards]
-    drawn = await asyncio.gather(*(paint(container, speech, spec) for spec in specs))
-    return Trend(runs, list(zip(cards, drawn, strict=True)), max(0, len(systems) - MOST_LINES))
-
-
-def are_alike(one: Batch, other: Batch) -> bool:
-    """Whether the results of both were made in one way."""
-    mine, theirs = ([read_comparable(each) for each in signatures_of(batch)] for batch in (one, other))
-    return all(each in theirs for each in mine) and all(each in mine for each in theirs)
-
-
-def chart_trend(
-    speech: Speech, card: AspectCard, runs: Sequence[TrendRun], systems: Sequence[str | None], batch: Batch
-) -> dict[str, Any]:
-    """One aspect's means over the runs, a line per system."""
-    _ = speech.say
-    name, scale = speech.pick(card.name), (float(card.low), float(card.high))
-    labels = TrendLabels(
-        title=_("%(aspect)s over the runs", aspect=name),
-        description=_("Means with 95 %% intervals of %(count)s runs", count=speech.formats.count(len(runs))),
-        axis=_("%(aspect)s, %(low)s to %(high)s", aspect=name, low=card.low, high=card.high),
-        current=_("this run"),
-        nothing=_("Nothing is rated yet."),
-    )
-    lines = [
-        TrendLine(
-            system or _("no system given"), [point_of(run, card.id) if run.system == system else None for run in runs]
-        )
-        for system in systems
-    ]
-    current = next((number for number, run in enumerate(runs) if run.batch.id == batch.id), None)
-    names = [run.label for run in runs]
-    return build_trend(names, lines, labels, scale=scale, current=current, width=CARD_WIDTH)
-
-
-def point_of(run: TrendRun, aspect: str) -> TrendPoint | None:
-    """The run's mean of the aspect."""
-    found = run.summary.aspects.get(aspect)
-    return None if found is None or found.mean is None else TrendPoint(found.mean, found.interval)
 
 
 WHAT_TO_DO: Mapping[str, str] = {
@@ -391,6 +304,13 @@ def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[Aspect
         links = {"worst": items(sort=name), "unrated": items(unrated=name)}
         cards.append(AspectCard(name, aspect, found, low, high, levels, **links))
     return cards
+
+
+def trended(card: AspectCard) -> TrendAspect:
+    """The aspect as its trend is drawn."""
+    return TrendAspect(
+        card.id, card.name, (float(card.low), float(card.high)), card.aspect.best if card.aspect else None
+    )
 
 
 def find_lowest(cards: Sequence[AspectCard]) -> AspectCard | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple, get_args
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
@@ -94,11 +95,19 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         system_of=system_of,
         build_of=build_of,
         judges_of=partial(run_values.judges_of, container),
+        watch=watch(asked, batches) if after is None else None,
         first=None if after is None else asked.address(),
         following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id)) if len(found) > PAGE else None,
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
+
+
+def watch(asked: RunsQuery, batches: Sequence[Batch]) -> str:
+    """The query by which the page asks for what is new in its list."""
+    newest = write_cursor(batches[0].created_at, batches[0].id) if batches else ""
+    filters = {name: value for name, value in vars(asked).items() if value and name not in ("baseline", "candidate")}
+    return urlencode({"since": newest, **filters})
 
 
 def read_asked(request: Request) -> RunsQuery:

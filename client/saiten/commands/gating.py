@@ -120,16 +120,28 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
         soft_wrap=True,
     )
     on.print(Text(printable(comparison.pairing.reason), style="dim"), soft_wrap=not on.is_terminal)
-    on.print(tabulate(measures, comparison.alpha, wide=wide))
+    if comparison.link is not None:
+        runs, link = ", ".join(comparison.link.runs), comparison.link.id
+        told = tell(
+            "{linked} {runs}: on this judge's scale by {link}, with the linking error", **LINKED, runs=runs, link=link
+        )
+        on.print(Text(printable(told)), soft_wrap=not on.is_terminal)
+    on.print(tabulate(measures, comparison, wide=wide))
     for note in list_notes(comparison, measures, wide=wide):
         on.print(Text(printable(note)), soft_wrap=not on.is_terminal)
 
 
-def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Table:
+LINKED = {"linked": "≈"}
+"""The sign of means on another judge's scale."""
+
+
+def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: bool) -> Table:
     """One row per measure: both means, the difference with its interval, p after Holm, and what is detectable."""
+    linked = comparison.link.runs if comparison.link else ()
+    before, after = (LINKED["linked"] if role in linked else "" for role in ("baseline", "candidate"))
     table = Table(box=SIMPLE_HEAD, padding=(0, 2 if wide else 1, 0, 0), **LEFT)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)
-    level = tell("difference\n[{percent:g} %]", percent=100 * (1 - alpha))
+    level = tell("difference\n[{percent:g} %]", percent=100 * (1 - comparison.alpha))
     for head in ("n", tell("baseline\n→ candidate"), level, "p\n(Holm)", *([tell("detect-\nable")] if wide else [])):
         table.add_column(Text(head), justify="right", no_wrap=True)
     table.add_column(tell("verdict"), no_wrap=True)
@@ -137,7 +149,7 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
         cells = [
             printable(name_measure(name, measure)),
             show_size(measure),
-            f"{figure(measure.baseline_mean, '.2f')} → {figure(measure.candidate_mean, '.2f')}",
+            f"{before}{figure(measure.baseline_mean, '.2f')} → {after}{figure(measure.candidate_mean, '.2f')}",
             tell_difference(measure),
             DASH
             if measure.p_adjusted is None

@@ -1,6 +1,6 @@
 // Up and down (or j and k) go through the rows, Home and End to the first and last; Enter opens, as on any link.
 
-const links = [...document.querySelectorAll("a.row-link")];
+let links = [...document.querySelectorAll("a.row-link")];
 
 function go(index) {
   const link = links[Math.max(0, Math.min(links.length - 1, index))];
@@ -52,3 +52,7 @@ if (links.length) {
     keys.hidden = false;
   }
 }
+document.addEventListener("renewed", () => {
+  links = [...document.querySelectorAll("a.row-link")];
+  choose(links[0]);
+});
