@@ -28,9 +28,9 @@ from app.domain.comparison import (
 from app.domain.composites import range_of
 from app.domain.dialogue import Utterance
 from app.domain.errors import SignatureMismatch, UnknownAspect
-from app.domain.reliability import State
+from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
-from app.ratings.reliability import asked_of, attach_states
+from app.ratings.reliability import asked_of
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
@@ -152,13 +152,15 @@ async def make_report(
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
-    gate = attach_states(found.gate, await container.ratings.reliabilities.states(project, lines, asked_of(found.gate)))
+    gate = found.gate
+    trust = await container.ratings.reliabilities.weakest(project, lines, asked_of(gate))
     chart = await paint(container, speech, build_chart(tables["aspects"], shorten(*both), speech))
     ids = both[0].id, both[1].id
     return {
         "comparison": gate.comparison,
         "gate": gate,
-        "reasons": list_reasons(gate, names, speech),
+        "trust": trust,
+        "reasons": list_reasons(gate, trust, names, speech),
         "tables": tables,
         "corrected": [(name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
         "worse": list_names(tables["aspects"], "worse", speech),
@@ -335,16 +337,18 @@ def build_chart(rows: Sequence[MeasureRow], names: Mapping[str, str], speech: Sp
 @dataclass(frozen=True)
 class ReasonView:
     """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`;
-    `state` is whether the judge agrees with people on the measure, None without a measure."""
+    `trust` is whether the judge agrees with people on the measure, None without a measure."""
 
     verdict: GateVerdict
     measure: str | None
     text: str
     detail: str
-    state: State | None = None
+    trust: AspectValidation | None = None
 
 
-def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> list[ReasonView]:
+def list_reasons(
+    gate: GateReport, trust: Mapping[str, AspectValidation], names: Mapping[str, str], speech: Speech
+) -> list[ReasonView]:
     """All reasons, those that decided first."""
     return [
         ReasonView(
@@ -352,7 +356,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
             names.get(reason.aspect, reason.aspect) if reason.aspect else None,
             explain_reason(reason, gate, speech),
             reason.detail,
-            gate.reliability.get(reason.aspect) if reason.aspect else None,
+            trust.get(reason.aspect) if reason.aspect else None,
         )
         for reason in gate.reasons
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,14 @@ from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
+from app.domain.reliability import AspectValidation
+from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
 from app.web.dashboard import run_values
-from app.web.dashboard.compare import list_names, make_tables
+from app.web.dashboard.compare import MOST_NAMED, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, examine, find_rubric, system_of
+from app.web.dashboard.run_values import build_of, examine, find_rubric, signatures_of, system_of
 from app.web.dependencies import Serving, read_cursor, write_cursor
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -81,7 +83,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         request,
         "runs.html",
         asked=asked,
-        groups=[(name, find_rubric(container, name), members) for name, members in groups.items()],
+        groups=[await describe_group(container, project, name, members) for name, members in groups.items()],
         summaries=await container.batches.summaries(project, batches, intervals=False),
         befores=await run_values.find_predecessors(container.batches, project, completed),
         count=len(batches),
@@ -99,6 +101,23 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
+
+
+class RunGroup(NamedTuple):
+    """Runs of one rubric and version, with what is known of their judges by aspect."""
+
+    name: str
+    rubric: Rubric | None
+    batches: Sequence[Batch]
+    trust: Mapping[str, AspectValidation]
+
+
+async def describe_group(container: Container, project: str, name: str, batches: Sequence[Batch]) -> RunGroup:
+    """The runs under their rubric, which is None if it is no longer installed."""
+    rubric = find_rubric(container, name)
+    lines = {line for batch in batches for line in signatures_of(batch)}
+    aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
+    return RunGroup(name, rubric, batches, await container.ratings.reliabilities.weakest(project, lines, aspects))
 
 
 def read_asked(request: Request) -> RunsQuery:
@@ -124,13 +143,16 @@ State = Literal["known", "computing", "mismatch", "unknown"]
 
 
 class Glance(NamedTuple):
-    """A run and the previous one. `worse` and `better` name aspects; the comparison page explains `unknown`."""
+    """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED` aspects each, by
+    name, with what is known of the judge; `more_…` counts the others. The comparison page explains `unknown`."""
 
     batch: Batch
     before: Batch
     state: State
-    worse: str = ""
-    better: str = ""
+    worse: Sequence[tuple[str, AspectValidation]] = ()
+    better: Sequence[tuple[str, AspectValidation]] = ()
+    more_worse: int = 0
+    more_better: int = 0
 
 
 async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
@@ -185,4 +207,10 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     if isinstance(found, PendingComputation):
         return Glance(batch, before, "computing")
     rows = make_tables(found.comparison, rubric, speech)["aspects"]
-    return Glance(batch, before, "known", list_names(rows, "worse", speech), list_names(rows, "better", speech))
+    lines = {*signatures_of(before), *signatures_of(batch)}
+    trust = await container.ratings.reliabilities.weakest(project, lines, [row.id for row in rows])
+    worse, better = (
+        [(row.name, trust[row.id]) for row in rows if row.measure.verdict == verdict] for verdict in ("worse", "better")
+    )
+    more = (max(0, len(found) - MOST_NAMED) for found in (worse, better))
+    return Glance(batch, before, "known", worse[:MOST_NAMED], better[:MOST_NAMED], *more)

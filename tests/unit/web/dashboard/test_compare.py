@@ -79,9 +79,9 @@ async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
     overall = report["aspects"]["overall"]
     assert f"{overall['baseline_mean']:.2f} → {overall['candidate_mean']:.2f}" in table
     assert "large" in table
-    assert table.count("not compared with people") == len(report["aspects"])
+    assert table.count("Judge and people: unknown") == len(report["aspects"])
     assert report["reliability"] == dict.fromkeys([*report["aspects"], *report["composites"]], "unknown")
-    assert "not compared with people" in page.one("ul", class_="reasons").text
+    assert "has not been compared with people" in page.one("ul", class_="reasons").text
     opened = [details for details in page.all("details", class_="change") if "open" in details.attributes]
     assert len(opened) == 3
     assert all(f"{BAD}返事です。" in details.text and "良い返事です。" in details.text for details in opened)
