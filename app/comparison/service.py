@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -23,10 +23,11 @@ from app.domain.analysis_request import (
     JudgesRequest,
     WinRatesRequest,
 )
+from app.domain.baseline import Baseline
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.dialogue import digest_context
-from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
@@ -44,6 +45,7 @@ from app.ratings.reliability import (
 )
 from app.runtime.telemetry import Telemetry
 from app.storage.rubric_files import RubricSource
+from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
@@ -73,6 +75,7 @@ class ComparisonService:
     reliabilities: Reliabilities
     anchors: AnchorCheck
     links: LinkService
+    baselines: BaselineStore
     now: Callable[[], datetime]
     telemetry: Telemetry | None = None
 
@@ -268,6 +271,47 @@ class ComparisonService:
 
         return apply
 
+    async def pin(self, project: str, name: str, batch_id: str) -> Baseline:
+        """Makes a completed batch of this name its baseline."""
+        batch = await find_batch(self.batches, project, batch_id)
+        if batch.name != name:
+            raise InvalidRequest("is not a batch of this name", pointer="/batch")
+        if batch.status != "completed":
+            raise InvalidRequest(f"is {batch.status}: only a completed batch can be a baseline", pointer="/batch")
+        baseline = Baseline(name=name, batch=batch.id, pinned_at=self.now())
+        await self.baselines.keep(project, baseline)
+        return baseline
+
+    async def unpin(self, project: str, name: str) -> str:
+        """The batch that is no longer the name's baseline."""
+        known = await self.baselines.list(project, [name])
+        if not known or not await self.baselines.remove(project, name):
+            raise NotFound("this name has no pinned baseline")
+        return known[0].batch
+
+    async def pinned(self, project: str, batches: Collection[Batch]) -> dict[str, Batch]:
+        """By id the baseline that is pinned for each of these batches: of its name and rubric, and not itself."""
+        names = {batch.name for batch in batches if batch.name is not None}
+        pins = await self.baselines.list(project, names) if names else []
+        found = {batch.id: batch for batch in await self.batches.find_all(project, [one.batch for one in pins])}
+        by_name = {one.name: found[one.batch] for one in pins if one.batch in found}
+        return {
+            batch.id: baseline
+            for batch in batches
+            if (baseline := by_name.get(batch.name or "")) is not None
+            and baseline.rubric_name == batch.rubric_name
+            and baseline.id != batch.id
+        }
+
+    async def _settle_baseline(self, project: str, request: GateRequest) -> GateRequest:
+        """The request with the baseline that is pinned for the candidate's name, where it needs one and names none."""
+        drops = not request.rules or any(rule.max_drop is not None for rule in request.rules)
+        if request.baseline is not None or request.coverage_only or not drops:
+            return request
+        candidate = await find_batch(self.batches, project, request.candidate)
+        baseline = (await self.pinned(project, [candidate])).get(candidate.id)
+        return request if baseline is None else request.model_copy(update={"baseline": baseline.id})
+
     async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
         not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
@@ -278,6 +322,7 @@ class ComparisonService:
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
+        request = await self._settle_baseline(project, request)
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
         candidate = await self._run(project, request.candidate, people=people)

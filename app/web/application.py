@@ -18,6 +18,7 @@ from app.web import openapi, problems
 from app.web.admission import Authenticator
 from app.web.api import (
     analyses,
+    baselines,
     batches,
     conversations,
     evaluations,
@@ -61,6 +62,7 @@ ROUTERS = (
     validations.router,
     analyses.comparisons,
     analyses.router,
+    baselines.router,
     links.router,
     ratings.router,
     rounds.router,

@@ -743,6 +743,20 @@ class Links(Answer):
     items: tuple[Link, ...]
 
 
+class Baseline(Answer):
+    """The run that the runs of a name are compared with."""
+
+    name: str
+    batch: str
+    pinned_at: datetime
+
+
+class Baselines(Answer):
+    """All pinned baselines of a project, in the order of their names."""
+
+    items: tuple[Baseline, ...]
+
+
 class Comparison(Answer):
     """Two runs, measure by measure; `signature_differences` holds (baseline, candidate) by piece of the signature."""
 

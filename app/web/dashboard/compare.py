@@ -104,11 +104,13 @@ def describe(container: Container) -> dict[str, Any]:
 async def suggest(
     container: Container, project: str, runs: list[Batch], baseline: Batch | None, candidate: Batch | None
 ) -> dict[str, str]:
-    """What stands chosen at first: the newest run, and the one before it of its name and system."""
+    """What stands chosen at first: the newest run, and its name's pinned baseline, else the run before it of its name
+    and system."""
     first = candidate or next((run for run in runs if baseline is None or run.id != baseline.id), None)
     before = baseline
     if first is not None and before is None:
-        before = (await run_values.find_predecessors(container.batches, project, [first])).get(first.id)
+        before = (await container.comparison.pinned(project, [first])).get(first.id)
+        before = before or (await run_values.find_predecessors(container.batches, project, [first])).get(first.id)
     if before is None:
         before = next((run for run in runs if first is not None and run.id != first.id), None)
     return {"baseline": before.id if before else "", "candidate": first.id if first else ""}

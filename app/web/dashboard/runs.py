@@ -77,6 +77,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     for batch in batches:
         groups.setdefault(batch.rubric_name, []).append(batch)
     completed = [batch for batch in batches if batch.status == "completed"]
+    pinned = await container.comparison.pinned(project, completed)
     ids = {"baseline": asked.baseline, "candidate": asked.candidate}
     picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     return render(
@@ -85,7 +86,8 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         asked=asked,
         groups=[await describe_group(container, project, name, members) for name, members in groups.items()],
         summaries=await container.batches.summaries(project, batches, intervals=False),
-        befores=await run_values.find_predecessors(container.batches, project, completed),
+        befores={**await run_values.find_predecessors(container.batches, project, completed), **pinned},
+        pinned=pinned,
         count=len(batches),
         glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
@@ -156,11 +158,13 @@ class Glance(NamedTuple):
 
 
 async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
-    """The newest runs compared with their predecessors, worse ones first.
+    """The newest runs compared with their pinned baselines, else with their predecessors; worse ones first.
 
     At most `MOST` are compared: those whose means fell most clearly among all names and systems.
     """
     pairs = await container.batches.newest_pairs(project, wanted, limit=MOST_LINES)
+    pinned = await container.comparison.pinned(project, [batch for batch, _ in pairs])
+    pairs = [(batch, pinned.get(batch.id, before)) for batch, before in pairs]
     if len(pairs) > MOST:
         batches = {batch.id: batch for pair in pairs for batch in pair}
         summaries = await container.batches.summaries(project, [*batches.values()], intervals=False)
