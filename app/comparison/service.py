@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.batches.summaries import bounds_of
+from app.comparison.disagreements import Disagreements, find_disagreements
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, read_rated_items, tabulate
@@ -270,6 +271,16 @@ class ComparisonService:
             return runs["baseline"], runs["candidate"], use
 
         return apply
+
+    async def disagree(self, project: str, batch_id: str) -> Disagreements:
+        """Where people rated the batch's responses unlike the judge, by aspect of its rubric."""
+        batch = await find_batch(self.batches, project, batch_id)
+        aspects = [aspect.id for aspect in self.rubrics.nearest(batch.rubric_name).aspects]
+        found = await read_ratings(self.ratings, project, [batch.id])
+        if not found.ratings:
+            return Disagreements({})
+        table = await tabulate(self.batches, project, [batch])
+        return await self.compute(lambda: find_disagreements(table, found, aspects))
 
     async def pin(self, project: str, name: str, batch_id: str) -> Baseline:
         """Makes a completed batch of this name its baseline."""

@@ -915,7 +915,8 @@ class RoundOptions(TypedDict, total=False):
     raters_per_item: int
     items_per_rater: int | None
     seed: int
-    choose: Literal["random", "informative", "stratified"]
+    choose: Literal["random", "informative", "stratified", "chosen"]
+    positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]
 
