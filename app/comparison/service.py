@@ -52,6 +52,7 @@ from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
     from app.ratings.table import AnswerTable, Opinions, ScoredBatch
+    from app.stats.leaderboard import Leaderboard
     from app.stats.links import LinkUse
 
     LinkApplication = Callable[[ComparedRun, ComparedRun], tuple[ComparedRun, ComparedRun, LinkUse | None]]
@@ -60,6 +61,10 @@ Result = TypeVar("Result")
 
 PAGE = 500
 """Candidates that are read at a time."""
+
+MOST_RANKED = 20
+MOST_RANKED_RESULTS = 50_000
+"""Batches of a leaderboard, and their results together: each is compared with each."""
 
 AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
@@ -271,6 +276,20 @@ class ComparisonService:
             return runs["baseline"], runs["candidate"], use
 
         return apply
+
+    async def rank(self, project: str, ids: Sequence[str]) -> Leaderboard:
+        """The places of these batches, which were scored alike; raises InvalidRequest for too many."""
+        batches = [await find_batch(self.batches, project, one) for one in ids]
+        if len(batches) > MOST_RANKED or sum(batch.counts.total for batch in batches) > MOST_RANKED_RESULTS:
+            raise InvalidRequest(f"at most {MOST_RANKED} batches with {MOST_RANKED_RESULTS:,} results are ranked")
+        runs = [await self._run(project, batch.id, people=True) for batch in batches]
+
+        def work() -> Leaderboard:
+            from app.stats.leaderboard import rank_runs
+
+            return rank_runs(runs)
+
+        return await self.compute(work)
 
     async def disagree(self, project: str, batch_id: str) -> Disagreements:
         """Where people rated the batch's responses unlike the judge, by aspect of its rubric."""

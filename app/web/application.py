@@ -38,6 +38,7 @@ from app.web.dashboard import (
     disagreements,
     item,
     items,
+    leaderboard,
     live,
     page,
     rate,
@@ -90,7 +91,7 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (page, runs, run, disagreements, live, items, item, attempt, rate, sheet, compare, aspects, rubric)
+PAGES = (page, runs, run, disagreements, leaderboard, live, items, item, attempt, rate, sheet, compare, aspects, rubric)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 
