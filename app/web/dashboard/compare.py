@@ -50,12 +50,14 @@ LONGEST = 100
 
 @dataclass(frozen=True)
 class CompareQuery:
-    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together."""
+    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together; `figures`
+    is whose the table shows, `corrected` or empty for the judge's."""
 
     baseline: str
     candidate: str
     measure: str
     mismatch: bool
+    figures: str = ""
 
     def address(self, **changes: Any) -> str:
         """This page, asked otherwise."""
@@ -89,7 +91,8 @@ def read_asked(request: Request) -> CompareQuery:
     """The parameters, truncated."""
     asked, names = request.query_params, ("baseline", "candidate", "measure")
     given = {name: asked.get(name, "").strip()[:LONGEST] for name in names}
-    return CompareQuery(**given, mismatch=asked.get("mismatch") == "1")
+    figures = "corrected" if asked.get("figures") == "corrected" else ""
+    return CompareQuery(**given, mismatch=asked.get("mismatch") == "1", figures=figures)
 
 
 def describe(container: Container) -> dict[str, Any]:
@@ -132,7 +135,12 @@ async def gather(
     if isinstance(examined, PendingComputation):
         return {"state": "computing"}
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
-    return {"state": "ready", **report}
+
+    def figures_address(**changes: Any) -> str:
+        """The page at its table of differences."""
+        return f"{asked.address(**changes)}#differences"
+
+    return {"state": "ready", "figures_address": figures_address, **report}
 
 
 async def ask(
@@ -164,7 +172,8 @@ async def make_report(
         "trust": trust,
         "reasons": list_reasons(gate, trust, names, speech),
         "tables": tables,
-        "corrected": [(name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
+        "corrected": [(key, name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
+        "corrected_by": found.corrected,
         "worse": list_names(tables["aspects"], "worse", speech),
         "better": list_names(tables["aspects"], "better", speech),
         "chart": chart,

@@ -13,9 +13,9 @@ from app.comparison.service import MOST_RANKED, MOST_RANKED_RESULTS
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.composites import range_of
-from app.domain.reports import Interval
+from app.domain.reports import CorrectedFigure, Interval
 from app.domain.rubric import Rubric
-from app.domain.summary import Summary
+from app.domain.summary import Spread, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.language import query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
@@ -147,18 +147,20 @@ def list_rows(
     is_corrected: bool,
 ) -> list[Row]:
     """Each run with its cells by measure."""
-    rows = []
+    rows: list[Row] = []
     for number, run in enumerate(runs):
         cells = {}
         for name in measures:
-            if is_corrected:
-                place = ranked.corrected[name][number]
-                one = place.figure
-                cells[name] = PlaceCell(one and one.mean, one and one.interval, place.places)
-                continue
             summary = summaries.get(run.id)
-            spread = None if summary is None else summary.aspects.get(name) or summary.composites.get(name)
-            cells[name] = PlaceCell(spread and spread.mean, spread and spread.interval, ranked.judged[name][number])
+            found: Spread | CorrectedFigure | None = None
+            places = ranked.judged[name][number]
+            if is_corrected:
+                found, places = ranked.corrected[name][number].figure, ranked.corrected[name][number].places
+            elif summary is not None:
+                found = summary.aspects.get(name) or summary.composites.get(name)
+            cells[name] = (
+                PlaceCell(None, None, places) if found is None else PlaceCell(found.mean, found.interval, places)
+            )
         rows.append((run, cells))
     return rows
 

@@ -105,6 +105,8 @@ async def gather_figures(
         "coefficient": coefficient,
         "correlations": correlations,
         "people": people,
+        "corrected": people.by_aspect if people else {},
+        "whose": "corrected" if request.query_params.get("figures") == "corrected" else "judge",
         "trend": trend,
     }
 
@@ -112,6 +114,7 @@ async def gather_figures(
 class PeopleRow(NamedTuple):
     """One measure on people's scale; `name` has the system in front where the run has several."""
 
+    id: str
     name: str
     found: CorrectedAspect
 
@@ -121,6 +124,12 @@ class PeopleScale(NamedTuple):
 
     rows: tuple[PeopleRow, ...] = ()
     is_computing: bool = False
+
+    @property
+    def by_aspect(self) -> Mapping[str, CorrectedAspect]:
+        """The figures of a run of one system by aspect; none of several systems."""
+        found = {row.id: row.found for row in self.rows}
+        return found if len(found) == len(self.rows) else {}
 
 
 async def correct(
@@ -150,7 +159,7 @@ async def correct(
     names = run_values.name_measures(rubric, speech)
     several = len(found.systems) > 1
     rows = [
-        PeopleRow(f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)
+        PeopleRow(aspect, f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)
         for system, by_aspect in found.systems.items()
         for aspect, one in by_aspect.aspects.items()
         if one.rated

@@ -57,7 +57,7 @@ def test_people_decide_the_corrected_places() -> None:
         replace(
             run,
             items=[
-                replace(one, people={"overall": float(np.clip(one.ratings["overall"] - down, 1, 5))}, weight=1.0)
+                replace(one, people={"overall": float(np.clip((one.ratings["overall"] or 0) - down, 1, 5))}, weight=1.0)
                 if number % 2
                 else one
                 for number, one in enumerate(run.items)
