@@ -44,6 +44,7 @@ from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
 from app.storage.queue import AsyncioJobQueue, JobQueue
 from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
 from app.storage.rubric_files import open_rubrics
+from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.evaluations import EvaluationStore
@@ -405,6 +406,7 @@ def open_meta(
             now=instruments.now,
             new_id=lambda: new_id("ln_"),
         ),
+        baselines=BaselineStore(engine),
         telemetry=instruments.telemetry,
     )
     revalidation.begin(

@@ -18,6 +18,7 @@ from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.human_rating import (
     Comment,
     DrawnItem,
+    Exclusion,
     HumanRating,
     OwnRating,
     RaterId,
@@ -52,6 +53,8 @@ class RatingKeeper(Protocol):
     """What a round needs of `RatingService`."""
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept: ...
+
+    async def exclude(self, project: str, exclusion: Exclusion) -> bool: ...
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
@@ -95,6 +98,8 @@ class RoundService:
             signals=drawn.signals,
         )
         await self.rounds.open_round(project, opened, drawn)
+        if options.choose == "chosen":
+            await self.ratings.exclude(project, Exclusion(round=opened.id))
         return opened
 
     async def _draw(
@@ -102,6 +107,11 @@ class RoundService:
     ) -> RoundDraw:
         """What a round of these results draws. By the seed, so that a second team can be asked for the same."""
         aspects = [one for one in rubric.aspects if options.aspect in {None, one.id}]
+        if options.choose == "chosen":
+            missing = {*options.positions} - {one.entry.position for one in rated}
+            if missing:
+                raise InvalidRequest(f"the batch has no scored response {min(missing)}", pointer="/positions")
+            return RoundDraw(options.positions, [1.0] * len(options.positions))
         if options.choose == "stratified":
             return await asyncio.to_thread(draw_stratified, rated, aspects, options)
         if options.choose == "informative":

@@ -19,6 +19,7 @@ from app.web import openapi, problems
 from app.web.admission import Authenticator
 from app.web.api import (
     analyses,
+    baselines,
     batches,
     conversations,
     evaluations,
@@ -31,7 +32,23 @@ from app.web.api import (
     validations,
 )
 from app.web.body import BodyMemory
-from app.web.dashboard import aspects, attempt, compare, item, items, live, page, rate, rubric, run, runs, sheet, trend
+from app.web.dashboard import (
+    aspects,
+    attempt,
+    compare,
+    disagreements,
+    item,
+    items,
+    leaderboard,
+    live,
+    page,
+    rate,
+    rubric,
+    run,
+    runs,
+    sheet,
+    trend,
+)
 from app.web.dependencies import Refusals
 from app.web.limits import Places
 from app.web.middleware import Gatekeeper, RequestFrame
@@ -62,6 +79,7 @@ ROUTERS = (
     validations.router,
     analyses.comparisons,
     analyses.router,
+    baselines.router,
     links.router,
     ratings.router,
     rounds.router,
@@ -75,7 +93,23 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (page, runs, run, trend, live, items, item, attempt, rate, sheet, compare, aspects, rubric)
+PAGES = (
+    page,
+    runs,
+    run,
+    trend,
+    disagreements,
+    leaderboard,
+    live,
+    items,
+    item,
+    attempt,
+    rate,
+    sheet,
+    compare,
+    aspects,
+    rubric,
+)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 

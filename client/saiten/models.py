@@ -766,6 +766,20 @@ class Links(Answer):
     items: tuple[Link, ...]
 
 
+class Baseline(Answer):
+    """The run that the runs of a name are compared with."""
+
+    name: str
+    batch: str
+    pinned_at: datetime
+
+
+class Baselines(Answer):
+    """All pinned baselines of a project, in the order of their names."""
+
+    items: tuple[Baseline, ...]
+
+
 class Comparison(Answer):
     """Two runs, measure by measure; `signature_differences` holds (baseline, candidate) by piece of the signature."""
 
@@ -924,7 +938,8 @@ class RoundOptions(TypedDict, total=False):
     raters_per_item: int
     items_per_rater: int | None
     seed: int
-    choose: Literal["random", "informative", "stratified"]
+    choose: Literal["random", "informative", "stratified", "chosen"]
+    positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]
 

@@ -445,3 +445,13 @@ links = table(
     sa.Index(None, "old_batch"),
     sa.Index(None, "new_batch"),
 )
+
+# The run that a name's runs are compared with, which goes with its batch. `key` is the digest of the name.
+baselines = table(
+    "baselines",
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("pinned_at", Instant, nullable=False),
+    sa.Index(None, "batch_id"),
+)

@@ -204,9 +204,14 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "fail": mark("fail"),
     },
     "reliability": {
-        "validated": mark("agrees with people"),
-        "not-shown": mark("not shown to agree with people"),
-        "unknown": mark("not compared with people"),
+        "validated": mark("validated"),
+        "not-shown": mark("not shown"),
+        "unknown": mark("unknown"),
+    },
+    "trust": {
+        "validated": mark("The judge's ratings are shown to go with people's on this aspect."),
+        "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
+        "unknown": mark("This judge has not been compared with people on this aspect."),
     },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin")},
 }

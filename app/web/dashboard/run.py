@@ -28,7 +28,7 @@ from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend
-from app.web.dependencies import Serving, note
+from app.web.dependencies import Serving, may_write, note
 
 MOST_ROWS = 100
 """On people's scale."""
@@ -52,6 +52,8 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         build=build_of(batch),
         judges=run_values.judges_of(container, batch),
         before=befores.get(batch.id),
+        **await describe_baseline(container, project, batch),
+        may_write=may_write(request),
         is_open=batch.status not in run_values.ENDED,
         advice=WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE) if batch.status == "paused" else None,
         bill=make_bill(batch),
@@ -59,6 +61,14 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         figures=figures,
         metadata={name: value for name, value in batch.metadata.items() if name not in {"system", "build"}},
     )
+
+
+async def describe_baseline(container: Container, project: str, batch: Batch) -> dict[str, Any]:
+    """The baseline of the run's name with which it can be compared, and whether it is that baseline itself."""
+    pins = await container.comparison.baselines.list(project, [batch.name]) if batch.name is not None else []
+    is_baseline = any(one.batch == batch.id for one in pins)
+    pinned = {} if is_baseline or not pins else await container.comparison.pinned(project, [batch])
+    return {"is_baseline": is_baseline, "baseline": pinned.get(batch.id)}
 
 
 async def gather_figures(
@@ -97,12 +107,15 @@ async def gather_figures(
         "people": people,
         "trend": trend if isinstance(trend, Trend) else None,
         "summing": isinstance(trend, PendingComputation),
+        "corrected": people.by_aspect if people else {},
+        "whose": "corrected" if request.query_params.get("figures") == "corrected" else "judge",
     }
 
 
 class PeopleRow(NamedTuple):
     """One measure on people's scale; `name` has the system in front where the run has several."""
 
+    id: str
     name: str
     found: CorrectedAspect
 
@@ -112,6 +125,12 @@ class PeopleScale(NamedTuple):
 
     rows: tuple[PeopleRow, ...] = ()
     is_computing: bool = False
+
+    @property
+    def by_aspect(self) -> Mapping[str, CorrectedAspect]:
+        """The figures of a run of one system by aspect; none of several systems."""
+        found = {row.id: row.found for row in self.rows}
+        return found if len(found) == len(self.rows) else {}
 
 
 async def correct(
@@ -141,7 +160,7 @@ async def correct(
     names = run_values.name_measures(rubric, speech)
     several = len(found.systems) > 1
     rows = [
-        PeopleRow(f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)
+        PeopleRow(aspect, f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)
         for system, by_aspect in found.systems.items()
         for aspect, one in by_aspect.aspects.items()
         if one.rated
@@ -170,6 +189,22 @@ async def cancel_run(request: Request, container: Serving, project: WritableProj
     """Ends the run; what is rated stays."""
     await read_form(request)
     await container.batches.cancel(project, run_id)
+    return redirect(f"/runs/{run_id}")
+
+
+@router.post("/{run_id}/baseline")
+async def pin_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
+    """Makes the run the baseline of its name, or it no longer is."""
+    form = await read_form(request)
+    batch = await container.batches.find(project, run_id)
+    if form.get("unpin"):
+        pins = await container.comparison.baselines.list(project, [batch.name or ""])
+        if any(one.batch == batch.id for one in pins):  # else another run took its place meanwhile
+            await container.comparison.unpin(project, batch.name or "")
+            await note(request, container, "baseline.unpinned", batch.id)
+    else:
+        await container.comparison.pin(project, batch.name or "", batch.id)
+        await note(request, container, "baseline.pinned", batch.id)
     return redirect(f"/runs/{run_id}")
 
 

@@ -30,6 +30,7 @@ from saiten.commands.runs import (
     Results,
     fetch_results,
     find,
+    find_pinned,
     find_rubric,
     name_rubric,
     options_of,
@@ -316,6 +317,8 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         baseline = None
         if settings.baseline is not None and job.record is None:
             baseline = await find(service, settings.baseline, "baseline", settings)
+        elif job.record is None:
+            baseline = await find_pinned(service, candidate, settings)
         settings = await keep_version(service, candidate, baseline, settings)
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)

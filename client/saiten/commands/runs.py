@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saiten.commands.files import InvalidItems, Placed, name_file, parse, shorten_faults
@@ -22,9 +23,10 @@ from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
 from saiten.formats import FoundItem
 from saiten.language import tell
-from saiten.models import Batch
+from saiten.models import Baselines, Batch
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
+from saiten.waiting import read_object
 from saiten.wording import read_signature
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
@@ -34,6 +36,7 @@ Rubric = dict[str, Any]
 
 
 STATUSES = ("scored", "partial", "failed")
+NOT_FOUND = 404
 
 
 class ResultPart(BaseModel):
@@ -208,6 +211,31 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
         return take_items(name, values)
     results = read_results([(found.where, found.value) for found in values])
     return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
+
+
+async def find_pinned(service: Connection, candidate: Found, settings: GateSettings) -> Batch | None:
+    """The baseline that is pinned for the candidate's name, where a rule needs one; None where there is none, also of a
+    service that is older than baselines. Prints which."""
+    name = options_of(candidate, settings).get("name") if isinstance(candidate, Items) else candidate.name
+    drops = not settings.rules or any(
+        isinstance(rule, dict) and rule.get("max_drop") is not None for rule in settings.rules
+    )
+    if settings.url is None or isinstance(candidate, Results) or not name or not drops:
+        return None
+    try:
+        pins = read(Baselines, read_object(await service.request("GET", "/v1/baselines"))).items
+    except ServiceRefused as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
+    pinned = next((one.batch for one in pins if one.name == name), None)
+    if pinned is None:
+        return None
+    found = read(Batch, await service.batch(pinned))
+    if isinstance(candidate, Batch) and (candidate.id == pinned or candidate.rubric_name != found.rubric_name):
+        return None
+    click.echo(tell("baseline: {id}, which is pinned for this name", id=pinned), err=True)
+    return found
 
 
 def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:

@@ -106,6 +106,10 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (report.rules, report.comparison is not None) == ((rule,), True)
     assert (await client.check_judge(rubric="ja-dialogue")).verdict in {"recorded", "steady"}
 
+    assert (await client.pin_baseline("main", before)).batch == before.id
+    assert [(one.name, one.batch) for one in await client.baselines()] == [("main", before.id)]
+    await client.unpin_baseline("main")
+
     harsher = await client.run(ITEMS, rubric="ja-dialogue", judge={"samples": 2})
     link = await client.link(harsher.id, after.id)
     assert {one.state for one in link.aspects.values()} == {"refused"}

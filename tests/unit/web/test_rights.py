@@ -172,6 +172,7 @@ def bodies(ids: dict[str, str]) -> dict[Operation, list[dict[str, Any]]]:
         Operation("POST", "/v1/gates"): [{"candidate": batch}, {"candidate": batch, "baseline": batch}],
         Operation("POST", "/v1/analyses/{name}"): [{"batch": batch}],
         Operation("POST", ROUNDS): [{"batch": batch, "name": "a"}],
+        Operation("PUT", "/v1/baselines/{name}"): [{"batch": batch}],
         RATES: [
             {"batch": batch, "item": "1", **rating},
             {"evaluation": evaluation, **rating},
@@ -185,7 +186,7 @@ async def refusals(
     """Status and text of each answer, without the ids in it."""
     answers = []
     for body in bodies(ids)[operation]:
-        response = await client.post(operation.path.format(name=name), json=body, headers=key)
+        response = await client.request(operation.method, operation.path.format(name=name), json=body, headers=key)
         text = response.text
         for id_ in ids.values():
             text = text.replace(id_, "")

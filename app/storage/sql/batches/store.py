@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -200,6 +200,11 @@ class BatchStore:
     async def find(self, project: str, batch_id: str) -> Batch | None:
         """The batch; None if there is none in this project."""
         return await self._look(named(batch_id, project))
+
+    async def find_all(self, project: str, ids: Collection[str]) -> list[Batch]:
+        """Those of these batches that there are in this project."""
+        mine = (SEEN, equals(t.batches.c.project, project), t.batches.c.id.in_(sorted(ids)))
+        return await self._read(select(t.batches).where(*mine)) if ids else []
 
     async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
         """The one batch that meets the conditions, if any."""
