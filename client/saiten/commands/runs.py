@@ -145,7 +145,8 @@ def name_rubric(rubric: Rubric) -> str:
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
-LINE = re.compile(r"^line \d+: ")
+LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
+"""A line of the batch, in each language in which the service says it."""
 
 Role = Literal["candidate", "baseline"]
 Progress = Callable[[Batch], None]

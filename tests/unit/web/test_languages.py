@@ -15,6 +15,8 @@ from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedReques
 from app.domain.validation import InvalidDocument
 from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
 from app.stats.links import JudgePairs, link_judges
+from app.stats.pairing import INCOMPARABLE
+from app.stats.resampling import NO_SPREAD
 from app.web.languages import (
     DEFAULT,
     GATES,
@@ -269,6 +271,7 @@ def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(lan
     noise = levels * 0 + 0.01
     links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2), (noise, noise))))
     found += [f"zz is not linked: {one.reason}" for one, _ in links]
+    found += [NO_SPREAD, INCOMPARABLE]
     for sentence in found:
         said = str(tell_report({"notes": [sentence]}, language)["notes"][0]).replace("`saiten link plan`", "")
         assert not re.search("[a-y]{2}", said), (sentence, said)
