@@ -50,9 +50,11 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     body = {"items": PLANTED, "budget_usd": 10}
     estimate = (await client.post("/v1/estimates", json=body)).json()
     assert (estimate["calls"], estimate["candidates"], estimate["cost_usd_provider_batch"]) == (3, 3, None)
+    ids = []
     for lines in (False, True):
         batch = (await post(client, body, lines=lines)).json()
         assert (batch["rubric"], batch["relevance"]) == ("ja-conversation", None)
+        ids.append(batch["id"])
         done = await wait_for(client, batch["id"])
         assert done["counts"]["scored"] == 3
         # The second batch finds every reply in the cache, as a repeated conversation does.
@@ -77,6 +79,16 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
         assert (judged["conversations"], judged["system_turns"], judged["clusters"]) == (3, 5, 3)
         assert judged["interval"][0] < 60 < judged["interval"][1]
         assert summary["findings"]["any"] == judged
+    asked = {"baseline": ids[0], "candidate": ids[1]}
+    gate = {**asked, "rules": [{"finding": "judge", "max_rise": 2}, {"aspect": "safety", "max_drop": 0.5}]}
+    report = (await client.post("/v1/gates", json=gate)).json()
+    told = {one["rule"]: (one["aspect"], one.get("finding"), one["code"]) for one in report["reasons"]}
+    assert told[0] == (None, "judge", "not-enough-data")
+    assert report["comparison"]["findings"]["judge"]["candidate_mean"] == pytest.approx(100 * (2 / 3 + 0 + 1) / 3)
+    checked = await client.post(
+        "/v1/validations/gates", json={"rules": gate["rules"], "candidate_rubric": "ja-dialogue", "baseline_rubric": None}
+    )
+    assert checked.json()["errors"][0]["pointer"] == "/rules/0/finding"
     given = {name: value for name, value in PLANTED[0].items() if name != "id"}
     single = (await client.post("/v1/conversations", json=given)).json()
     for name in ("findings", "signature", "aspects"):
