@@ -474,7 +474,8 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     if drop.least_p(drop.changing) >= drop.level:
         return lack(f"{figures}: not significant, which a {drop.word} of {aim} could not be; {tell_fewest(drop)}")
     if detectable is None:
-        why = drop.measure.undefined.get("smallest_detectable", f"the smallest detectable {drop.word} is not known")
+        unknown = f"the smallest detectable {drop.word} is not known"
+        why = drop.measure.undefined.get("smallest_detectable", unknown)
         return lack(f"{figures}: not significant; {why}")
     seen = f"{figures}: no significant {drop.word}; one of {detectable:.3f} would have been seen with 80 % power"
     if drop.detectable is None:

@@ -86,7 +86,8 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     assert told[0] == (None, "judge", "not-enough-data")
     assert report["comparison"]["findings"]["judge"]["candidate_mean"] == pytest.approx(100 * (2 / 3 + 0 + 1) / 3)
     checked = await client.post(
-        "/v1/validations/gates", json={"rules": gate["rules"], "candidate_rubric": "ja-dialogue", "baseline_rubric": None}
+        "/v1/validations/gates",
+        json={"rules": gate["rules"], "candidate_rubric": "ja-dialogue", "baseline_rubric": None},
     )
     assert checked.json()["errors"][0]["pointer"] == "/rules/0/finding"
     given = {name: value for name, value in PLANTED[0].items() if name != "id"}
