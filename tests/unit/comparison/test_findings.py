@@ -13,6 +13,7 @@ from app.domain.errors import InvalidRequest, UnknownAspect
 from app.stats.gate import judge_gate
 from app.storage.rubric_files import open_rubrics
 from app.web.languages import tell_report
+from tests.support.gates import write_junit, write_markdown
 
 RUBRIC = open_rubrics(None).get("ja-conversation")
 INAPPLICABLE = frozenset({"persona", "goal"})
@@ -113,3 +114,11 @@ def test_rules_that_cannot_be_judged_are_refused() -> None:
         judge_gate(make_run("after", BEFORE), None, [RULE])
     with pytest.raises(InvalidRequest, match="people"):
         judge_gate(make_run("after", BEFORE), make_run("before", BEFORE), [RULE], estimate="corrected")
+
+
+def test_markdown_and_junit_tell_of_findings() -> None:
+    report = gate([count + (number % 3) for number, count in enumerate(BEFORE)])
+    written = write_markdown(report).replace("\u2060", "")
+    assert "**fail** finding\\:register-shift (max\\_rise 5): rose by 10.000 (from 5.000 to 15.000;" in written
+    assert "| finding\\:register-shift | 5.000 | 15.000 | +10.000 [" in written
+    assert 'name="finding:register-shift: max_rise 5"' in write_junit(report)

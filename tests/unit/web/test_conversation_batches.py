@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
+from tests.support.serving import serving
 
 PERSONA = {"name": "佐藤", "age": 41}
 PLANTED: list[dict[str, Any]] = [
@@ -99,6 +101,23 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     assert {name: stored["request"][name] for name in ("turns", "persona")} == {
         name: given[name] for name in ("turns", "persona")
     }
+    # Erased, the conversation is out of results, figures and database.
+    assert (await client.post("/v1/erasures", json={"metadata": {"system": "bot-a"}})).json()["candidates"] == 2
+    rows = [json.loads(line) for line in (await client.get(f"/v1/batches/{ids[0]}/results")).text.splitlines()]
+    assert [row["status"] for row in rows] == ["failed", "scored", "scored"]
+    left = (await client.get(f"/v1/batches/{ids[0]}/summary")).json()["findings"]["codes"]
+    assert (left["judge"]["turns"], left["judge"]["system_turns"], left["register-shift"]["turns"]) == (1, 2, 0)
+    assert (await client.get(f"/v1/conversations/{stored['id']}")).status_code == 404
+
+
+async def test_the_lexical_judge_leaves_what_rules_find(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        batch = (await post(client, {"items": PLANTED})).json()
+        assert (await wait_for(client, batch["id"]))["counts"]["partial"] == 3
+        summary = (await client.get(f"/v1/batches/{batch['id']}/summary")).json()
+    codes = summary["findings"]["codes"]
+    assert (codes["register-shift"]["turns"], codes["judge"]["conversations"], codes["judge"]["rate"]) == (1, 0, None)
+    assert summary["coverage"]["share"] == 0.0
 
 
 async def test_what_does_not_fit_is_refused_with_its_place_and_nothing_is_stored(
