@@ -95,7 +95,7 @@ def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Comp
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
         numbered=are_numbered(item.item for item in items),
-        best={**rubric.best, **FEWEST},
+        best=list_best(rubric),
         texts=batch.texts,
     )
 
@@ -103,7 +103,7 @@ def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Comp
 def outline_run(rubric: Rubric) -> ComparedRun:
     """A run by this rubric without items: of one that is not scored yet."""
     aspects = tuple(aspect.id for aspect in rubric.aspects)
-    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best={**rubric.best, **FEWEST})
+    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=list_best(rubric))
 
 
 def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric | None) -> int:
@@ -130,6 +130,11 @@ def describe_result(result: Scored, batch: Batch) -> RunItem:
         findings={} if scores.faulty is None else rate_findings(scores.faulty),
         inapplicable=frozenset(name for name, figures in scores.aspects.items() if figures[2] == "not-applicable"),
     )
+
+
+def list_best(rubric: Rubric) -> dict[str, float]:
+    """The best value of each measure on which it is not the highest: of findings it is none."""
+    return {**rubric.best, **FEWEST} if rubric.unit == "conversation" else dict(rubric.best)
 
 
 FEWEST = {FINDING + code: 0.0 for code in CODES}

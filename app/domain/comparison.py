@@ -307,7 +307,7 @@ class GateRule(Value):
             if self.max_rise is None:
                 faults.append(((), "needs max_rise"))
         elif self.aspect is None:
-            faults.append((("aspect",), "is missing"))
+            faults.append(((), "needs aspect or finding"))
         elif self.max_rise is not None:
             faults.append((("max_rise",), "goes with finding"))
         elif self.min_mean is None and self.max_drop is None:

@@ -106,7 +106,7 @@ def test_rules_that_cannot_be_judged_are_refused() -> None:
         {"max_rise": 1},
         {"max_drop": 1},
     ):
-        with pytest.raises(ValueError, match=r"max_rise|finding|missing|max_drop"):
+        with pytest.raises(ValueError, match=r"max_rise|finding"):
             GateRule.model_validate(written)
     with pytest.raises(UnknownAspect, match="finding:nothing"):
         gate(BEFORE, GateRule(finding="nothing", max_rise=1))
