@@ -359,8 +359,8 @@ class FindingRate(Value):
     conversations, not their turns, as independent; if there is none, `reason` says why.
     """
 
-    conversations: int
-    system_turns: int
+    conversations: int = Field(description="those of which it is known")
+    system_turns: int = Field(description="the system's turns in these")
     turns: int = Field(description="system turns with at least one such finding")
     rate: float | None = Field(description="such turns per 100 system turns")
     interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(

@@ -45,7 +45,7 @@ from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import stands_still, tell_p
+from saiten.wording import name_rule, stands_still, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -96,7 +96,7 @@ def headline(report: GateReport) -> str:
 def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
     """Prints one reason: folded on a terminal, else on one line, so that logs can be searched."""
     sign = VOID_SIGN if void else SIGNS[reason.verdict]
-    text = printable(f"{reason.aspect or reason.assertion or tell(reason.about)}: {reason.detail}")
+    text = printable(f"{name_rule(reason) or reason.assertion or tell(reason.about)}: {reason.detail}")
     if not on.is_terminal:
         on.print(Text(f"  {sign} {text}"), soft_wrap=True)
         return

@@ -54,9 +54,14 @@ class RubricPart(ResultPart):
         return self.id if self.version is None else f"{self.id}@{self.version}"
 
 
+class UnratedPart(ResultPart):
+    reason: str
+
+
 class AspectPart(ResultPart):
     mean: float | None
     blended: float | None = None
+    unrated: UnratedPart | None = None
 
 
 class ResultLine(ResultPart):

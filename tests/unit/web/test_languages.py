@@ -48,7 +48,7 @@ OTHER_SENTENCES = (
     "not shown to go", "Spearman with humans", "the encoder did not answer", "the endpoint gave no usable",
     "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
     "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
-    "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable drop", "\0; \0 reaches",
+    "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable \0", "\0; \0 reaches",
     "the batch's key may cost", "The response \0; this speaker's",
     # Parts of sentences that the catalogues have in one piece.
     "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
