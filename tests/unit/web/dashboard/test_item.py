@@ -122,6 +122,10 @@ async def test_hostile_texts_are_texts(client):
     text = page.one("main").text
     assert text.count("<script>alert(1)</script>") >= 6
     assert page.one("pre").text == HOSTILE
+    (toggle,) = [link for link in page.links() if "invisible=1" in link]
+    revealed = await look(client, HOSTILE_ITEM, f"?{toggle.partition('?')[2]}")
+    assert (revealed.inline(), revealed.all("img")) == ([], [])
+    assert not any("invisible=1" in link for link in revealed.links())
     assert page.one("li", id="utterance-1").text.startswith("乙 suspected injection")
 
 
