@@ -33,7 +33,7 @@ from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.page import PageRoute, Project, render, toggle_invisible
 from app.web.dashboard.run_values import ENDED, find_rubric, system_of
 from app.web.dependencies import Serving
 
@@ -159,6 +159,7 @@ async def show(request: Request, container: Container, project: str, shown: Show
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
+        toggle_invisible=toggle_invisible(request),
         **describe(evaluation, container),
         **more,
     )

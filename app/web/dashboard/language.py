@@ -11,6 +11,7 @@ from io import BytesIO
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import yaml
 from babel import Locale, dates, numbers
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
@@ -229,8 +230,26 @@ def lang_of(text: str, expected: str) -> str:
     return "en"
 
 
+@cache
+def shipped_phrases() -> dict[tuple[str, str], list[dict[str, str]]]:
+    """What the shipped rubrics call things in all languages, by each language and text."""
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+    rows = yaml.safe_load((files(__package__) / "locales" / "phrases.yaml").read_text(encoding="utf-8"))
+    for row in rows:
+        phrase = dict(zip(("ja", "ko", "en"), row, strict=True))
+        for own in phrase.items():
+            found.setdefault(own, []).append(phrase)
+    return found
+
+
 def pick(phrase: Mapping[str, Any], language: str) -> tuple[Any, str]:
-    """A rubric's text in the visitor's language, else in English, else in whatever there is; and its language."""
+    """A rubric's text in the visitor's language, its own or that of the shipped phrases, else in English, else in
+    whatever there is; and its language."""
+    if language not in phrase:
+        texts = [(own, text) for own, text in phrase.items() if isinstance(text, str)]
+        for known in (found for text in texts for found in shipped_phrases().get(text, ())):
+            if all(known[own] == text for own, text in texts if own in known):
+                return known[language], language
     for wanted in (language, "en", *phrase):
         if wanted in phrase:
             return phrase[wanted], wanted

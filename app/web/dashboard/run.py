@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from app.charts.histogram import HistogramLabels, build_histogram
+from app.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
 from app.comparison.computations import PendingComputation, correlate_results
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
@@ -79,11 +79,12 @@ async def gather_figures(
     summary = await container.batches.summarize(project, batch.id)
     summary = await container.ratings.reliabilities.mark_summary(project, summary)
     cards = make_cards(rubric, summary, samples=batch.judge.samples)
+    axis = HistogramAxis(max((level.count for card in cards for level in card.levels), default=1))
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
     correlations, drawings, trend, people = await asyncio.gather(
         correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
-        asyncio.gather(*(draw_histogram(container, speech, card) for card in cards)),
+        asyncio.gather(*(draw_histogram(container, speech, card, axis) for card in cards)),
         find_trend(container, project, speech, batch=batch, aspects=[trended(card) for card in cards]),
         correct(container, project, speech, batch, rubric),
     )
@@ -223,8 +224,8 @@ async def erase_run(request: Request, container: Serving, project: WritableProje
     return redirect("/")
 
 
-async def draw_histogram(container: Container, speech: Speech, card: AspectCard) -> Markup:
-    """How often each level was given."""
+async def draw_histogram(container: Container, speech: Speech, card: AspectCard, axis: HistogramAxis) -> Markup:
+    """How often each level was given, on the axis of all aspects."""
     _ = speech.say
     n, mean = speech.formats.count(card.summary.n), speech.formats.number(card.summary.mean)
     labels = HistogramLabels(
@@ -237,8 +238,18 @@ async def draw_histogram(container: Container, speech: Speech, card: AspectCard)
         (f"{level.value} {speech.pick(level.label)}" if level.label else str(level.value), level.count)
         for level in card.levels
     ]
-    spec = build_histogram(levels, card.summary.unrated, labels, width=CARD_WIDTH)
+    tones = [tell_tone(level.value, card) for level in card.levels]
+    spec = build_histogram(levels, card.summary.unrated, labels, tones=tones, axis=axis, width=CARD_WIDTH)
     return await paint(container, speech, spec)
+
+
+def tell_tone(value: int, card: AspectCard) -> float:
+    """How good a level is: 0 is the worst of the scale, 1 the best."""
+    best = card.aspect.best if card.aspect else None
+    if best is None:
+        best = card.high
+    farthest = max(best - card.low, card.high - best, 1)
+    return 1 - min(1.0, abs(value - best) / farthest)
 
 
 WHAT_TO_DO: Mapping[str, str] = {

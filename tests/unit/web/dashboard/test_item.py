@@ -57,6 +57,10 @@ def follow(page: Page, rel: str) -> str | None:
     return found[0]["href"] if found else None
 
 
+def links_of(page: Page) -> list[str]:
+    return [link["href"] or "" for link in page.all("a")]
+
+
 def place_of(address: str | None) -> int | None:
     return None if address is None else int(urlsplit(address).path.rsplit("/", 1)[1])
 
@@ -122,6 +126,10 @@ async def test_hostile_texts_are_texts(client):
     text = page.one("main").text
     assert text.count("<script>alert(1)</script>") >= 6
     assert page.one("pre").text == HOSTILE
+    (toggle,) = [link for link in links_of(page) if "invisible=1" in link]
+    revealed = await look(client, HOSTILE_ITEM, f"?{toggle.partition('?')[2]}")
+    assert (revealed.inline(), revealed.all("img")) == ([], [])
+    assert not any("invisible=1" in link for link in links_of(revealed))
     assert page.one("li", id="utterance-1").text.startswith("乙 suspected injection")
 
 
