@@ -30,7 +30,21 @@ from app.web.api import (
     validations,
 )
 from app.web.body import BodyMemory
-from app.web.dashboard import aspects, attempt, compare, item, items, live, page, rate, rubric, run, runs, sheet
+from app.web.dashboard import (
+    aspects,
+    attempt,
+    compare,
+    explore,
+    item,
+    items,
+    live,
+    page,
+    rate,
+    rubric,
+    run,
+    runs,
+    sheet,
+)
 from app.web.dependencies import Refusals
 from app.web.limits import Places
 from app.web.middleware import Gatekeeper, RequestFrame
@@ -74,7 +88,7 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, rubric)
+PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, explore, aspects, rubric)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 
