@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.batches.summaries import bounds_of
@@ -25,6 +26,7 @@ from app.storage.sql.search import TextSearch
 if TYPE_CHECKING:
     from app.stats.cases import CaseTable, RunFrame
     from app.stats.observations import Integers
+    from app.storage.sql.search import Places
 
 KEPT_BYTES = 256 * 1024 * 1024
 """Of frames and tables that are kept for the next visit."""
@@ -67,11 +69,7 @@ class CaseExplorer:
         )
         if isinstance(table, PendingComputation):
             return table
-        found = []
-        if query.text:
-            found.append([await self.search.find(project, batch.id, query.text) for batch in batches])
-        if query.metadata is not None:
-            found.append([await self.search.find_entry(project, batch.id, *query.metadata) for batch in batches])
+        found = await self._search(project, batches, query)
         ratings = await self._rate(project, batches, table) if query.sort == "people" else {}
 
         def work() -> CasePage:
@@ -82,6 +80,27 @@ class CaseExplorer:
             return page_of(table, query, order, apart, offset=offset, limit=limit)
 
         return await asyncio.to_thread(work)
+
+    async def _search(self, project: str, batches: Sequence[Batch], query: CaseQuery) -> Sequence[Sequence[Places]]:
+        """The positions by run that each search leaves. One that was made a moment ago is not made again."""
+
+        async def keep(batch: Batch, asked: tuple[str, ...], search: Callable[[], Awaitable[Places]]) -> Places:
+            while True:
+                places = await self._kept.get(project, (*asked, *state_of(batch)), search, wait_seconds=WAIT_SECONDS)
+                if not isinstance(places, PendingComputation):
+                    return places
+
+        found = []
+        if (text := query.text) is not None:
+            found.append(
+                [keep(batch, ("text", text), partial(self.search.find, project, batch.id, text)) for batch in batches]
+            )
+        if (entry := query.metadata) is not None:
+            find = self.search.find_entry
+            found.append(
+                [keep(batch, ("entry", *entry), partial(find, project, batch.id, *entry)) for batch in batches]
+            )
+        return [await asyncio.gather(*each) for each in found]
 
     async def _tabulate(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> CaseTable:
         frames = [await self._read(project, batch) for batch in batches]

@@ -57,6 +57,13 @@ class RunFrame:
             for column in (self.positions, self.items, self.contexts, self.values, self.spread, self.label)
         )
 
+    def at(self, positions: NDArray[np.int32]) -> Integers:
+        """The rows of these positions, those that there are."""
+        rows = np.searchsorted(self.positions, positions)
+        there = rows < len(self.positions)
+        found: Integers = rows[there][self.positions[rows[there]] == positions[there]]
+        return found
+
     def marked(self, has: Callable[[Label], bool]) -> Flags:
         """The rows whose label has something, shape (n,)."""
         return np.array([has(label) for label in self.labels], dtype=bool)[self.label]
@@ -176,7 +183,7 @@ class CaseTable:
         found: Flags = np.logical_or.reduce(np.where(np.isnan(noise), steps, beyond)[1:], axis=0)
         return found
 
-    def mark(self, rows: Sequence[Flags]) -> Flags:
+    def mark(self, rows: Sequence[Flags | Integers]) -> Flags:
         """The cases of these rows of the frames, shape (cases,)."""
         found = np.zeros(self.first.shape[1], dtype=bool)
         for cases, chosen in zip(self.case, rows, strict=True):
@@ -254,8 +261,7 @@ def choose(
     the positions by run that each search left; `people` is how far the judge is from people, shape (cases,)."""
     kept = np.ones(table.first.shape[1], dtype=bool)
     for places in found:
-        rows = [np.isin(frame.positions, some) for frame, some in zip(table.frames, places, strict=True)]
-        kept &= table.mark(rows)
+        kept &= table.mark([frame.at(some) for frame, some in zip(table.frames, places, strict=True)])
     wanted: list[Callable[[Label], bool]] = []
     if (warning := query.warning) is not None:
         wanted.append(lambda label: warning in label.warnings)

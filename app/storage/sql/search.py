@@ -41,7 +41,7 @@ WIDTH = 21
 MOST_GRAMS = 8
 """Pairs that are looked up of a search; what they leave is looked through."""
 
-MOST_NAMED = 20_000
+MOST_NAMED = 2000
 """Places that are looked through by name; of more, the batch is."""
 
 row, text, batch = t.text_grams.c, t.batch_texts.c, t.batches.c
@@ -179,7 +179,7 @@ class TextSearch:
         look = func.strpos if db.file_of(self._engine) is None else func.instr
         query = select(text.position).where(text.batch_id == batch_id, look(text.text, folded) > 0)
         if len(found) > MOST_NAMED:
-            return np.array(sorted(await db.fetch_column(self._engine, query)), dtype=np.int32)
+            return np.array(await db.fetch_column(self._engine, query.order_by(text.position)), dtype=np.int32)
         holding: list[int] = []
         for some in db.cut(found.tolist(), ROWS):
             holding += await db.fetch_column(self._engine, query.where(text.position.in_(some)))

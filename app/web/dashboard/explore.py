@@ -33,10 +33,10 @@ from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-ROWS = 20
+ROWS = 15
 """Cases on a page, each with all its texts."""
 
-MOST_LISTED = 60
+MOST_LISTED = 30
 """Runs to choose from."""
 
 MOST_FOUND = 20
@@ -245,11 +245,6 @@ class CaseRating(NamedTuple):
     aspect: Aspect | None
     values: Sequence[float | None]
     verdicts: Sequence[AspectResult | None]
-
-    @property
-    def moved(self) -> bool:
-        """Whether a run's value differs from the first one's."""
-        return any(value is not None and value != self.values[0] for value in self.values[1:] if self.values[0])
 
     def level(self, run: int) -> Level | None:
         """The level that the value is, if it is one."""
