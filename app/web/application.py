@@ -35,6 +35,7 @@ from app.web.dashboard import (
     attempt,
     compare,
     explore,
+    explore_files,
     item,
     items,
     live,
@@ -88,7 +89,7 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, explore, aspects, rubric)
+PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, explore, explore_files, aspects, rubric)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 

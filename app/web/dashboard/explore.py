@@ -15,7 +15,7 @@ from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import ANY_ASPECT
-from app.domain.cases import MOST_RESULTS, MOST_RUNS, CaseChoice, CaseQuery, CaseRow, CaseSort
+from app.domain.cases import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseQuery, CaseRow, CaseSort
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult
 from app.domain.human_rating import StoredRating
@@ -41,6 +41,9 @@ MOST_LISTED = 30
 
 MOST_FOUND = 20
 """Runs in which a text is counted."""
+
+MOST_MOVES = 4
+"""Aspects that a case's line names."""
 
 MOST_COMPARED = 1500
 """Characters of either response up to which they are compared one by one."""
@@ -146,37 +149,64 @@ def read_level(asked: QueryParams, measures: Sequence[str]) -> tuple[str, float,
     return aspect, ends[0], ends[1]
 
 
-@router.get("/explore")
-async def show_cases(request: Request, container: Serving, project: Project) -> Response:
-    """The cases of the runs in the address; without any, a choice of runs, and those that hold a text."""
-    asked, speech = request.query_params, speech_of(request)
+class Asked(NamedTuple):
+    """What an address asks for, with the runs and their rubric, None where it is no longer installed."""
+
+    state: Exploration
+    runs: Sequence[Batch]
+    rubric: Rubric | None
+    names: Mapping[str, str]
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why there are no cases, as a kind of page; None where there may be some."""
+        if not self.runs:
+            return "pick"
+        if self.rubric is None:
+            return "gone"
+        if len({batch.rubric for batch in self.runs}) > 1:
+            return "rubrics"
+        return "large" if sum(batch.counts.total for batch in self.runs) > MOST_RESULTS else None
+
+
+async def read_asked(request: Request, container: Container, project: str) -> Asked:
+    """What the address asks for. Raises NotFound for a run that the project does not have."""
+    asked = request.query_params
     ids = [*dict.fromkeys(one.strip()[:100] for one in asked.getlist("run") if one.strip())][:MOST_RUNS]
     picked = [await container.batches.find(project, batch_id) for batch_id in ids]
     if "pick" in asked:
         # Out of a list of runs, the oldest is what the others are compared with.
         picked.sort(key=lambda batch: (batch.created_at, batch.id))
     rubric = find_rubric(container, picked[0].rubric_name) if picked else None
-    listed = await container.batches.list(
-        project, BatchFilter(rubric=picked[0].rubric if picked else None), after=None, limit=MOST_LISTED
-    )
-    names = name_measures(rubric, speech) if rubric else {}
-    state = read_exploration(asked, list(names), [batch.id for batch in picked])
-    page: dict[str, Any] = {
-        "state": state,
-        "runs": picked,
-        "listed": [*picked, *(batch for batch in listed if batch.id not in state.runs)],
-        "rubric": rubric,
-        "names": names,
+    names = name_measures(rubric, speech_of(request)) if rubric else {}
+    return Asked(read_exploration(asked, list(names), [batch.id for batch in picked]), picked, rubric, names)
+
+
+@router.get("/explore")
+async def show_cases(request: Request, container: Serving, project: Project) -> Response:
+    """The cases of the runs in the address; without any, a choice of runs, and those that hold a text."""
+    asked = await read_asked(request, container, project)
+    state = asked.state
+    wanted = BatchFilter(rubric=asked.runs[0].rubric if asked.runs else None)
+    listed = await container.batches.list(project, wanted, after=None, limit=MOST_LISTED)
+    page = {
+        **describe(asked),
+        "listed": [*asked.runs, *(batch for batch in listed if batch.id not in state.runs)],
         "sorts": SORTS,
         "choices": CHOICES,
-        "letters": LETTERS,
         "most_runs": MOST_RUNS,
-        "name_run": name_run,
+        "most": MOST_RESULTS,
     }
-    if not picked:
+    if not asked.runs:
         found = await find_runs(container, project, state.cases.text) if state.cases.text else None
         return render(request, "explore.html", **page, kind="pick", found=found)
-    return render(request, "explore.html", **page, **await gather(container, project, state, picked, rubric))
+    return render(request, "explore.html", **page, **await gather(container, project, asked))
+
+
+def describe(asked: Asked) -> dict[str, Any]:
+    """What every view of cases needs."""
+    state, runs, rubric, names = asked
+    return {"state": state, "runs": runs, "rubric": rubric, "names": names, "letters": LETTERS, "name_run": name_run}
 
 
 def name_run(batch: Batch) -> str:
@@ -194,36 +224,37 @@ async def find_runs(container: Container, project: str, text: str) -> list[tuple
     return found
 
 
-async def gather(
-    container: Container, project: str, state: Exploration, picked: Sequence[Batch], rubric: Rubric | None
-) -> dict[str, Any]:
+async def gather(container: Container, project: str, asked: Asked) -> dict[str, Any]:
     """The kind of the page, and what it takes to show it."""
-    if rubric is None:
-        return {"kind": "gone"}
-    if len({batch.rubric for batch in picked}) > 1:
-        return {"kind": "rubrics"}
-    if sum(batch.counts.total for batch in picked) > MOST_RESULTS:
-        return {"kind": "large", "most": MOST_RESULTS}
-    explorer, number = container.dashboard.explorer, state.number
-    page = await explorer.look(project, picked, rubric, state.cases, offset=(number - 1) * ROWS, limit=ROWS)
+    if asked.obstacle is not None:
+        return {"kind": asked.obstacle}
+    number = asked.state.number
+    page = await look(container, project, asked, offset=(number - 1) * ROWS, limit=ROWS)
+    if not isinstance(page, PendingComputation) and number > (last := max(1, -(-page.total // ROWS))):
+        number = last
+        page = await look(container, project, asked, offset=(number - 1) * ROWS, limit=ROWS)
     if isinstance(page, PendingComputation):
         return {"kind": "computing"}
     last = max(1, -(-page.total // ROWS))
-    if number > last:
-        number = last
-        again = await explorer.look(project, picked, rubric, state.cases, offset=(number - 1) * ROWS, limit=ROWS)
-        page = page if isinstance(again, PendingComputation) else again
     return {
         "kind": "cases",
         "found": page,
-        "cases": await read_cases(container, project, picked, rubric, page.rows),
+        "cases": await read_cases(container, project, asked, page.rows),
         "number": number,
         "last": last,
         "numbers": list_numbers(number, last),
         "start": (number - 1) * ROWS,
-        "alike": len({run_values.signatures_of(batch) for batch in picked}) == 1,
-        "chips": list_chips(state),
+        "alike": len({run_values.signatures_of(batch) for batch in asked.runs}) == 1,
+        "chips": list_chips(asked.state),
     }
+
+
+async def look(
+    container: Container, project: str, asked: Asked, *, offset: int, limit: int
+) -> CasePage | PendingComputation:
+    """The cases from an offset on, of an address without an obstacle."""
+    explorer, rubric = container.dashboard.explorer, cast(Rubric, asked.rubric)
+    return await explorer.look(project, asked.runs, rubric, asked.state.cases, offset=offset, limit=limit)
 
 
 class CaseSide(NamedTuple):
@@ -246,6 +277,15 @@ class CaseRating(NamedTuple):
     values: Sequence[float | None]
     verdicts: Sequence[AspectResult | None]
 
+    @property
+    def move(self) -> tuple[float, float] | None:
+        """The first run's value and the one farthest from it; None where none differs."""
+        first = self.values[0]
+        others = [value for value in self.values[1:] if value is not None and value != first]
+        if first is None or not others:
+            return None
+        return first, max(others, key=lambda value: abs(value - first))
+
     def level(self, run: int) -> Level | None:
         """The level that the value is, if it is one."""
         value = self.values[run]
@@ -263,12 +303,16 @@ class CaseView(NamedTuple):
     ratings: Sequence[CaseRating]
     notes: Sequence[str]
 
+    @property
+    def moves(self) -> Sequence[tuple[str, tuple[float, float]]]:
+        """The first few aspects that differ between runs, with two values each."""
+        moved = [(rating.name, rating.move) for rating in self.ratings if rating.aspect and rating.move]
+        return [(name, move) for name, move in moved if move][:MOST_MOVES]
 
-async def read_cases(
-    container: Container, project: str, runs: Sequence[Batch], rubric: Rubric, rows: Sequence[CaseRow]
-) -> list[CaseView]:
+
+async def read_cases(container: Container, project: str, asked: Asked, rows: Sequence[CaseRow]) -> list[CaseView]:
     """The cases with all texts. What was erased meanwhile is left out."""
-    frames = container.dashboard.explorer.frames
+    frames, runs, rubric = container.dashboard.explorer.frames, asked.runs, cast(Rubric, asked.rubric)
     read, rated = [], []
     for number, batch in enumerate(runs):
         positions = [place for row in rows if (place := row.positions[number]) is not None]
@@ -321,8 +365,25 @@ def compare_clusters(before: Sequence[str], after: Sequence[str]) -> list[Piece]
         "".join(numbers.setdefault(one, chr(0x10000 + len(numbers))) for one in text) for text in (before, after)
     )
     back = {number: one for one, number in numbers.items()}
-    pieces = compare_texts(old, new) if old and new else replace_text(old, new)
+    pieces = join_changes(compare_texts(old, new) if old and new else replace_text(old, new))
     return [Piece(piece.kind, "".join(back[one] for one in piece.text)) for piece in pieces]
+
+
+def join_changes(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces with changes joined that a single common character keeps apart: it is common by chance."""
+    joined: list[Piece] = []
+    gone = new = ""
+    for number, (kind, text) in enumerate(pieces):
+        if kind == "gone":
+            gone += text
+        elif kind == "new":
+            new += text
+        elif len(text) == 1 and (gone or new) and number + 1 < len(pieces):
+            gone, new = gone + text, new + text
+        else:
+            joined += [*replace_text(gone, new), Piece("same", text)]
+            gone = new = ""
+    return [*joined, *replace_text(gone, new)]
 
 
 def view_case(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -90,6 +94,19 @@ async def test_cases_are_sorted_filtered_and_read(client):
         f"/explore?run={after}&text=" + quote("知らない")
     ]
     assert (await client.get(f"/explore?run={before}&run=ba_none")).status_code == 404
+    query = base.partition("?")[2] + "&show=changed"
+    (told,) = map(json.loads, (await client.get(f"/explore.ndjson?{query}")).text.splitlines())
+    assert (told["item"], told["context"]) == ("films", CONTEXT)
+    assert [side["response"] for side in told["runs"]] == [*RESPONSES["films"]]
+    assert told["runs"][1]["change"] < 0
+    heads, row = csv.reader(io.StringIO((await client.get(f"/explore.csv?{query}")).text))
+    found_row = dict(zip(heads, row, strict=True))
+    assert (found_row["item"], found_row["B.response"]) == ("films", "知らない。")
+    assert float(found_row["B.overall"]) == told["runs"][1]["values"]["overall"]
+    report = await client.get(f"/explore.html?{query}")
+    assert "知らない。" in report.text
+    assert not re.search("<script|<link|src=", report.text)
+    assert (await client.get("/explore.csv")).status_code == 422
 
 
 async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
