@@ -24,7 +24,7 @@ from app.storage.sql.ratings import RatingStore
 from app.storage.sql.search import TextSearch
 
 if TYPE_CHECKING:
-    from app.stats.cases import CaseTable, RunFrame
+    from app.stats.cases import CaseTable
     from app.stats.observations import Integers
     from app.storage.sql.search import Places
 
@@ -63,10 +63,7 @@ class CaseExplorer:
             raise InvalidRequest(
                 f"these runs have {total:,} results; at most {MOST_RESULTS:,} can be explored together"
             )
-        key = (rubric.id, rubric.version, *(state_of(batch) for batch in batches))
-        table = await self._kept.get(
-            project, key, lambda: self._tabulate(project, batches, rubric), wait_seconds=WAIT_SECONDS
-        )
+        table = await self._find(project, batches, rubric, WAIT_SECONDS)
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
@@ -80,6 +77,19 @@ class CaseExplorer:
             return page_of(table, query, order, apart, offset=offset, limit=limit)
 
         return await asyncio.to_thread(work)
+
+    async def prepare(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> None:
+        """Begins to read the runs' results, which someone is about to look at."""
+        if sum(batch.counts.total for batch in batches) <= MOST_RESULTS:
+            await self._find(project, batches, rubric, 0.0)
+
+    async def _find(
+        self, project: str, batches: Sequence[Batch], rubric: Rubric, wait_seconds: float
+    ) -> CaseTable | PendingComputation:
+        key = (rubric.id, rubric.version, *(state_of(batch) for batch in batches))
+        return await self._kept.get(
+            project, key, lambda: self._tabulate(project, batches, rubric), wait_seconds=wait_seconds
+        )
 
     async def _search(self, project: str, batches: Sequence[Batch], query: CaseQuery) -> Sequence[Sequence[Places]]:
         """The positions by run that each search leaves. One that was made a moment ago is not made again."""
@@ -103,7 +113,7 @@ class CaseExplorer:
         return [await asyncio.gather(*each) for each in found]
 
     async def _tabulate(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> CaseTable:
-        frames = [await self._read(project, batch) for batch in batches]
+        frames = [await self.frames.read_frame(project, batch.id) for batch in batches]
         best, scales = best_of(rubric), dict[str, CaseScale]()
         for name, (low, high) in bounds_of(rubric).items():
             scales[name] = CaseScale(low, high, best.get(name))
@@ -118,9 +128,6 @@ class CaseExplorer:
             return make_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
 
         return await asyncio.to_thread(work)
-
-    async def _read(self, project: str, batch: Batch) -> RunFrame:
-        return await self.frames.read_frame(project, batch.id)
 
     async def _rate(
         self, project: str, batches: Sequence[Batch], table: CaseTable

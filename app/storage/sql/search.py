@@ -122,9 +122,10 @@ def describe_texts(
 
 
 async def remove_places(connection: AsyncConnection, batch_id: str, positions: Collection[int]) -> None:
-    """Takes these candidates out of the batch's index."""
+    """Takes these candidates out of the batch's index, and removes what was made of its results."""
     import numpy as np
 
+    await connection.execute(delete(t.run_frames).where(t.run_frames.c.batch_id == batch_id))
     gone, mine = np.array(sorted(positions), dtype=np.int64), row.batch_id == batch_id
     firsts = (await connection.execute(select(row.first).where(mine).distinct())).scalars().all()
     for first in firsts:
@@ -142,8 +143,9 @@ async def remove_places(connection: AsyncConnection, batch_id: str, positions: C
 
 
 async def remove_index(connection: AsyncConnection, batch_id: str) -> None:
-    """Removes the batch's index."""
-    await connection.execute(delete(t.text_grams).where(row.batch_id == batch_id))
+    """Removes the batch's index, and what was made of its results."""
+    for table in (t.text_grams, t.run_frames):
+        await connection.execute(delete(table).where(table.c.batch_id == batch_id))
 
 
 class TextSearch:

@@ -194,6 +194,15 @@ result_figures = table(
     sqlite_with_rowid=False,
 )
 
+# A large ended batch's results as columns (`frames.pack_frame`), made when they are first looked at, in the state that
+# the batch had. It has no texts, but goes with them: its keys are digests.
+run_frames = table(
+    "run_frames",
+    batch_id(primary_key=True),
+    sa.Column("state", sa.String(64), nullable=False),
+    sa.Column("frame", sa.LargeBinary, nullable=False),
+)
+
 batch_signatures = table(
     "batch_signatures",
     batch_id(primary_key=True),

@@ -456,6 +456,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
             await redact_places(sweep, found.id, texts, some)
         if len(places) < limit - done:
             await forget_provider(connection, found.id)
+            await remove_index(connection, found.id)
             await connection.execute(this.values(texts=texts))
         done += len(places)
     return done

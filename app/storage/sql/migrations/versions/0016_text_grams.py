@@ -49,6 +49,14 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["batch_id"], ["batches.id"], name="fk_text_grams_batch_id", ondelete="CASCADE"),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "run_frames",
+        sa.Column("batch_id", sa.String(64), nullable=False),
+        sa.Column("state", sa.String(64), nullable=False),
+        sa.Column("frame", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("batch_id", name="pk_run_frames"),
+        sa.ForeignKeyConstraint(["batch_id"], ["batches.id"], name="fk_run_frames_batch_id", ondelete="CASCADE"),
+    )
     for name in ADDED[:2]:
         op.add_column("result_figures", sa.Column(name, sa.BigInteger(), nullable=True))
     op.add_column("result_figures", sa.Column("spread", sa.Float(precision=53), nullable=True))
@@ -115,6 +123,7 @@ def _key_of(name: str) -> int:
 
 def downgrade() -> None:
     """Removes them. Texts stay folded."""
+    op.drop_table("run_frames")
     op.drop_table("text_grams")
     for name in ADDED:
         op.drop_column("result_figures", name)
