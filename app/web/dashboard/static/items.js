@@ -1,6 +1,6 @@
 // Up and down (or j and k) go through the rows, Home and End to the first and last; Enter opens, as it does anyway.
 
-const links = [...document.querySelectorAll(".row-link")];
+let links = [];
 
 function go(index) {
   const link = links[Math.max(0, Math.min(links.length - 1, index))];
@@ -43,7 +43,11 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-if (links.length) {
+function start() {
+  links = [...document.querySelectorAll(".row-link")];
+  if (!links.length) {
+    return;
+  }
   const remembered = document.getElementById(location.hash.slice(1))?.querySelector(".row-link");
   choose(remembered ?? links[0]);
   // Once the page is loaded: going to the fragment takes the focus away.
@@ -52,3 +56,8 @@ if (links.length) {
     keys.hidden = false;
   }
 }
+
+start();
+// Rows that came after a wait.
+document.addEventListener("focusin", () => links[0]?.isConnected || start());
+document.addEventListener("keydown", () => links[0]?.isConnected || start(), { capture: true });
