@@ -179,7 +179,7 @@ def join(names: tuple[str, ...], parts: Sequence[tuple[Any, ...]]) -> RunFrame:
         items=columns[1].astype(np.int64),
         contexts=columns[2].astype(np.int64),
         spread=columns[3].astype(np.float32),
-        values=columns[4].astype(np.float32).reshape(-1, len(names)),
+        values=columns[4].astype(np.float32).reshape(len(columns[0]), len(names)),
         label=np.array(label, dtype=np.int64),
         labels=tuple(
             Label(status, frozenset(warnings.split()), frozenset(unrated.split()))

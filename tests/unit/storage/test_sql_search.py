@@ -9,6 +9,7 @@ from app.domain.batch import BatchOptions, Candidate, Entry
 from app.domain.dialogue import Utterance
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import fetch_value
+from app.storage.sql.frames import FrameStore
 from app.storage.sql.search import TextSearch, fold
 from app.storage.sql.tables import text_grams
 from app.storage.sql.texts import TextStore
@@ -61,6 +62,8 @@ async def test_words_of_any_length_are_found(engine: AsyncEngine) -> None:
     assert (await search.find_entry("team", "ba_1", "user", "mine")).tolist() == [0, 3]
     assert await search.list_batches("team", "映画が", limit=9) == ["ba_1"]
     assert await search.list_batches("team", "映画は", limit=9) == []
+    # No candidate has a result yet.
+    assert (await FrameStore(engine).read_frame("team", "ba_1")).values.shape == (0, 0)
     assert len(fold("a" + "\u0301" * 100_000)) < 20
 
 
