@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -73,7 +74,8 @@ class FinishedComputation:
 
 
 class Computations:
-    """Computes once for all requests with one key, and keeps the last `kept` results in memory. Everything that a
+    """Computes once for all requests with one key, and keeps the last results in memory: `kept` of them, or as many as
+    together have that size by `size_of`. Everything that a
     result depends on must be in its key. Results are shared and must not be changed. Nothing is started after
     `close`."""
 
@@ -85,13 +87,16 @@ class Computations:
         at_once: int = AT_ONCE,
         waiting: int = WAITING,
         of_one: int = OF_ONE,
+        size_of: Callable[[Any], int] | None = None,
     ) -> None:
         self._now = now
         self._most_running = at_once + waiting
         self._most_of_one = of_one
         self._turns = asyncio.Semaphore(at_once)
         self._running: dict[Place, RunningComputation] = {}
-        self._finished: LRUCache[Place, FinishedComputation] = LRUCache(kept)
+        self._finished: LRUCache[Place, FinishedComputation] = LRUCache(
+            kept, None if size_of is None else lambda done: 1 if done.task.exception() else size_of(done.task.result())
+        )
         self._closed = False
 
     async def get(
@@ -145,7 +150,8 @@ class Computations:
         error = task.exception()  # retrieved, or asyncio logs it as never retrieved
         if error is not None and not isinstance(error, SaitenError):
             logger.error("a computation failed", exc_info=error)
-        self._finished[place] = FinishedComputation(task, self._now())
+        with suppress(ValueError):  # a result that is larger than all that is kept
+            self._finished[place] = FinishedComputation(task, self._now())
 
 
 def open_task(task: asyncio.Task[Any]) -> Any:

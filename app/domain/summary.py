@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from app.domain.batch import BatchStatus, Counts, Entry, Failure
 from app.domain.conversation import CODES, Conversation, FaultyTurns, list_faulty
 from app.domain.errors import JudgeReplyInvalid
-from app.domain.evaluation import Evaluation, Usage
+from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value, listed
 from app.domain.reliability import Reliability
 
@@ -25,7 +25,9 @@ from app.domain.reliability import Reliability
 class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
     unrated reason or None, rating or None) by aspect. `similarity` is b; `system` is the entry of that name in the
-    candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's findings."""
+    candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's findings.
+    `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share of each
+    scale; None where the judge was asked once."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
@@ -36,6 +38,7 @@ class Scores(NamedTuple):
     system: str | None = None
     context: str | None = None
     faulty: FaultyTurns | None = None
+    spread: float | None = None
 
 
 class Scored(NamedTuple):
@@ -97,7 +100,18 @@ def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns |
         system=evaluation.metadata.get(SYSTEM),
         context=context,
         faulty=faulty,
+        spread=measure_spread(evaluation.aspects.values()),
     )
+
+
+def measure_spread(results: Iterable[AspectResult]) -> float | None:
+    """How much the samples differ; see `Scores.spread`."""
+    shares = [
+        one.sd / (one.scale[1] - one.scale[0])
+        for one in results
+        if one.sd is not None and len(one.samples) - one.samples.count(None) > 1
+    ]
+    return sum(shares) / len(shares) if shares else None
 
 
 def failed_scores(failure: Failure) -> Scores:

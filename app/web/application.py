@@ -37,6 +37,8 @@ from app.web.dashboard import (
     attempt,
     compare,
     disagreements,
+    explore,
+    explore_files,
     item,
     items,
     leaderboard,
@@ -107,6 +109,8 @@ PAGES = (
     rate,
     sheet,
     compare,
+    explore,
+    explore_files,
     aspects,
     rubric,
 )

@@ -140,6 +140,7 @@ async def gather(
         return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1"), "linked": linked}
     if isinstance(examined, PendingComputation):
         return {"state": "computing"}
+    await container.dashboard.explorer.prepare(project, both, rubric)
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
 
     def figures_address(**changes: Any) -> str:

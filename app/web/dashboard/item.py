@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -219,10 +219,17 @@ async def find_ratings(service: RatingService, project: str, response: ResponseN
         after = -1
         # Of an item's id alone there may be ratings of many runs, the newest last.
         while page := await service.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
-            found.update((number, rating) for number, rating in page if concerns(rating, response))
+            found.update(page)
             after = page[-1][0]
+    return view_ratings([rating for _, rating in sorted(found.items())], response)
+
+
+def view_ratings(ratings: Iterable[StoredRating], response: ResponseNames) -> list[RaterView]:
+    """Those of the ratings that are of the response, by rater."""
     views: dict[str, RaterView] = {}
-    for _, rating in sorted(found.items()):
+    for rating in ratings:
+        if not concerns(rating, response):
+            continue
         view = views.setdefault(rating.rater, RaterView(rating.rater))
         view.ratings.update(rating.ratings)
         view.simulated = rating.simulated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -63,6 +63,13 @@ LEAST_DOLLARS = 0.0001
 """Smaller amounts are shown as less than this."""
 
 
+@lru_cache(maxsize=4096)
+def write_number(value: float, digits: int, locale: Locale) -> str:
+    """`1,234.50`. Pages with a thousand numbers have a few different ones."""
+    shape = "#,##0" + ("." + "0" * digits if digits else "")
+    return str(numbers.format_decimal(value, format=shape, locale=locale))
+
+
 class LocaleFormats:
     """Numbers and times as the language writes them. None is a dash everywhere."""
 
@@ -79,8 +86,7 @@ class LocaleFormats:
         """`3.14`, `−0.25`; what rounds to zero has no sign."""
         if value is None:
             return self.NOTHING
-        shape = "#,##0" + ("." + "0" * digits if digits else "")
-        text = numbers.format_decimal(abs(value), format=shape, locale=self._locale)
+        text = write_number(abs(value), digits, self._locale)
         if not any(character in "123456789" for character in text):
             return text
         return ("−" if value < 0 else plus) + text
