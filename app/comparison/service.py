@@ -32,6 +32,7 @@ from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
+from app.domain.summary import SYSTEM
 from app.domain.validation import clip
 from app.providers.ports import RequestScope
 from app.ratings.reliability import (
@@ -320,7 +321,7 @@ class ComparisonService:
         return known[0].batch
 
     async def pinned(self, project: str, batches: Collection[Batch]) -> dict[str, Batch]:
-        """By id the baseline that is pinned for each of these batches: of its name and rubric, and not itself."""
+        """By id the baseline that is pinned for each of these batches: of its name, system and rubric, not itself."""
         names = {batch.name for batch in batches if batch.name is not None}
         pins = await self.baselines.list(project, names) if names else []
         found = {batch.id: batch for batch in await self.batches.find_all(project, [one.batch for one in pins])}
@@ -329,7 +330,7 @@ class ComparisonService:
             batch.id: baseline
             for batch in batches
             if (baseline := by_name.get(batch.name or "")) is not None
-            and baseline.rubric_name == batch.rubric_name
+            and (baseline.rubric_name, baseline.metadata.get(SYSTEM)) == (batch.rubric_name, batch.metadata.get(SYSTEM))
             and baseline.id != batch.id
         }
 

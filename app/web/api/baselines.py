@@ -43,8 +43,8 @@ async def pin_baseline(
 ) -> Response:
     """Makes a completed batch of this name its baseline, in the place of an earlier one.
 
-    The dashboard compares runs of the name with it, and a gate that needs a baseline and names none uses it. Erasing
-    the batch unpins it.
+    The dashboard compares runs of the same name, system and rubric with it, and a gate that needs a baseline and names
+    none uses it. Erasing the batch unpins it.
     """
     found = await container.comparison.pin(request.state.project, name, body.batch)
     await note(request, container, "baseline.pinned", found.batch)

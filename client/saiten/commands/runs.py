@@ -37,6 +37,7 @@ Rubric = dict[str, Any]
 
 STATUSES = ("scored", "partial", "failed")
 NOT_FOUND = 404
+SYSTEM = "system"
 
 
 class ResultPart(BaseModel):
@@ -220,28 +221,35 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
 
 
 async def find_pinned(service: Connection, candidate: Found, settings: GateSettings) -> Batch | None:
-    """The baseline that is pinned for the candidate's name, where a rule needs one; None where there is none, also of a
-    service that is older than baselines. Prints which."""
-    name = options_of(candidate, settings).get("name") if isinstance(candidate, Items) else candidate.name
-    drops = not settings.rules or any(
-        isinstance(rule, dict) and rule.get("max_drop") is not None for rule in settings.rules
-    )
-    if settings.url is None or isinstance(candidate, Results) or not name or not drops:
+    """The baseline that is pinned for the candidate's name, where a rule needs one, as the service chooses it for
+    batches; None where there is none. Prints which."""
+    if isinstance(candidate, Results):
         return None
+    own = options_of(candidate, settings) if isinstance(candidate, Items) else candidate.model_dump()
+    drops = not settings.rules or any(
+        isinstance(one, dict) and one.get("max_drop") is not None for one in settings.rules
+    )
+    pinned = await read_pin(service, str(own["name"])) if drops and own.get("name") else None
+    found = None if pinned is None else read(Batch, await service.batch(pinned))
+    metadata = own.get("metadata")
+    system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None
+    if found is None or found.metadata.get(SYSTEM) != system:
+        return None
+    if isinstance(candidate, Batch) and (candidate.id == found.id or candidate.rubric_name != found.rubric_name):
+        return None
+    click.echo(tell("baseline: {id}, which is pinned for this name", id=found.id), err=True)
+    return found
+
+
+async def read_pin(service: Connection, name: str) -> str | None:
+    """The batch that is pinned for the name; None where there is none, also by a service older than baselines."""
     try:
         pins = read(Baselines, read_object(await service.request("GET", "/v1/baselines"))).items
     except ServiceRefused as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
-    pinned = next((one.batch for one in pins if one.name == name), None)
-    if pinned is None:
+        if error.status != NOT_FOUND:
+            raise
         return None
-    found = read(Batch, await service.batch(pinned))
-    if isinstance(candidate, Batch) and (candidate.id == pinned or candidate.rubric_name != found.rubric_name):
-        return None
-    click.echo(tell("baseline: {id}, which is pinned for this name", id=pinned), err=True)
-    return found
+    return next((one.batch for one in pins if one.name == name), None)
 
 
 def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
