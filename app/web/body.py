@@ -220,7 +220,7 @@ class Upload:
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """The work's result, after the body was read. A caller who hangs up cancels the work at once: for work whose result
-    is kept nowhere. Raises RequestRefused then, which nobody reads."""
+    is kept nowhere. Raises RequestRefused then, which no one reads."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
