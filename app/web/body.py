@@ -220,11 +220,7 @@ class Upload:
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """The work's result, after the body was read. A caller who hangs up cancels the work at once: for work whose result
-<<<<<<< HEAD
     is kept nowhere. Raises RequestRefused then, which is not sent to anyone."""
-=======
-    is kept nowhere. Raises RequestRefused then, which no one reads."""
->>>>>>> attack
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":

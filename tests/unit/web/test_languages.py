@@ -259,11 +259,7 @@ def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(lan
     equal = np.full(30, 3.0)
     uneven = np.where(np.arange(30) == 0, 1e9, 1.0)
     samples = [
-<<<<<<< HEAD
         CorrectedSample(equal, np.tile(np.array([1.0, 2.0]), 15), np.arange(30), uneven),
-=======
-        CorrectedSample(equal, np.where(np.arange(30) % 2, 1.0, 2.0), np.arange(30), uneven),
->>>>>>> attack
         CorrectedSample(equal, equal, np.arange(30)),
         CorrectedSample(np.r_[np.ones(99), 5.0], np.r_[np.ones(14), 5.0, np.full(85, np.nan)], np.arange(100)),
     ]
