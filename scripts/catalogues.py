@@ -49,6 +49,7 @@ CLICKS = (
     "{value!r} is not a valid {number_type}.",
     "{value} is not in the range {range}.",
     "default: {default}",
+    "required",
 )
 PLURALS = (
     ("Got unexpected extra argument ({args})", "Got unexpected extra arguments ({args})"),

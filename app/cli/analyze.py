@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from app.domain.errors import InvalidRequest
+from saiten.language import tell
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
@@ -177,7 +178,7 @@ def read_aspects(text: str) -> list[str]:
     """`a, b` as names; raises BadParameter."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise click.BadParameter(f"write --aspects like fluency,relevance, not {text[:48]!r}")
+        raise click.BadParameter(tell("write --aspects like fluency,relevance, not {text!r}", text=text[:48]))
     return names
 
 
@@ -186,7 +187,9 @@ def read_match(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",")]
     found = {score.strip(): rating.strip() for score, _, rating in pairs}
     if not all(found) or not all(found.values()) or len(found) < len(pairs):
-        raise click.BadParameter(f"write --match like mate=acceptability, each score once, not {text[:48]!r}")
+        raise click.BadParameter(
+            tell("write --match like mate=acceptability, each score once, not {text!r}", text=text[:48])
+        )
     return found
 
 
@@ -197,7 +200,9 @@ def read_scales(text: str) -> dict[str, list[float]]:
     try:
         return read_ranges(text)
     except ValueError:
-        raise click.BadParameter(f"write --ranges like fluency=1:5,overall=0:1, each once, not {text[:48]!r}") from None
+        raise click.BadParameter(
+            tell("write --ranges like fluency=1:5,overall=0:1, each once, not {text!r}", text=text[:48])
+        ) from None
 
 
 def read_labels(text: str) -> dict[str, float]:
@@ -212,10 +217,10 @@ def read_labels(text: str) -> dict[str, float]:
             number = math.nan
         if len(letter) != 1 or not math.isfinite(number):
             raise click.BadParameter(
-                f"write --labels like O=1,T=0.5,X=0, a letter and a number each, not {part[:24]!r}"
+                tell("write --labels like O=1,T=0.5,X=0, a letter and a number each, not {part!r}", part=part[:24])
             )
         if letter in found:
-            raise click.BadParameter(f"--labels has {letter!r} twice")
+            raise click.BadParameter(tell("--labels has {letter!r} twice", letter=letter))
         found[letter] = number
     return found
 
@@ -279,7 +284,7 @@ def make_command(name: str) -> click.Command:
             raise click.UsageError("name a FILE (or -), or a --batch" if file is None else "give FILE or --batch")
         given = click.get_current_context().get_parameter_source("url")
         if given is ParameterSource.COMMANDLINE and not batch:
-            raise click.UsageError("--url goes with --batch; a FILE is analysed here")
+            raise click.UsageError(tell("--url goes with --batch; a FILE is analysed here"))
         request = make_request(name, options, batch)
         try:
             if plot is not None:
@@ -390,9 +395,9 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
 def check_table(table: str | None, more: str | None, *, as_json: bool) -> None:
     """Raises UsageError for options that a table, or its absence, does not go with."""
     if table is None and more:
-        raise click.UsageError("--as and --aspect go with --table")
+        raise click.UsageError(tell("--as and --aspect go with --table"))
     if table is not None and as_json:
-        raise click.UsageError("--table is text, CSV or LaTeX; leave it out for --json")
+        raise click.UsageError(tell("--table is text, CSV or LaTeX; leave it out for --json"))
 
 
 def show_report(report: Value, observations: Observations | None, plot: str | None, *, as_json: bool) -> None:

@@ -36,6 +36,7 @@ from app.runtime.telemetry import configure_logging
 from saiten.commands import exits
 from saiten.commands.files import read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
+from saiten.language import tell
 
 HEADS: dict[Figure, str] = {
     "len": "Len",
@@ -149,7 +150,7 @@ def command(
     that was named gave nothing; 2: bad usage or input; 3: could not run; 130: interrupted.
     """
     if as_json and per_item:
-        raise click.UsageError("--json prints the report and --items the items; give one of them")
+        raise click.UsageError(tell("--json prints the report and --items the items; give one of them"))
     settings = read_settings()
     configure_logging("warning")
     items = read_metric_items(file, settings.limits)
@@ -179,7 +180,7 @@ def fell_short(report: ReferenceReport, *, encoder: str | None, lm: str | None) 
     lacking = {option: figure for option, figure in wanted.items() if report.overall[figure].n == 0}
     for option, figure in lacking.items():
         why = next(reason for reason in report.unavailable[figure] if reason != NO_REFERENCE)
-        click.echo(f"saiten: {option} measured nothing: {printable(why)}", err=True)
+        click.echo(tell("saiten: {option} measured nothing: {why}", option=option, why=printable(why)), err=True)
     return bool(lacking)
 
 
@@ -210,7 +211,7 @@ async def run(
     tools = MetricTools(language, open_words(language), overlap, comparing, reading)
     try:
         with open_progress(shown=lm is not None) as progress:
-            bar = progress.add_task("reading", total=len(items))
+            bar = progress.add_task(tell("reading"), total=len(items))
             figures = await measure(items, tools, seed=seed, done=lambda: progress.advance(bar))
         identities = await tools.identify(figures)
     finally:

@@ -21,6 +21,7 @@ from saiten.commands.output import TerminalTable, console, figure, open_progress
 from saiten.commands.results import write_whole
 from saiten.commands.runs import BATCH
 from saiten.commands.service import URL
+from saiten.language import tell
 
 if TYPE_CHECKING:
     from app.cli.judging import Judged
@@ -105,10 +106,12 @@ def run(
     request = make_request("judges", {**options, "records": True if save is not None else None}, ())
     judges = [*dict.fromkeys(product(models or (None,), paths or ("source",), counts or (1,)))]
     if len(judges) > MOST_JUDGES:
-        raise click.UsageError(f"these are {len(judges)} judges; {MOST_JUDGES} may be compared")
+        raise click.UsageError(
+            tell("these are {count} judges; {most_judges} may be compared", count=len(judges), most_judges=MOST_JUDGES)
+        )
     is_batch = BATCH.fullmatch(file) is not None
     if is_batch != (ratings is None):
-        raise click.UsageError("name people's ratings of FILE with --ratings, or a BATCH that people rated")
+        raise click.UsageError(tell("name people's ratings of FILE with --ratings, or a BATCH that people rated"))
     if plot is not None:
         from app.charts.sheet import require_drawing
 

@@ -28,6 +28,7 @@ from app.domain.reports import (
     WinShare,
 )
 from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_sheet, tabulate
+from saiten.language import tell
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 
@@ -106,7 +107,7 @@ def _(report: AgreementReport) -> list[Part]:
     heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "α")
     parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), LEFT_OUT)]
     if rows:
-        parts.append(Text("α: Krippendorff's"))
+        parts.append(Text(tell("α: Krippendorff's")))
     parts += paired_of(report)
     parts += confusions_of({name: found.confusion for name, found in report.aspects.items()})
     parts += squares_of(report.correlations)
@@ -139,7 +140,7 @@ def paired_of(report: AgreementReport) -> list[Part]:
         return []
     return [
         TerminalTable("raters in pairs", ("aspect", *PAIRED.values()), rows),
-        Text("ρ, r, Cohen's κ: means over all pairs of raters; ICC: of the items that every rater rated"),
+        Text(tell("ρ, r, Cohen's κ: means over all pairs of raters; ICC: of the items that every rater rated")),
     ]
 
 
@@ -147,7 +148,7 @@ def confusions_of(found: Mapping[str, Confusion | None]) -> list[Part]:
     """The confusion matrices by what they are of, where there are not too many."""
     held = {name: one for name, one in found.items() if one is not None}
     if len(held) > MOST_CONFUSIONS:
-        return [Text(f"{len(held)} confusion matrices stand in the output of --json")]
+        return [Text(tell("{count} confusion matrices stand in the output of --json", count=len(held)))]
     return [
         TerminalTable(
             f"{name}: median of people (rows) and judge (columns)",
@@ -163,7 +164,7 @@ def _(report: CorrelationReport) -> list[Part]:
     unmatched = {name: {"": why} for name, why in report.unmatched.items()}
     title = f"correlation with humans: {sizes(report.items, report.systems, report.clusters)}"
     if not report.aspects:
-        return [Text(title, style="bold"), Text("no aspect has both ratings and scores"), *notes(unmatched)]
+        return [Text(title, style="bold"), Text(tell("no aspect has both ratings and scores")), *notes(unmatched)]
     rows = [
         (
             name,
@@ -179,7 +180,7 @@ def _(report: CorrelationReport) -> list[Part]:
     heads = ("aspect", "n", LEFT_OUT, "spearman", "pearson", "τ-b", "ceiling")
     parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), LEFT_OUT)]
     if any(found.ceiling for found in report.aspects.values()):
-        parts.append(Text("ceiling: each rater against the mean of the others, Spearman"))
+        parts.append(Text(tell("ceiling: each rater against the mean of the others, Spearman")))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
     parts += [*means_of(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
     return [*parts, *notes({**undefined, **unmatched})]
@@ -218,7 +219,7 @@ def _(report: JudgesReport) -> list[Part]:
         }
     )
     if any(found.ceiling for found in report.aspects.values()):
-        parts.append(Text("people: each rater against the mean of the others"))
+        parts.append(Text(tell("people: each rater against the mean of the others")))
     undefined = {
         f"{name}, {scorer}": {figure: why for figure, why in one.undefined.items() if figure != "confusion"}
         for name, found in report.aspects.items()
@@ -287,7 +288,7 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
     title = f"dependencies; in brackets, and new: the change by decorrelation ({method})"
     return [
         drop_zeros(TerminalTable(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT),
-        Text("common: pairs that both tell apart; higher only: those that the lower does not"),
+        Text(tell("common: pairs that both tell apart; higher only: those that the lower does not")),
     ]
 
 
@@ -322,7 +323,7 @@ def _(report: BlendFit) -> list[Part]:
     ]
     parts: list[Part] = [TerminalTable(title, ("", "weight", report.statistic), rows)]
     if report.weight is not None:
-        parts.append(Text("chosen: each fold is judged with the weight that the others chose"))
+        parts.append(Text(tell("chosen: each fold is judged with the weight that the others chose")))
     return [*parts, *remarks({"": report.notes}), *notes({"": report.undefined})]
 
 
@@ -369,10 +370,12 @@ def _(report: CorrectedReport) -> list[Part]:
     heads = ("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
     parts: list[Part] = [TerminalTable(f"means with {level} intervals", heads, rows)]
     aim = "halve the interval" if report.margin is None else f"bring it to ± {report.margin:g}"
-    parts.append(Text("corrected: what people would say of all; λ: the judge's weight in it; more: ratings that would"))
+    parts.append(
+        Text(tell("corrected: what people would say of all; λ: the judge's weight in it; more: ratings that would"))
+    )
     parts.append(Text(aim))
     if report.looks == "any":
-        parts.append(Text("intervals of people and of corrected hold however often they are looked at"))
+        parts.append(Text(tell("intervals of people and of corrected hold however often they are looked at")))
     pairs = [
         (
             f"{pair.candidate or UNNAMED} - {pair.baseline or UNNAMED}, {aspect}",
@@ -383,7 +386,7 @@ def _(report: CorrectedReport) -> list[Part]:
         for aspect, own in pair.aspects.items()
     ]
     if len(pairs) > MOST_PAIRS:
-        parts.append(Text(f"{len(pairs):,} differences stand in the output of --json"))
+        parts.append(Text(tell("{count:,} differences stand in the output of --json", count=len(pairs))))
     elif pairs:
         parts.append(TerminalTable("differences", ("systems, aspect", "judge", "p", "corrected", "p"), pairs))
     return [
@@ -413,9 +416,9 @@ def pairs_of(report: WinReport) -> list[Part]:
             span = percents(pair.preference_interval)
             rows.append((f"{name}, {names}", f"{pair.contexts:,}", *shares, percent(pair.preference), span))
     if len(rows) > MOST_PAIRS:
-        return [Text(f"{len(rows):,} comparisons of two systems stand in the output of --json")]
+        return [Text(tell("{count:,} comparisons of two systems stand in the output of --json", count=len(rows)))]
     heads = ("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
-    note = Text("n: contexts; a %: a's share of those that were decided")
+    note = Text(tell("n: contexts; a %: a's share of those that were decided"))
     return [TerminalTable("systems in pairs", heads, rows), note] if rows else []
 
 
@@ -423,7 +426,7 @@ def squares_of(correlations: Correlations) -> list[Part]:
     """The matrices between two aspects or more, where eyes can take them in."""
     aspects = len(correlations.spearman)
     if aspects > MOST_IN_SQUARE:
-        return [Text(f"correlations between {aspects} aspects stand in the output of --json")]
+        return [Text(tell("correlations between {aspects} aspects stand in the output of --json", aspects=aspects))]
     by_name = {"Spearman": correlations.spearman, "Pearson": correlations.pearson}
     return [square(f"aspect correlations, {name}", matrix) for name, matrix in by_name.items() if aspects > 1]
 

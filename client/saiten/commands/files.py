@@ -84,6 +84,18 @@ def guess(path: str, first: bytes) -> str:
     return "json" if start == b"[" else "ndjson" if start in {b"{", b""} else "csv"
 
 
+def gather_faults(faults: Sequence[tuple[str, str]], total: int | None = None) -> str:
+    """Faults as (place, what), of which there are `total` in all: what several places have in common is told once."""
+    places: dict[str, list[str]] = {}
+    for place, what in faults:
+        places.setdefault(what, []).append(place)
+    told = [
+        f"{first}: {what}" + (tell(" (the same in {count:,} more places)", count=len(more)) if more else "")
+        for what, (first, *more) in places.items()
+    ]
+    return shorten_faults(told, None if total is None else total - len(faults) + len(told))
+
+
 def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up: bool = False) -> str:
     """The first few faults, one per line, and how many more there are.
 
