@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from app.cli import say
 from app.domain.errors import InvalidRequest
-from saiten.language import tell
+from saiten.commands import translate
+from saiten.language import mark, tell
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
@@ -18,50 +20,50 @@ if TYPE_CHECKING:
     from app.stats.paper_tables import TableName
 
 ABOUT = {
-    "agreement": "How far raters agree, and how aspects go together.",
-    "correlation": "How far scores agree with people's ratings.",
-    "judges": "Which judge or metric agrees best with people.",
-    "hierarchy": "Which aspect merely follows another.",
-    "composite-fit": "Fit the weights of a linear composite, such as MATE.",
-    "blend-fit": "Choose the weight of the relevance term.",
-    "win-rates": "How often each system answers a context best.",
-    "corrected": "What people would say, from a judge and some of their ratings.",
+    "agreement": mark("How far raters agree, and how aspects go together."),
+    "correlation": mark("How far scores agree with people's ratings."),
+    "judges": mark("Which judge or metric agrees best with people."),
+    "hierarchy": mark("Which aspect merely follows another."),
+    "composite-fit": mark("Fit the weights of a linear composite, such as MATE."),
+    "blend-fit": mark("Choose the weight of the relevance term."),
+    "win-rates": mark("How often each system answers a context best."),
+    "corrected": mark("What people would say, from a judge and some of their ratings."),
 }
-METRICS = "Measure responses: length, ROUGE, BERTScore, perplexity."
+METRICS = mark("Measure responses: length, ROUGE, BERTScore, perplexity.")
 
 MORE = {
-    "agreement": (
+    "agreement": mark(
         "By aspect: mean, sd, each rater against the mean of the others, Krippendorff's α; and the correlations "
         "between aspects."
     ),
-    "correlation": (
+    "correlation": mark(
         "Values of a metric or a judge, in the records' field \"scores\" (--scores names another), against the raters' "
         "means: Spearman, Pearson and Kendall with bootstrap intervals over dialogues, human ceiling, bias, means."
     ),
-    "judges": (
+    "judges": mark(
         'Scorers side by side, in the records\' field "scores" as {scorer: {aspect: number}} (in a table '
         "score:SCORER:ASPECT), against the raters' means: Spearman, Pearson and Kendall with bootstrap intervals over "
         "dialogues, the human ceiling, and for every two scorers whether they differ (Holm). Each --batch is a scorer."
     ),
-    "hierarchy": (
+    "hierarchy": mark(
         "Y depends on X where every pair of systems that X tells apart (Mann-Whitney, p < alpha) is told apart by Y "
         "the same way, and others too. Prints which aspects depend on which, and how many pairs remain after the lower "
         "is removed from the higher. Without --rubric more counts as better; a rubric may say that another level is "
         "best."
     ),
-    "composite-fit": (
+    "composite-fit": mark(
         "Least squares of the target on the composite's aspects, and how well it does on a held-out fifth. The rubric "
         "is lfqa unless --rubric names another."
     ),
-    "blend-fit": (
+    "blend-fit": mark(
         "The weight w of score + w * similarity that correlates best with the raters, by cross-validation. Records "
         'need "scores" and "similarity" beside "ratings".'
     ),
-    "win-rates": (
+    "win-rates": mark(
         "The share of contexts (items) in which each system is the best, ties apart, with Wilson's interval. "
         "Without --rubric more counts as better; a rubric may say that another level is best."
     ),
-    "corrected": (
+    "corrected": mark(
         "A judge scores all items and people rate some. By system: the judge's mean, people's mean of what they "
         "rated, and the corrected mean (PPI++) with its interval, or why there is none and how many ratings it needs; "
         'and the differences of systems. A record holds "scores", and "ratings" where people rated the item.'
@@ -235,12 +237,13 @@ class Analyses(click.Group):
         if cmd_name == "metrics":
             from app.cli.analyze_metrics import command as metrics
 
+            translate(metrics)
             return metrics
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([*ABOUT.items(), ("metrics", METRICS)])
+        with formatter.section(tell("Commands")):
+            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | {"metrics": METRICS}).items()])
 
 
 @click.group("analyze", cls=Analyses)
@@ -281,7 +284,9 @@ def make_command(name: str) -> click.Command:
     ) -> None:
         check_table(table, table_form or table_aspect, as_json=as_json)
         if (file is None) == (not batch):
-            raise click.UsageError("name a FILE (or -), or a --batch" if file is None else "give FILE or --batch")
+            raise click.UsageError(
+                tell("name a FILE (or -), or a --batch") if file is None else tell("give FILE or --batch")
+            )
         given = click.get_current_context().get_parameter_source("url")
         if given is ParameterSource.COMMANDLINE and not batch:
             raise click.UsageError(tell("--url goes with --batch; a FILE is analysed here"))
@@ -306,12 +311,14 @@ def make_command(name: str) -> click.Command:
             from saiten.commands.files import InvalidItems
 
             named = error.pointer is not None and error.pointer != "/data"
-            see = f"; see {option_of(error.pointer or '')}" if named else ""
-            raise InvalidItems(f"{error.detail}{see}") from None
+            see = tell("; see {option}", option=option_of(error.pointer or "")) if named else ""
+            raise InvalidItems(say(error.detail) + see) from None
 
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
-    about = f"{ABOUT[name]}\n\n{MORE[name]}\n\n\b\nExample:{examples}"
-    return click.Command(name, params=[*OWN[name], *SOURCE], callback=callback, help=about)
+    made = click.Command(name, params=[*OWN[name], *SOURCE], callback=callback)
+    translate(made)
+    made.help = f"{tell(ABOUT[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
+    return made
 
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
@@ -444,7 +451,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
         return validate(REQUESTS[name], given, DEFAULT_LIMITS)
     except InvalidDocument as error:
         where, what = error.faults[0]
-        raise InvalidItems(f"{option_of(where)}: {what}") from None
+        raise InvalidItems(f"{option_of(where)}: {say(what)}") from None
 
 
 def option_of(pointer: str) -> str:

@@ -34,7 +34,7 @@ from app.runtime.settings import read_settings
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
 from app.storage.rubric_files import open_rubrics
-from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults
+from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
 from saiten.language import tell
 
 SHARE = 0.1
@@ -202,7 +202,7 @@ def read_ratings(path: str, rubric: Rubric, candidates: list[TrainingCandidate])
 
 def name_input(path: str) -> str:
     """What messages call the input."""
-    return "standard input" if path == "-" else path
+    return name_file(path)
 
 
 def write(path: str | Path, lines: Iterable[str]) -> None:
@@ -215,7 +215,7 @@ def write(path: str | Path, lines: Iterable[str]) -> None:
         with Path(path).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from None
+        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
 def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collection[int]) -> None:
@@ -223,7 +223,7 @@ def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collectio
     kept = [one for one in made.conversations if one.candidate not in held]
     rest = len(made.conversations) - len(kept)
     responses = len({one.candidate for one in kept})
-    more = f"; {rest} of {len(held)} held out" if rest else ""
+    more = tell("; {rest} of {count} held out", rest=rest, count=len(held)) if rest else ""
     click.echo(
         tell(
             "{count} conversations about {responses} responses to train on{more}",

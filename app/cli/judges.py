@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.cli import say
 from app.cli.analyze import make_request, show_report
 from app.domain.errors import InvalidRequest
 from app.domain.plain_text import escape_controls, printable
@@ -21,7 +22,7 @@ from saiten.commands.output import TerminalTable, console, figure, open_progress
 from saiten.commands.results import write_whole
 from saiten.commands.runs import BATCH
 from saiten.commands.service import URL
-from saiten.language import tell
+from saiten.language import tell, tell_all
 
 if TYPE_CHECKING:
     from app.cli.judging import Judged
@@ -122,7 +123,7 @@ def run(
         with open_progress() as bar:
             report, judged = asyncio.run(run_judges(study, plan, request, url, make_progress(bar)))
     except InvalidRequest as error:
-        raise InvalidItems(error.detail) from None
+        raise InvalidItems(say(error.detail)) from None
     lost = [one for one in judged if one.failure is not None]
     for one in lost:
         click.echo(f"saiten: {printable(f'{one.name}: {one.failure}')}", err=True)
@@ -150,4 +151,6 @@ def print_estimates(judged: Sequence[Judged]) -> None:
         for one in judged
         if (found := one.estimate) is not None
     ]
-    print_sheet(TerminalTable("at most", ("judge", "calls", "translated characters", "USD"), rows), console())
+    print_sheet(
+        TerminalTable(tell("at most"), tell_all("judge", "calls", "translated characters", "USD"), rows), console()
+    )

@@ -90,7 +90,7 @@ async def run_judges(
         service = backend.client
         info = read(Info, await service.info())
         if info.judge.baseline:
-            click.echo(LEXICAL, err=True)
+            click.echo(tell(LEXICAL), err=True)
         study = await take_batch(service, study) if isinstance(study, str) else study
         judges = [describe(judge, plan, study, info) for judge in plan.judges]
         for judged in judges:
@@ -279,7 +279,7 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
     items = take_items(name_file(path), read_whole(path, reading))
     for name in ("judge", "metadata"):
         if not isinstance(items.options.get(name, {}), dict):
-            raise InvalidItems(tell("{name}: {name2!r} in the options is not an object", name=items.name, name2=name))
+            raise InvalidItems(tell("{file}: {name!r} in the options is not an object", file=items.name, name=name))
     given = RatingFile(ratings, {})
     wanted: set[str] = set()
     for rating in given.ratings:

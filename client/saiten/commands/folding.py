@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 from rich.cells import cell_len
@@ -55,8 +55,9 @@ class Formatter(click.HelpFormatter):
     def _write_lines(self, lines: Iterator[str]) -> None:
         self.write("".join(f"{' ' * self.current_indent}{line}".rstrip() + "\n" for line in lines))
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Writes names with what they are, in two columns; a long name stands on a line of its own."""
+        rows = list(rows)
         start = min(max(cell_len(name) for name, _ in rows), col_max) + col_spacing
         for name, about in rows:
             first, *rest = fold_paragraphs(about, max(self.width - start - self.current_indent, 10))
