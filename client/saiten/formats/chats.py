@@ -52,7 +52,7 @@ def find_chat(value: dict[str, Any]) -> Chat | None:
         return Chat(names["user"], names["message"], names["date"])
     if {"送信者タイプ", "送信日", "内容"} <= names.keys():  # of LINE's official accounts
         return Chat(names["送信者タイプ"], names["内容"], names["送信日"])
-    if value.get("type") == "message" and {"ts", "text"} <= names.keys():  # of Slack
+    if value.get("type") == "message" and {"ts", "text"} <= names.keys() and "threadts" not in names:  # of Slack
         return Chat("user", "text", "ts", "thread_ts")
     return None
 
