@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -216,8 +215,7 @@ def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
     try:
         return read_whole(path, reading_of(settings), beside=is_result)
     except InvalidItems as error:
-        missing = role == "baseline" and not Path(path).exists()
-        hint = tell("; make it: saiten gate --record {path}", path=shlex.quote(path)) if missing else ""
+        hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
         raise InvalidItems(printable(error.message) + hint) from None
 
 

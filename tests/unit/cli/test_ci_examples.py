@@ -25,7 +25,7 @@ SCHEMAS = {
 CALLING = ("action/action.yml", "gitlab-ci.yml")
 NO_BASELINE = {
     "latest": "saiten: baseline latest:bot: there is no completed batch of that name",
-    "file": "saiten: baseline.ndjson: No such file or directory; make it: saiten gate --record baseline.ndjson",
+    "file": "saiten: baseline.ndjson: No such file or directory; `saiten gate --record` makes one",
 }
 
 

@@ -308,7 +308,7 @@ MISTAKES = {
     "nothing": ((), "name a --candidate"),
     "an unknown option": (("--baselin", "x"), "No such option"),
     "no such candidate": (("--candidate", "none"), "saiten: none: No such file"),
-    "no such baseline": (("--baseline", "none"), "none: No such file or directory; make it: saiten gate --record none"),
+    "no such baseline": (("--baseline", "none"), "none: No such file or directory; `saiten gate --record` makes one"),
     "a folder": (("--candidate", "."), ".: Is a directory"),
     "an unset variable": (("--baseline", ""), "the baseline is named by an empty text; is a variable of this job"),
     "no such batch": (("--baseline", "ba_00"), "baseline ba_00: "),
