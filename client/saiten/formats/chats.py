@@ -98,7 +98,7 @@ def read_chat(
     counts: Counter[str] = Counter()
     found = False
     for name, group in groupby(read_messages(records, chat, report), key=lambda message: message.dialogue):
-        dialogue = []
+        dialogue: list[Message] = []
         for message in group:
             if message.speaker in counts or len(counts) < MOST_COUNTED:
                 counts[message.speaker] += 1

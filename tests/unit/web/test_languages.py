@@ -135,7 +135,7 @@ def test_each_template_is_told_from_all_others(language: str) -> None:
         ),
         (
             JudgeRefusedRequest("the judge refused the request (HTTP 400)", said="is missing (and 3 more)"),
-            "評価モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
+            "判定モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
             None,
         ),
         (
