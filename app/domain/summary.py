@@ -67,7 +67,7 @@ LEFT_OUT = "findings-unrated"
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 
-PACKED = "sacwfbyxd"
+PACKED = "sacwfbyxdv"
 """The fields of `Scores` in their order, as they are named when packed."""
 
 EMPTY: tuple[Any, ...] = (None, {}, ())
@@ -132,10 +132,10 @@ def unpack_scores(text: str) -> Scores:
             name: (mean, blended, reason, rating)
             for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
         }
-        further = map(packed.get, PACKED[4:-1])
+        further = map(packed.get, PACKED[4:-2])
         faulty = FaultyTurns(*packed["d"]) if "d" in packed else None
         scores = Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
-        return scores._replace(faulty=faulty)
+        return scores._replace(faulty=faulty, spread=packed.get("v"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
 

@@ -155,6 +155,12 @@ def tell_report(report: Any, language: str) -> Any:
     return say_all(report, wording_in(language, GATES).say_clauses) if language != DEFAULT else report
 
 
+def tell_sentence(language: str, text: str) -> str:
+    """What a comparison, a gate or an error says, in the language; what neither catalogue knows stays English."""
+    found = wording_in(language, GATES).say_clauses(text)
+    return found if found != text else wording_in(language).say(text)
+
+
 def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> Any:
     """The value with the texts in fields of `PROSE` said."""
     if isinstance(value, dict):

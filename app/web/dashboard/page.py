@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from app.web.body import receive, require_media_type
 from app.web.dashboard.invisible import reveal
 from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
-from app.web.languages import LANGUAGES
+from app.web.languages import LANGUAGES, tell_sentence
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (
@@ -99,6 +99,7 @@ def environment_of(language: str) -> Environment:
         asset=asset_address,
         fmt=speech.formats,
         term=speech.term,
+        tell=partial(tell_sentence, language),
         lang_of=lang_of,
         pick=lambda phrase: pick(phrase, language),
         query=query,

@@ -115,4 +115,5 @@ def print_summary(summary: Summary) -> None:
             rows.append((f"finding:{code} / 100", str(rate.system_turns), "", figure(rate.rate, ".2f"), interval))
     states = zip(STATES.values(), (counts.scored, counts.partial, counts.failed), strict=True)
     told = ", ".join(tell(words, count=count) for words, count in states if count)
-    print_sheet(TerminalTable(f"{summary.name or summary.batch} ({summary.batch}): {told}", heads, rows), target)
+    title = f"{summary.name} ({summary.batch})" if summary.name else summary.batch
+    print_sheet(TerminalTable(f"{title}: {told}", heads, rows), target)

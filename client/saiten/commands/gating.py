@@ -13,16 +13,16 @@ from typing import Any
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from saiten import private
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
 from saiten.commands.files import InvalidItems
+from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import GATE_VERDICTS, VOID, has_moved, name_measure, remark, show_size, uses_lexical
-from saiten.commands.output import DASH, LEFT, console, figure
+from saiten.commands.output import DASH, LEFT, console, figure, print_line
 from saiten.commands.runs import (
     Found,
     Items,
@@ -100,9 +100,9 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
     if not on.is_terminal:
         on.print(Text(f"  {sign} {text}"), soft_wrap=True)
         return
-    row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_row(Text(sign), Text(text, style="dim" if void else ""))
-    on.print(Padding(row, (0, 0, 0, 2)))
+    for number, line in enumerate(fold(text, on.width - 4)):
+        head = "   " if number else f" {sign} "
+        on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
 def print_comparison(comparison: Comparison, *, on: Console) -> None:
@@ -120,16 +120,16 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
         ),
         soft_wrap=True,
     )
-    on.print(Text(printable(comparison.pairing.reason), style="dim"), soft_wrap=not on.is_terminal)
+    print_line(comparison.pairing.reason, on, style="dim")
     if comparison.link is not None:
         runs, link = ", ".join(comparison.link.runs), comparison.link.id
         told = tell(
             "{linked} {runs}: on this judge's scale by {link}, with the linking error", **LINKED, runs=runs, link=link
         )
-        on.print(Text(printable(told)), soft_wrap=not on.is_terminal)
+        print_line(told, on)
     on.print(tabulate(measures, comparison, wide=wide))
     for note in list_notes(comparison, measures, wide=wide):
-        on.print(Text(printable(note)), soft_wrap=not on.is_terminal)
+        print_line(note, on)
 
 
 LINKED = {"linked": "≈"}

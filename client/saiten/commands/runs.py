@@ -14,7 +14,7 @@ from typing import Any, Literal
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import InvalidItems, Placed, name_file, parse, shorten_faults
+from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file, parse
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
 from saiten.commands.results import write_whole
@@ -310,15 +310,15 @@ async def submit(service: Connection, items: Items, options: dict[str, Any]) -> 
         if not error.faults:
             raise
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
-        raise InvalidItems(shorten_faults(faults, error.total)) from None
+        raise InvalidItems(gather_faults(faults, error.total)) from None
 
 
-def name_fault(items: Items, pointer: str, detail: str) -> str:
-    """The fault, located in the file instead of in the batch made from it."""
+def name_fault(items: Items, pointer: str, detail: str) -> tuple[str, str]:
+    """The place of a fault in the file instead of in the batch made from it, and the fault."""
     found = ITEM.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
-        return f"{items.name}: {pointer or tell('the batch')}: {LINE.sub('', detail)}"
-    return f"{items.values[int(found[1])].place(found[2] or '')}: {LINE.sub('', detail)}"
+        return f"{items.name}: {pointer or tell('the batch')}", LINE.sub("", detail)
+    return items.values[int(found[1])].place(found[2] or ""), LINE.sub("", detail)
 
 
 async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:

@@ -87,4 +87,4 @@ async def test_a_gate_that_is_interrupted_while_it_posts_leaves_nothing_running(
 def test_a_fault_names_the_line_of_the_file_alone() -> None:
     items = Items("f.ndjson", [FoundItem("f.ndjson:1", {})], {})
     for line in ("line 2", "2 行目", "2행"):  # as the service says it in each language
-        assert name_fault(items, "/items/0/rubric", f"{line}: ?") == "f.ndjson:1: /rubric: ?"
+        assert ": ".join(name_fault(items, "/items/0/rubric", f"{line}: ?")) == "f.ndjson:1: /rubric: ?"

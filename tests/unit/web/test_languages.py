@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -30,7 +32,7 @@ from app.web.languages import (
 )
 from app.web.problems import TITLES, RequestRefused, answer_error
 from saiten.faults import MESSAGES
-from tests.support.error_sentences import cut, find_sentences
+from tests.support.error_sentences import ROOT, cut, find_sentences
 from tests.support.records import BODY
 
 TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT})
@@ -138,7 +140,7 @@ def test_each_template_is_told_from_all_others(language: str) -> None:
         ),
         (
             JudgeRefusedRequest("the judge refused the request (HTTP 400)", said="is missing (and 3 more)"),
-            "評価モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
+            "判定モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
             None,
         ),
         (
@@ -284,3 +286,45 @@ def test_the_catalogues_of_gates_have_the_same_templates() -> None:
         for template, said in catalog.items():
             assert said.strip(), template
             assert sorted(PLACEHOLDER.findall(template)) == sorted(PLACEHOLDER.findall(said)), template
+
+
+COMPARING = (
+    "stats/gate",
+    "stats/comparison",
+    "stats/pairing",
+    "stats/gate_plan",
+    "stats/drift",
+    "stats/corrected_runs",
+)
+"""What comparisons and gates say stands in these modules; of errors the other catalogue knows it."""
+
+
+def test_every_clause_of_the_comparing_code_is_in_a_catalogue() -> None:
+    known = [PLACEHOLDER.sub("\0", template) for area in (GATES, "") for template in read_messages("ja", area)]
+    clauses = [
+        (name, clause.strip(" ;:,.()"))
+        for name in COMPARING
+        for text in find_texts(ast.parse((ROOT / "app" / f"{name}.py").read_text(encoding="utf-8")))
+        for clause in re.split("\0|; |: ", text)
+    ]
+    assert len(clauses) > 200
+    worded = [
+        (name, clause) for name, clause in clauses if len(re.findall("[A-Za-z]{2,}", clause)) > 1 and " " in clause
+    ]
+    assert [found for found in worded if not any(found[1] in template for template in known)] == []
+
+
+def find_texts(tree: ast.AST) -> Iterator[str]:
+    """The texts of a module but for its docstrings; a NUL stands for each value in them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
+            yield from (
+                text for part in node.values if isinstance(part, ast.FormattedValue) for text in find_texts(part)
+            )
+        elif isinstance(node, ast.Constant):
+            yield from [node.value] if isinstance(node.value, str) else []
+        else:
+            yield from find_texts(node)
