@@ -166,18 +166,16 @@ async def test_other_projects_runs_are_not_there(tmp_path):
             assert (await client.get(path, headers=own)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("language", "said"), [("en", "Dialogues to read"), ("ja", "読んでおきたい対話"), ("ko", "읽어 볼 대화")]
-)
-async def test_hostile_texts_are_text_in_every_language(client, language, said):
+async def test_hostile_texts_are_text_in_every_language(client):
     named: dict[str, Any] = {"name": HOSTILE, "metadata": {"system": HOSTILE}}
     before = await score(client, "1", extra=HOSTILE, **named)
     after = await score(client, "2", bad=20, extra=HOSTILE, **named)
-    page = await compare(client, before, after, **{"Accept-Language": language})
-    assert page.inline() == []
-    assert not page.all("img")
-    assert HOSTILE in page.one("main").text
-    assert said in page.one("main").text
+    for language, said in (("en", "Dialogues to read"), ("ja", "読んでおきたい対話"), ("ko", "읽어 볼 대화")):
+        page = await compare(client, before, after, **{"Accept-Language": language})
+        assert page.inline() == []
+        assert not page.all("img")
+        assert HOSTILE in page.one("main").text
+        assert said in page.one("main").text
 
 
 def test_a_sentence_names_three_aspects_at_most():

@@ -16,6 +16,7 @@ from app.storage.sql.engine import open_engine
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.ratings import RatingStore
 from app.web.dashboard.item import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
+from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.records import make_record
@@ -148,7 +149,7 @@ async def test_previous_and_next_follow_the_list(client):
     assert follow(page, "up") == f"/runs/{BATCH}/items?sort=overall#at-{order[-1]}"
 
 
-@pytest.mark.parametrize("query", ["", "?at=5&sort=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
+@in_turn("query", ["", "?at=5&sort=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
 async def test_where_the_list_has_moved_on_the_batchs_own_order_counts(client, query):
     page = await look(client, 3, query)
     assert (place_of(follow(page, "prev")), place_of(follow(page, "next"))) == (2, 4)
