@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,9 +88,10 @@ def test_filters_and_orders():
     table = table_of(frame_of(first), frame_of(second))
     people = measure_people(table, {(0, 4): {"warmth": 1.0, "clarity": 3.0}, (1, 0): {"warmth": 3.0}, (0, 5): {}})
 
-    def ask(**asked: object) -> list[int]:
+    def ask(**asked: Any) -> list[int]:
         order, _ = choose(table, CaseQuery(**asked), [], people)
-        return order.tolist()
+        found: list[int] = order.tolist()
+        return found
 
     assert ask(sort="drop") == [2, 1, 0, 4, 3, 5]
     assert ask(sort="gain") == [3, 4, 0, 1, 2, 5]
