@@ -25,7 +25,7 @@ from app.storage.sql.search import TextSearch
 
 if TYPE_CHECKING:
     from app.stats.cases import CaseTable
-    from app.stats.observations import Integers
+    from app.stats.observations import Floats, Integers
     from app.storage.sql.search import Places
 
 KEPT_BYTES = 256 * 1024 * 1024
@@ -67,12 +67,15 @@ class CaseExplorer:
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
-        ratings = await self._rate(project, batches, table) if query.sort == "people" else {}
+        people = None
+        if query.sort == "people":
+            people = await self._measure_people(project, batches, table)
+            if isinstance(people, PendingComputation):
+                return people
 
         def work() -> CasePage:
-            from app.stats.cases import choose, measure_people, page_of
+            from app.stats.cases import choose, page_of
 
-            people = measure_people(table, ratings) if query.sort == "people" else None
             order, apart = choose(table, query, found, people)
             return page_of(table, query, order, apart, offset=offset, limit=limit)
 
@@ -129,14 +132,27 @@ class CaseExplorer:
 
         return await asyncio.to_thread(work)
 
-    async def _rate(
+    async def _measure_people(
         self, project: str, batches: Sequence[Batch], table: CaseTable
-    ) -> Mapping[tuple[int, int], Mapping[str, float]]:
-        """People's mean ratings by run and case."""
-        found = await read_ratings(self._ratings, project, [batch.id for batch in batches])
-        ids = [rating.evaluation for rating in found.ratings if rating.evaluation is not None]
-        places = await self.frames.find_places(project, ids)
-        return await asyncio.to_thread(place_ratings, batches, table, found.ratings, places)
+    ) -> Floats | PendingComputation:
+        """How far the judge is from people; see `measure_people`. Until a rating comes in, it stays as it is."""
+
+        async def measure() -> Floats:
+            found = await read_ratings(self._ratings, project, [batch.id for batch in batches])
+            ids = [rating.evaluation for rating in found.ratings if rating.evaluation is not None]
+            places = await self.frames.find_places(project, ids)
+
+            def work() -> Floats:
+                from app.stats.cases import measure_people
+
+                return measure_people(table, place_ratings(batches, table, found.ratings, places))
+
+            return await asyncio.to_thread(work)
+
+        excluded = await self._ratings.exclusions(project)
+        rated = await self._ratings.mark(project), tuple((one.rater, one.round) for one in excluded)
+        key = ("people", rated, *(state_of(batch) for batch in batches))
+        return await self._kept.get(project, key, measure, wait_seconds=WAIT_SECONDS)
 
 
 def state_of(batch: Batch) -> tuple[Any, ...]:

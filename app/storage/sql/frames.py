@@ -88,7 +88,7 @@ class FrameStore:
         if state is not None and batch.total >= LEAST_KEPT:
             row = {"batch_id": batch_id, "state": state, "frame": await asyncio.to_thread(pack_frame, frame)}
             async with db.change(self._engine) as connection:
-                # Compared with an erasure or a redaction, which takes out what was kept before it.
+                # Locked: an erasure or a redaction that comes later removes the row again.
                 held = STATE.where(t.batches.c.id == batch_id).with_for_update()
                 if (await connection.execute(held)).scalar_one_or_none() == state:
                     await connection.execute(db.insert_or_replace(connection, t.run_frames), row)

@@ -90,7 +90,8 @@ def test_filters_and_orders():
 
     def ask(**asked: Any) -> list[int]:
         order, _ = choose(table, CaseQuery(**asked), [], people)
-        return [int(place) for place in order]
+        found: list[int] = order.tolist()
+        return found
 
     assert ask(sort="drop") == [2, 1, 0, 4, 3, 5]
     assert ask(sort="gain") == [3, 4, 0, 1, 2, 5]

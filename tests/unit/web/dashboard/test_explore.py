@@ -45,9 +45,11 @@ async def post(client: httpx.AsyncClient, number: int, **more: object) -> str:
 
 
 async def look(client: httpx.AsyncClient, address: str, **headers: str) -> Page:
-    answer = await client.get(address, headers=headers)
-    assert answer.status_code == 200, answer.text
-    return Page(answer.text)
+    while True:
+        answer = await client.get(address, headers=headers)
+        assert answer.status_code == 200, answer.text
+        if not (page := Page(answer.text)).all("div", class_="computing"):
+            return page
 
 
 def items_of(page: Page) -> list[str]:
@@ -111,6 +113,7 @@ async def test_cases_are_sorted_filtered_and_read(client):
 
 async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
     await keep_shown(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}", 6, path="both")
+    await look(client, f"/explore?run={BATCH}")
     answer = await client.get(f"/explore?run={BATCH}&text={quote('話題')}&meta={quote(HOSTILE)}=1&page=-1&least=nan")
     assert (answer.status_code, Page(answer.text).all("summary", class_="row-link")) == (200, [])
     answer = await client.get(f"/explore?run={BATCH}")

@@ -74,7 +74,7 @@ async def test_a_head_sorts_worst_first_and_then_best_first(client):
         ("?text=%EF%BC%8812%EF%BC%89", [12]),
         ("?text=item-77", [77]),
         ("?system=bot-a&value=overall:3&sort=position&order=best&text=item-1", [116, 110, 104, 14]),
-        ("?sort=overall.blended&value=naturalness:1&status=scored&page=1&text=(0)", []),
+        ("?sort=overall.blended&value=naturalness:1&status=scored&page=1&text=(0)", [0]),
     ],
 )
 async def test_filters_leave_what_fits(client, query, expected):
