@@ -1,4 +1,5 @@
-"""`saiten demo`: scores bundled dialogues of three systems, and posts the runs that fill the dashboard."""
+"""`saiten demo`: scores bundled dialogues of three systems, and posts the runs that fill the dashboard, some of them
+runs of whole conversations."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.cli.backend import Backend, open_backend
-from app.domain.batch import BatchItem, BatchOptions, ItemId
-from app.domain.dialogue import Context, Text
+from app.domain.batch import BatchConversation, BatchItem, BatchOptions, ItemId
+from app.domain.conversation import Persona, Role, Turn
+from app.domain.dialogue import Context, Speaker, Text
 from app.domain.errors import SettingsInvalid
 from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
@@ -42,6 +44,9 @@ from saiten.reading import read
 
 RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
+
+CONVERSATIONS = {"conversations-ko.jsonl": "ko-conversation", "conversations-ja.jsonl": "ja-conversation"}
+"""File → rubric of its runs, which are posted before the others."""
 
 BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}  # system → its builds, the oldest first
 RATINGS_FILE = "ratings.jsonl"
@@ -79,6 +84,36 @@ class ItemRatings(Value):
             yield HumanRating(batch=batch_id, item=self.item, rater=RATER.format(number), ratings=given, simulated=True)
 
 
+class Talk(Value):
+    """One user's turns with what each system said after them; `speakers` are the user and the system."""
+
+    id: ItemId
+    speakers: Annotated[tuple[Speaker, Speaker], listed()]
+    persona: Persona
+    goal: Text | None = None
+    user: Annotated[tuple[Text, ...], listed(minimum=1)]
+    systems: dict[Id, Annotated[tuple[Text, ...], listed(minimum=1)]]
+
+    def by(self, system: str) -> BatchConversation:
+        """The system's conversation, which has a reply to each of the user's turns."""
+        said = [text for pair in zip(self.user, self.systems[system], strict=True) for text in pair]
+        roles: tuple[Role, Role] = ("user", "system")
+        turns = tuple(
+            Turn(speaker=self.speakers[number % 2], role=roles[number % 2], text=text)
+            for number, text in enumerate(said)
+        )
+        return BatchConversation(id=self.id, turns=turns, persona=self.persona, goal=self.goal)
+
+
+@dataclass(frozen=True)
+class DemoTalks:
+    """One system's conversations: `options` and `items` make a batch."""
+
+    options: BatchOptions
+    items: tuple[BatchConversation, ...]
+    ratings: tuple[ItemRatings, ...] = ()
+
+
 @dataclass(frozen=True)
 class DemoRun:
     """One build's answers: `options` and `items` make a batch. `flaws` are by the item's id."""
@@ -88,9 +123,10 @@ class DemoRun:
     flaws: dict[str, str]
     ratings: tuple[ItemRatings, ...]
 
-    def lines(self) -> list[dict[str, Any]]:
-        """The values of the NDJSON of `POST /v1/batches`."""
-        return [value.model_dump(mode="json", exclude_unset=True) for value in (self.options, *self.items)]
+
+def write_lines(run: DemoRun | DemoTalks) -> list[dict[str, Any]]:
+    """The values of the NDJSON of `POST /v1/batches`."""
+    return [value.model_dump(mode="json", exclude_unset=True) for value in (run.options, *run.items)]
 
 
 def load_demo(folder: Traversable | None = None) -> list[dict[str, Any]]:
@@ -130,6 +166,17 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
                 {item: flaw for item, (_, flaw) in chosen.items() if flaw is not None},
                 tuple(rated for rated in ratings if (rated.rubric, rated.build) == (rubric, build)),
             )
+
+
+def load_conversations(folder: Traversable | None = None) -> Iterator[DemoTalks]:
+    """The runs of whole conversations, one per language and system. Raises ValueError as `load_runs` does."""
+    place = folder or bundled_folder("cli/demo_data")
+    for name, rubric in CONVERSATIONS.items():
+        file = place.joinpath(name)
+        talks = validate_objects(file, read_objects(file), Talk)
+        for system in talks[0].systems:
+            options = BatchOptions(name="talks", rubric=rubric, metadata={"system": system})
+            yield DemoTalks(options, tuple(talk.by(system) for talk in talks))
 
 
 APPLICATION_ID = 0x53414944
@@ -179,19 +226,20 @@ def keep_database(made: Path, file: Path) -> None:
                 fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
 
 
-OVERALL = "overall"
+OVERALL, FINDINGS = "overall", "findings"
 
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A run as the service has it. `mean` is of `overall`, or of the first composite of a rubric without it."""
+    """A run as the service has it. `mean` is of `overall`, or of the first composite of a rubric without it; of a run
+    of conversations, which the lexical judge does not rate, it is the number of findings."""
 
     batch: Batch
     measure: str
     mean: float | None
 
 
-async def post_runs(backend: Backend, runs: Sequence[DemoRun], *, quiet: bool) -> list[ScoredRun]:
+async def post_runs(backend: Backend, runs: Sequence[DemoRun | DemoTalks], *, quiet: bool) -> list[ScoredRun]:
     """Posts every run, waits for all and adds their ratings, which takes some seconds. Raises SaitenError."""
     if not quiet:
         count = sum(len(run.items) for run in runs)
@@ -199,18 +247,20 @@ async def post_runs(backend: Backend, runs: Sequence[DemoRun], *, quiet: bool) -
         console().print(f"\n{told}\n")
     posted = []
     for run in runs:
-        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines()).encode()
+        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_lines(run)).encode()
         posted.append((run, read(Batch, await backend.client.post_batch(body))))
     return [await finish(backend, run, batch) for run, batch in posted]
 
 
-async def finish(backend: Backend, run: DemoRun, batch: Batch) -> ScoredRun:
+async def finish(backend: Backend, run: DemoRun | DemoTalks, batch: Batch) -> ScoredRun:
     """Waits for the batch, then keeps its ratings."""
     done = await wait(backend.client, batch.id, lambda _: None)
     ratings = [rating for rated in run.ratings for rating in rated.by_rater(batch.id)]
     if ratings:
         await backend.client.post_ratings(rating.model_dump(mode="json", exclude_unset=True) for rating in ratings)
     summary = read(Summary, await backend.client.summary(batch.id))
+    if summary.findings is not None:
+        return ScoredRun(done, FINDINGS, float(sum(one.turns for one in summary.findings.codes.values())))
     if OVERALL in summary.aspects:
         return ScoredRun(done, OVERALL, summary.aspects[OVERALL].mean)
     measure = next(iter(summary.composites), DASH)
@@ -226,9 +276,10 @@ def table_of_runs(runs: Sequence[ScoredRun]) -> Table:
         table.add_column(name, justify="right")
     for run in runs:
         batch, metadata = run.batch, run.batch.metadata
-        mean = DASH if run.mean is None else f"{run.measure} {run.mean:.2f}"
+        mean = DASH if run.mean is None else f"{run.measure} {run.mean:.{0 if run.measure == FINDINGS else 2}f}"
         named = (batch.name or DASH, batch.rubric, metadata.get("system", DASH), metadata.get("build", DASH))
-        table.add_row(*named, tell("{scored} of {total}", scored=batch.counts.scored, total=batch.counts.total), mean)
+        scored = batch.counts.scored + batch.counts.partial
+        table.add_row(*named, tell("{scored} of {total}", scored=scored, total=batch.counts.total), mean)
     return table
 
 
@@ -257,7 +308,7 @@ DATABASE = "saiten-demo.db"
 @click.option(
     "--judge-runs",
     is_flag=True,
-    help="With --use-environment: its judge rates the 8 runs as well, with 288 candidates more to pay for. Without,"
+    help="With --use-environment: its judge rates the 14 runs as well, with 312 candidates more to pay for. Without,"
     " the lexical judge rates them.",
 )
 @click.option(
@@ -271,8 +322,8 @@ DATABASE = "saiten-demo.db"
 def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool) -> None:
     """Start a private service, post the bundled Japanese and Korean dialogues, show the scores, stop.
 
-    Then 8 bundled runs of two systems are scored, and kept in a database for the dashboard to show. Their human ratings
-    are simulated.
+    Then 14 bundled runs of three systems are scored, and kept in a database for the dashboard to show. Their human
+    ratings are simulated.
     """
     if judge_runs and not use_environment:
         raise click.UsageError(tell("--judge-runs goes with --use-environment"))
@@ -287,7 +338,7 @@ async def run_demo(
     database: Path, requests: list[dict[str, Any]], use_environment: bool, judge_runs: bool, quiet: bool
 ) -> list[dict[str, Any]]:
     """Each request's answer by a service that lives no longer than this; the runs are then in the database."""
-    runs = load_runs()
+    runs: list[DemoRun | DemoTalks] = [*load_conversations(), *load_runs()]
     with tempfile.TemporaryDirectory(prefix="saiten-demo-") as folder:
         results: list[dict[str, Any]] = []
         scored: list[ScoredRun] = []

@@ -67,11 +67,9 @@ class CaseExplorer:
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
-        people = None
-        if query.sort == "people":
-            people = await self._measure_people(project, batches, table)
-            if isinstance(people, PendingComputation):
-                return people
+        people = await self._measure_people(project, batches, table) if query.sort == "people" else None
+        if isinstance(people, PendingComputation):
+            return people
 
         def work() -> CasePage:
             from app.stats.cases import choose, page_of

@@ -15,6 +15,10 @@ ANY_ASPECT = "*"
 """In `ResultQuery.unrated`: any aspect."""
 
 
+FINDING = "finding:"
+"""Comes before the code of a finding where findings stand among warnings."""
+
+
 @dataclass(frozen=True)
 class ResultQuery:
     """Which results of a batch, and in which order.
@@ -22,7 +26,8 @@ class ResultQuery:
     A measure is an aspect (the mean of its samples), a composite, or `NAME.blended`. `sort` is a measure, or None for
     the batch's order; results without a value come last, and equal ones keep the batch's order. With `target`, results
     are sorted by their distance from it. `values` filters by the values of measures, `unrated` by an aspect without a
-    rating, and `text` by context, response or item id, ignoring case and width.
+    rating, `finding` by the code of a conversation's findings, and `text` by context, response or item id, ignoring
+    case and width.
     """
 
     sort: str | None = None
@@ -31,6 +36,7 @@ class ResultQuery:
     values: Mapping[str, float] = field(default_factory=dict)
     unrated: str | None = None
     warning: str | None = None
+    finding: str | None = None
     status: str | None = None
     system: str | None = None
     text: str | None = None

@@ -175,6 +175,9 @@ JUDGED = "judge"
 ANY_CODE = "any"
 """What stands for findings of any code, the judge's among them."""
 
+RULES = "rules"
+"""What stands for findings of any rule."""
+
 CODES = (ANY_CODE, JUDGED, *RULE_CODES)
 """What findings are counted by."""
 
@@ -190,6 +193,8 @@ class FaultyTurns(NamedTuple):
         """The turns with a finding of the code, each once; None where that is not known."""
         if code == ANY_CODE:
             return sorted({turn for turns in self.found.values() for turn in turns}) if JUDGED in self.found else None
+        if code == RULES:
+            return sorted({turn for by, turns in self.found.items() if by != JUDGED for turn in turns})
         return self.found.get(code, None if code == JUDGED else ())
 
 

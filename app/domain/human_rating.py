@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from app.domain.batch import BatchName, ItemId
+from app.domain.conversation import MOST_TURNS, Conversation
 from app.domain.dialogue import Limits, MetadataValue, Utterance
 from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest, NotFound
 from app.domain.model import Finite, Id, Location, Value, listed, refuse
-from app.domain.rubric import Rubric
+from app.domain.rubric import Aspect, Rubric
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 
@@ -50,6 +51,9 @@ class HumanRating(Value):
     ratings: Annotated[dict[Id, Rated], Field(min_length=1, max_length=64)]
     comment: Comment | None = None
     simulated: bool = False
+    faulty_turns: (
+        Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_TURNS)], ...], listed(maximum=MOST_TURNS)] | None
+    ) = Field(default=None, description="of a conversation: the numbers of the system turns that the rater marked")
 
     @model_validator(mode="after")
     def _check_target(self) -> HumanRating:
@@ -317,23 +321,35 @@ class Task(Value):
 
 
 class OwnRating(Value):
-    """A rater's earlier rating of a response: values by aspect, and the comment."""
+    """A rater's earlier rating of a response: values by aspect, the comment, and of a conversation its marked turns."""
 
     ratings: dict[str, float]
     comment: str | None = None
+    faulty_turns: Annotated[tuple[int, ...], listed()] = ()
 
 
 class RatingSheet(Value):
     """Everything that a rater may see of a response: no ratings by the judge or other raters, no item id, no system.
 
-    `earlier` is the rater's own rating, null before there is one.
+    Of a `conversation` the response is the last turn. `earlier` is the rater's own rating, null before there is one.
     """
 
     task: Task
     context: tuple[Utterance, ...]
     response: str
     rubric: Rubric
+    conversation: Conversation | None = None
     earlier: OwnRating | None = None
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """What is to be rated: of a conversation only what applies to it."""
+        return applicable(self.rubric, self.conversation)
+
+
+def applicable(rubric: Rubric, conversation: Conversation | None) -> tuple[Aspect, ...]:
+    """The aspects that apply to a conversation, by its persona and goal; all of a response."""
+    return tuple(one for one in rubric.aspects if conversation is None or conversation.gives(one.requires))
 
 
 def own_order(seed: int, rater: str, number: int) -> bytes:

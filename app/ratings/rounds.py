@@ -13,6 +13,7 @@ from typing import Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from app.batches.summaries import score_pages
+from app.domain.batch import Candidate
 from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.human_rating import (
@@ -31,6 +32,7 @@ from app.domain.human_rating import (
     RoundProgress,
     StoredRating,
     Task,
+    applicable,
 )
 from app.domain.model import pointer
 from app.domain.rubric import Aspect, Rubric
@@ -193,21 +195,29 @@ class RoundService:
         ratings: Mapping[str, float],
         *,
         comment: str | None = None,
+        faulty_turns: Sequence[int] = (),
     ) -> None:
-        """Keeps the rater's values, one for every aspect, in the place of earlier ones. Raises InvalidDocument with
-        pointers such as `/ratings/overall`, and InvalidRequest where the response was not given to the rater."""
+        """Keeps the rater's values, one for every aspect that applies, and the marked turns of a conversation, in the
+        place of earlier ones. Raises InvalidDocument with pointers such as `/ratings/overall`, and InvalidRequest where
+        the response was not given to the rater."""
         rater = read_rater(rater, self.limits)
         found = await self.find(project, round_id)
         if all(task.position != position for task in await self.rounds.tasks(project, round_id, rater)):
             raise InvalidRequest(NEVER_GIVEN, pointer="/position")
         rubric = await self._find_rubric(project, found.batch)
-        if faults := [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, rubric)]:
+        conversation = (await self._find_candidate(found.batch, position)).conversation
+        aspects = applicable(rubric, conversation)
+        faults = [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, aspects)]
+        if not set(faulty_turns) <= set(conversation.system_turns if conversation else ()):
+            faults.append(("/faulty_turns", "is not a turn of the system"))
+        if faults:
             raise InvalidDocument(faults)
         rating = HumanRating.model_validate(
             {
                 "evaluation": await self._find_evaluation(project, found.batch, position),
                 "rater": rater,
-                "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in rubric.aspects},
+                "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in aspects},
+                "faulty_turns": sorted(set(faulty_turns)) if conversation else None,
                 "comment": read_text(COMMENT, comment or "", "/comment") or None,
             },
             context={"limits": UNBOUNDED},  # what is bounded was checked above
@@ -218,15 +228,13 @@ class RoundService:
 
     async def _write_sheet(self, project: str, found: RatingRound, rater: str, task: Task) -> RatingSheet:
         rubric = await self._find_rubric(project, found.batch)
-        page = await self.batches.candidates(found.batch, after=task.position - 1, limit=1)
-        if not page:
-            raise missing()  # erased with its batch a moment ago
-        _, candidate = page[0]
+        candidate = await self._find_candidate(found.batch, task.position)
         return RatingSheet.model_construct(
             task=task,
             context=candidate.context,
             response=candidate.response,
             rubric=rubric,
+            conversation=candidate.conversation,
             # Only ratings of this round: an earlier one of the same response would bias the rater.
             earlier=await self._find_earlier(project, found, rater, task.position) if task.done else None,
         )
@@ -235,7 +243,18 @@ class RoundService:
         evaluation = await self._find_evaluation(project, found.batch, position)
         own = RatingFilter(evaluation=evaluation, rater=rater)
         kept = await self.ratings.list_ratings(project, own, after=-1, limit=1)
-        return OwnRating(ratings=kept[0][1].ratings, comment=kept[0][1].comment) if kept else None
+        if not kept:
+            return None
+        own_rating = kept[0][1]
+        marked = own_rating.faulty_turns or ()
+        return OwnRating(ratings=own_rating.ratings, comment=own_rating.comment, faulty_turns=marked)
+
+    async def _find_candidate(self, batch_id: str, position: int) -> Candidate:
+        """What a round has drawn; raises NotFound where it was erased with its batch a moment ago."""
+        page = await self.batches.candidates(batch_id, after=position - 1, limit=1)
+        if not page:
+            raise missing()
+        return page[0][1]
 
     async def _find_evaluation(self, project: str, batch_id: str, position: int) -> str:
         """The id of the result at that position, which a round has drawn."""
@@ -271,15 +290,15 @@ def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DE
         raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
 
 
-def find_faults(ratings: Mapping[str, float], rubric: Rubric) -> Iterator[tuple[str, str]]:
-    """What does not fit, in the order of the rubric: the name, and what is wrong."""
-    for aspect in rubric.aspects:
+def find_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, str]]:
+    """What does not fit, in the order of the aspects: the name, and what is wrong."""
+    for aspect in aspects:
         low, high = aspect.scale
         if aspect.id not in ratings:
             yield aspect.id, "is missing: every aspect is to be rated"
         elif not low <= ratings[aspect.id] <= high:
             yield aspect.id, f"{ratings[aspect.id]:g} is off its scale from {low} to {high}"
-    known = {aspect.id for aspect in rubric.aspects}
+    known = {aspect.id for aspect in aspects}
     unknown = [name for name in ratings if name not in known]
     yield from ((clip(name), "is not a requested aspect") for name in unknown[:MOST_UNKNOWN])
 

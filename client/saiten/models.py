@@ -926,6 +926,7 @@ class Rating(Answer):
     ratings: dict[str, float]
     comment: str | None = None
     simulated: bool = False
+    faulty_turns: tuple[int, ...] | None = None
     created_at: datetime | None = None
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Column, ColumnElement, Float, Select, false, func, null, 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.browsing import ANY_ASPECT, FINDING, Browsed, BrowsedPage, ResultQuery
 from app.domain.summary import AspectTally, Tally, unpack_scores, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
@@ -61,7 +61,7 @@ class ResultBrowser:
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
         """The matching results from number `offset` on, in order."""
-        asked = (query.unrated, query.warning, query.status, query.system, query.text)
+        asked = (query.unrated, query.warning, query.finding, query.status, query.system, query.text)
         if not can_store(*(text for text in asked if text is not None)):
             return NOTHING
         async with read(self._engine) as connection:
@@ -233,7 +233,12 @@ def conditions_of(columns: Mapping[str, str], dialect: str, batch_id: str, query
     is_any = query.unrated == ANY_ASPECT
     if is_any:
         wanted.append(figure.unrated != enclose(()))
-    named = ((figure.unrated, None if is_any else query.unrated), (figure.warnings, query.warning))
+    finding = None if query.finding is None else FINDING + query.finding
+    named = (
+        (figure.unrated, None if is_any else query.unrated),
+        (figure.warnings, query.warning),
+        (figure.warnings, finding),
+    )
     wanted += [find(column, enclose((name,))) > 0 for column, name in named if name is not None]
     exact = ((figure.status, query.status), (figure.system, query.system))
     wanted += [column == value for column, value in exact if value is not None]

@@ -79,6 +79,7 @@ class RatingStore:
                 key = digest([project, *target, rating.rater])
                 rows.pop(key, None)  # the later stands last
                 row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
+                row["faulty_turns"] = None if rating.faulty_turns is None else json.dumps(rating.faulty_turns)
                 rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
             for some in db.cut(rows.values(), ROWS):
                 earlier = delete(t.human_ratings).where(table.key.in_([row["key"] for row in some]))
@@ -301,6 +302,7 @@ def read_rating(row: Row[Any]) -> StoredRating:
         **{name: getattr(row, name) for name in same},
         batch=None if row.item is None else row.batch_id,
         ratings=json.loads(row.ratings),
+        faulty_turns=None if row.faulty_turns is None else tuple(json.loads(row.faulty_turns)),
     )
 
 

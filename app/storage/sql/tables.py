@@ -278,6 +278,7 @@ human_ratings = table(
     sa.Column("comment", sa.Text, nullable=True),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("simulated", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("faulty_turns", sa.Text, nullable=True),
     sa.Index(None, "project", "number"),
     sa.Index(None, "batch_id", "project", "number"),
     sa.Index(None, "project", "evaluation", "number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
@@ -10,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from app.container import Container
-from app.domain.batch import Batch, Candidate, Entry, ItemResult
+from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
 from app.domain.browsing import Browsed, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.errors import NotFound
@@ -31,6 +32,7 @@ from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
+from app.web.dashboard.conversation import TurnView, view_findings
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, Project, render, toggle_invisible
@@ -72,10 +74,11 @@ async def show_evaluation(request: Request, container: Serving, project: Project
         raise NotFound("there is no such evaluation in this project")
     asked = record.request
     if isinstance(asked, ConversationRequest):
-        raise NotFound("this is the result of a conversation; read it at /v1/conversations")
-    candidate = Candidate.model_construct(
-        context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
-    )
+        candidate = Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)
+    else:
+        candidate = Candidate.model_construct(
+            context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
+        )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
@@ -160,9 +163,26 @@ async def show(request: Request, container: Container, project: str, shown: Show
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
         toggle_invisible=toggle_invisible(request),
+        conversation=candidate.conversation,
+        turns=list_turns(shown, evaluation, known, warned),
         **describe(evaluation, container),
         **more,
     )
+
+
+def list_turns(
+    shown: ShownResponse, evaluation: Evaluation | None, rubric: Rubric | None, warned: Sequence[tuple[str, str]]
+) -> list[TurnView]:
+    """The turns of a conversation with their findings and raters' marks; none of a response."""
+    conversation = shown.candidate.conversation
+    if conversation is None:
+        return []
+    found = view_findings((evaluation.findings if evaluation else None) or (), rubric)
+    marks = Counter(number for view in shown.ratings for number in set(view.faulty_turns))
+    return [
+        TurnView(number, turn, found.get(number, ()), codes_at(f"turns/{number}", warned), marks[number])
+        for number, turn in enumerate(conversation.turns)
+    ]
 
 
 def name_of(evaluation: Evaluation) -> str:
@@ -191,12 +211,13 @@ RATINGS_PAGE = 1000
 
 @dataclass
 class RaterView:
-    """One rater's ratings by aspect, the latest of each, and comments. `simulated` is of the last of them."""
+    """One rater's ratings by aspect, the latest of each, and comments; `simulated` and `faulty_turns` of the last."""
 
     rater: str
     ratings: dict[str, float] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
     simulated: bool = False
+    faulty_turns: tuple[int, ...] = ()
 
 
 class ResponseNames(NamedTuple):
@@ -232,7 +253,7 @@ def view_ratings(ratings: Iterable[StoredRating], response: ResponseNames) -> li
             continue
         view = views.setdefault(rating.rater, RaterView(rating.rater))
         view.ratings.update(rating.ratings)
-        view.simulated = rating.simulated
+        view.simulated, view.faulty_turns = rating.simulated, rating.faulty_turns or ()
         view.comments += [rating.comment] if rating.comment else []
     return list(views.values())
 
@@ -449,13 +470,13 @@ def list_composites(evaluation: Evaluation, rubric: Rubric | None) -> list[Compo
         intercept = composite.intercept if isinstance(composite, LinearComposite) else 0.0
         terms = [
             TermView(rubric.aspect(aspect), weight, step, means.get(aspect))
-            for aspect, weight, step in parts_of(composite)
+            for aspect, weight, step in terms_of(composite)
         ]
         views.append(CompositeView(name, value, composite.kind, intercept, terms))
     return views
 
 
-def parts_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, float, Transform]]:
+def terms_of(composite: MeanComposite | LinearComposite) -> list[tuple[str, float, Transform]]:
     """Aspect, weight and transform of each summand."""
     if isinstance(composite, LinearComposite):
         return [(term.aspect, term.weight, term.transform) for term in composite.terms]
@@ -471,7 +492,7 @@ def digits_of(value: float | None, most: int = 4) -> int:
 
 TRANSLATION = "translation/"
 
-Part = Literal["response", "text", "speaker", "reference"]
+Part = Literal["response", "text", "speaker", "reference", "persona", "goal"]
 
 
 class LeftOut(NamedTuple):
@@ -525,6 +546,6 @@ def describe_span(span: MaskedSpan) -> LeftOut:
     """A span with numbers from 1."""
     parts = span.where.removeprefix(TRANSLATION).split("/")
     number = int(parts[1]) + 1 if len(parts) > 1 else 1
-    kinds: Mapping[str, Part] = {"speaker": "speaker", "text": "text", "response": "response"}
-    kind = kinds.get(parts[-1], "reference")
+    kinds: Mapping[str, Part] = {"speaker": "speaker", "text": "text", "response": "response", "goal": "goal"}
+    kind = "persona" if parts[0] == "persona" else kinds.get(parts[-1], "reference")
     return LeftOut(kind, number, span.where.startswith(TRANSLATION), span.start + 1, span.end)

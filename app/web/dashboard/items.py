@@ -13,6 +13,7 @@ from starlette.datastructures import QueryParams
 
 from app.domain.browsing import ANY_ASPECT, BrowsedPage, ResultQuery
 from app.domain.composites import range_of
+from app.domain.conversation import CODES
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import Scores
@@ -107,7 +108,7 @@ POSITION = "position"
 BEST = "best"
 """As `order`: the best comes first, otherwise the worst."""
 
-FILTERS = ("unrated", "warning", "status", "system", "text")
+FILTERS = ("unrated", "warning", "finding", "status", "system", "text")
 """The filters that have one value: fields of `Listing`, and parameters of an address."""
 
 STATUSES = ("scored", "partial", "failed")
@@ -128,6 +129,7 @@ class Listing:
     values: Mapping[str, float] = field(default_factory=dict)
     unrated: str | None = None
     warning: str | None = None
+    finding: str | None = None
     status: str | None = None
     system: str | None = None
     text: str | None = None
@@ -183,13 +185,14 @@ def read_listing(asked: QueryParams, measures: Sequence[str], rubric: Rubric | N
         preferred = ("overall", *composites, *aspects, *measures)
         sort = next((measure for measure in preferred if measure in measures), None)
     unrated = asked.get("unrated")
-    status = asked.get("status")
+    status, finding = asked.get("status"), asked.get("finding")
     return Listing(
         sort=None if sort == POSITION else sort,
         best_first=asked.get("order") == BEST,
         values=dict(read_values(asked.getlist("value")[:MOST_VALUES], measures)),
         unrated=unrated if unrated == ANY_ASPECT or unrated in measures else None,
         warning=clean(asked.get("warning")),
+        finding=finding if finding in CODES else None,
         status=status if status in STATUSES else None,
         system=clean(asked.get("system")),
         text=clean(asked.get("text")),
@@ -285,6 +288,7 @@ async def show_items(request: Request, container: Serving, project: Project, bat
         numbers=list_numbers(number, last),
         chips=await list_chips(batch_id, listing, columns, browse if not page.total else None),
         warnings=warnings,
+        codes=CODES if rubric and rubric.unit == "conversation" else (),
         to_page=lambda wanted: address_of(batch_id, listing, wanted),
         to_sort=lambda measure: address_of(batch_id, listing.sorted_by(measure)),
         direction=lambda measure: direction_of(listing, measure, best),

@@ -186,6 +186,8 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "refused": mark("the judge refused"),
         "truncated": mark("reply cut off"),
         "content-filter": mark("content filter"),
+        "not-applicable": mark("does not apply"),
+        "not-supported": mark("this judge cannot rate it"),
     },
     "warning": {
         "baseline-judge": mark("lexical baseline"),
@@ -201,6 +203,18 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "similarity-unknown-tokens": mark("words unknown to the encoder"),
         "samples-unrated": mark("some samples unrated"),
         "expected-unavailable": mark("no token probabilities"),
+        "findings-unrated": mark("findings not usable"),
+    },
+    "finding": {
+        "any": mark("any finding"),
+        "rules": mark("any rule"),
+        "judge": mark("found by the judge"),
+        "register-shift": mark("register shift"),
+        "register-mix": mark("합쇼체 with 해요체"),
+        "wrong-language": mark("wrong language"),
+        "repetition": mark("repetition"),
+        "self-contradiction": mark("contradicts itself"),
+        "persona-contradiction": mark("contradicts the persona"),
     },
     "path": {"source": mark("source"), "english": mark("English"), "both": mark("both")},
     "verdict": {

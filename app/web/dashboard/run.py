@@ -24,6 +24,7 @@ from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_values
+from app.web.dashboard.conversation import gather_findings
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
@@ -89,6 +90,11 @@ async def gather_figures(
         correct(container, project, speech, batch, rubric),
     )
     drawn = [panel.drawing for panel in trend.panels] if isinstance(trend, Trend) else []
+    turns = None
+    if summary.findings is not None:
+        faults = request.query_params.get("faults")
+        turns = await gather_findings(container, project, speech, batch, summary.findings, asked=faults)
+        drawn += turns.drawings
     titles = titles_of(SaitenError)
     return {
         "summary": summary,
@@ -110,6 +116,7 @@ async def gather_figures(
         "summing": isinstance(trend, PendingComputation),
         "corrected": people.by_aspect if people else {},
         "whose": "corrected" if request.query_params.get("figures") == "corrected" else "judge",
+        "turns": turns,
     }
 
 

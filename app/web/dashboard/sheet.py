@@ -6,17 +6,18 @@ ratings of others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from app.container import Container
+from app.domain.conversation import Conversation
 from app.domain.errors import NotFound
-from app.domain.human_rating import RatingRound, RatingSheet
+from app.domain.human_rating import OwnRating, RatingRound, RatingSheet
 from app.domain.model import pointer
-from app.domain.rubric import Aspect, Example, Level, Rubric
+from app.domain.rubric import Aspect, Example, Level
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
 from app.web.dashboard.item import responder_of
@@ -55,8 +56,14 @@ class Entered:
 
     ratings: Mapping[str, float] = field(default_factory=dict)
     comment: str = ""
+    marked: Collection[int] = ()
     faults: frozenset[str] = frozenset()
     """Pointers such as `/ratings/overall` and `/comment`."""
+
+    @classmethod
+    def of(cls, earlier: OwnRating | None) -> Entered:
+        """An earlier rating; nothing without one."""
+        return cls() if earlier is None else cls(earlier.ratings, earlier.comment or "", earlier.faulty_turns)
 
 
 class SheetPosition(NamedTuple):
@@ -89,8 +96,7 @@ async def show_sheet(request: Request, container: Serving, project: WritableProj
         sheet = await container.ratings.rounds.next(project, place.round.id, place.rater)
         if sheet is None:
             return await show_thanks(request, container, place)
-    said = sheet.earlier
-    return show(request, place, sheet, Entered() if said is None else Entered(said.ratings, said.comment or ""))
+    return show(request, place, sheet, Entered.of(sheet.earlier))
 
 
 @router.post("/rate/{round_id}/sheet")
@@ -104,12 +110,16 @@ async def save_sheet(request: Request, container: Serving, project: WritableProj
     sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
         raise NotFound("this response was not given to this rater in this round")
-    ratings, comment, task = read_ratings(form, sheet.rubric), form.raw("comment"), sheet.task
+    ratings, comment, task = read_ratings(form, sheet.aspects), form.raw("comment"), sheet.task
+    marked = read_marks(form, sheet.conversation)
     rounds = container.ratings.rounds
     try:
-        await rounds.rate(project, place.round.id, place.rater, task.position, ratings, comment=comment)
+        await rounds.rate(
+            project, place.round.id, place.rater, task.position, ratings, comment=comment, faulty_turns=marked
+        )
     except InvalidDocument as error:
-        return show(request, place, sheet, Entered(ratings, comment, frozenset(where for where, _ in error.faults)))
+        faults = frozenset(where for where, _ in error.faults)
+        return show(request, place, sheet, Entered(ratings, comment, marked, faults))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
@@ -133,11 +143,17 @@ async def find_sheet(container: Container, place: SheetPosition, number: str) ->
         return None
 
 
-def read_ratings(form: Form, rubric: Rubric) -> dict[str, float]:
+def read_ratings(form: Form, aspects: Sequence[Aspect]) -> dict[str, float]:
     """The chosen levels by aspect; a value that is not a level counts as not chosen."""
-    levels = {aspect.id: {str(value): float(value) for value in aspect.values} for aspect in rubric.aspects}
+    levels = {aspect.id: {str(value): float(value) for value in aspect.values} for aspect in aspects}
     sent = {name: form.get(f"rating.{name}") for name in levels}
     return {name: levels[name][chosen] for name, chosen in sent.items() if chosen in levels[name]}
+
+
+def read_marks(form: Form, conversation: Conversation | None) -> list[int]:
+    """The system's turns that are marked as faulty; anything else counts as not marked."""
+    chosen = frozenset(form.all("faulty"))
+    return [number for number in (conversation.system_turns if conversation else ()) if str(number) in chosen]
 
 
 def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
@@ -157,8 +173,10 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
         own=responder_of(sheet.context),
         response=sheet.response,
         rubric=sheet.rubric,
+        conversation=sheet.conversation,
+        marked=entered.marked,
         expected=sheet.rubric.source_language,
-        choices=[make_choice(aspect, entered) for aspect in sheet.rubric.aspects],
+        choices=[make_choice(aspect, entered) for aspect in sheet.aspects],
         comment=entered.comment,
         comment_characters=COMMENT_CHARACTERS,
         comment_failed="/comment" in entered.faults,

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from app.batches.document import BatchReader
-from app.cli.demo import BUILDS, RATINGS_FILE, RUNS, DemoRun, load_runs
+from app.cli.demo import BUILDS, RATINGS_FILE, RUNS, DemoRun, DemoTalks, load_conversations, load_runs, write_lines
 from app.domain.dialogue import DEFAULT_LIMITS, Dialogue
 from app.runtime.bundled import bundled_folder
 from app.storage.rubric_files import default_folder, read_rubric
+from app.text.faults import find_faults
 from app.text.injection.inspection import inspect_dialogue
 from benchmarks import demo_ratings
 
 ROOT = Path(__file__).parents[3]
 RUN_SIZES = {"ja-dialogue": 48, "ko-comment": 24}
+UNIT = "-conversation"
 MOST_BYTES = 40_000
 
 
@@ -33,12 +35,24 @@ def named(runs: list[DemoRun], rubric: str, build: str) -> DemoRun:
 
 def test_every_run_is_a_batch_that_the_service_takes(runs: list[DemoRun]) -> None:
     assert len(runs) == 8
-    for run in runs:
+    talks = [*load_conversations()]
+    assert [(run.options.rubric[:2], run.options.metadata["system"]) for run in talks] == [
+        (language, f"bot-{letter}") for language in ("ko", "ja") for letter in "abc"
+    ]
+    posted: list[DemoRun | DemoTalks] = [*talks, *runs]
+    for run in posted:
         reader = BatchReader(DEFAULT_LIMITS, ndjson=True)
-        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines()).encode()
+        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_lines(run)).encode()
         items = (*reader.feed(body), *reader.close())
         assert items == run.items
         assert reader.options == run.options
+
+
+def test_only_the_worst_system_has_faults_that_rules_find() -> None:
+    for run in load_conversations():
+        codes = {found.code for talk in run.items for found in find_faults(talk, run.options.rubric.removesuffix(UNIT))}
+        assert (len(codes) >= 4) == (run.options.metadata["system"] == "bot-c"), codes
+        assert len(codes) in {0, 5, 6}
 
 
 def test_each_rubric_has_two_builds_of_two_systems_on_the_same_items(runs: list[DemoRun]) -> None:

@@ -35,6 +35,8 @@ def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: P
     rows = [line.split()[:4] for line in done.stdout.splitlines() if line.startswith((" diary", " nightly"))]
     assert rows[0] == ["diary", "ko-comment", "bot-a", "a-101"]
     assert [row[3] for row in rows] == 2 * BUILDS
+    talks = [line.split() for line in done.stdout.splitlines() if line.startswith(" talks")]
+    assert [row[-1] for row in talks] == ["0", "0", "8", "0", "0", "7"]
     assert NEXT.split("\n")[1] in done.stdout
     # The lines can be pasted: the second command finds the runs of the first, by the path of this very installation.
     assert "\n  export DATABASE_URL=sqlite+aiosqlite:///saiten-demo.db\n" in done.stdout

@@ -302,7 +302,7 @@ async def test_a_sheet_is_blind(bench: Bench) -> None:
         assert "SECRET" not in text.upper()
         assert first.evaluation.removesuffix("0") not in text
         told = sheet.model_dump()
-        assert set(told) == {"task", "context", "response", "rubric", "earlier"}
+        assert set(told) == {"task", "context", "response", "rubric", "conversation", "earlier"}
         assert set(told["task"]) == {"number", "of", "position", "done"}
         assert told["rubric"] == RUBRIC.model_dump()
         assert told["earlier"] is None

@@ -13,7 +13,8 @@ from sqlalchemy import Row, bindparam, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
-from app.domain.browsing import MOST_MEASURES
+from app.domain.browsing import FINDING, MOST_MEASURES
+from app.domain.conversation import ANY_CODE
 from app.domain.dialogue import UNBOUNDED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
 from app.domain.model import Value, listed
@@ -162,7 +163,7 @@ def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dic
     return {
         "status": scores.status,
         "system": scores.system,
-        "warnings": enclose(scores.warnings),
+        "warnings": enclose((*scores.warnings, *(FINDING + code for code in codes_of(scores)))),
         "unrated": enclose([name for name, figures in scores.aspects.items() if figures[0] is None]),
         "context_key": None if scores.context is None else key_of(scores.context),
         "spread": scores.spread,
@@ -173,6 +174,12 @@ def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dic
 def key_of(name: str) -> int:
     """A number from 1 to 2⁶³ − 1 that stands for a name: equal for equal names, and by chance alone for others."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1 or 1
+
+
+def codes_of(scores: Scores) -> list[str]:
+    """The codes of the findings in a conversation, after `any` if there are any."""
+    codes = [code for code, turns in scores.faulty.found.items() if turns] if scores.faulty else []
+    return [ANY_CODE, *codes] if codes else []
 
 
 def enclose(names: Iterable[str]) -> str:

@@ -1,0 +1,158 @@
+"""The turns of a conversation on a page, with what was found in each, and what those of a whole run amount to."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
+
+from app.batches.summaries import score_pages
+from app.charts.histogram import HistogramLabels, build_histogram
+from app.comparison.computations import PendingComputation
+from app.container import Container
+from app.domain.batch import Batch
+from app.domain.conversation import ANY_CODE, JUDGED, RULES, Finding, Turn
+from app.domain.rubric import Aspect, Rubric
+from app.domain.summary import FindingRate, FindingSummary
+from app.web.dashboard import run_values
+from app.web.dashboard.language import Speech, query
+
+if TYPE_CHECKING:
+    from app.stats.turns import TurnRate, TurnReading
+
+QUOTED = re.compile(r"「[^」]*」")
+EARLIER = re.compile(r"\bturn (\d{1,3})\b")
+
+
+class FindingView(NamedTuple):
+    """A finding with the aspect that it concerns; None for an aspect that the rubric does not have. `earlier` is the
+    number of the turn that it conflicts with."""
+
+    finding: Finding
+    aspect: Aspect | None
+    earlier: int | None
+
+
+class TurnView(NamedTuple):
+    """A turn with the codes of warnings about its text, and how many raters marked it as faulty."""
+
+    number: int
+    turn: Turn
+    findings: Sequence[FindingView]
+    warnings: Sequence[str]
+    marked: int = 0
+
+
+def view_findings(found: Sequence[Finding], rubric: Rubric | None) -> dict[int, list[FindingView]]:
+    """The findings by turn."""
+    known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    views: dict[int, list[FindingView]] = {}
+    for one in found:
+        aspect = known.get(one.aspect) if one.aspect else None
+        views.setdefault(one.turn, []).append(FindingView(one, aspect, find_earlier(one)))
+    return views
+
+
+def find_earlier(finding: Finding) -> int | None:
+    """The earlier turn that a rule's detail names outside quotations."""
+    named = EARLIER.search(QUOTED.sub("", finding.detail)) if finding.by == "rule" else None
+    return int(named[1]) if named and int(named[1]) < finding.turn else None
+
+
+CARD_WIDTH = 292
+"""Pixels: what a card leaves on a phone."""
+
+
+class FindingRow(NamedTuple):
+    """A code with its rate, and the address of the conversations that have such a finding."""
+
+    code: str
+    rate: FindingRate
+    items: str
+
+
+class TurnFigures(NamedTuple):
+    """The findings of a run. `code` is what `reading` is of, one of `choices`; None while it is computed, or where the
+    run has no conversations of which it is known. `first` counts conversations by their first faulty turn."""
+
+    rows: Sequence[FindingRow]
+    code: str
+    choices: Sequence[str]
+    reading: TurnReading | None = None
+    first: Sequence[tuple[TurnRate, int]] = ()
+    drawings: Sequence[Markup] = ()
+    is_computing: bool = False
+
+
+async def gather_findings(
+    container: Container, project: str, speech: Speech, batch: Batch, found: FindingSummary, *, asked: str | None
+) -> TurnFigures:
+    """The findings of a run of conversations, with the reading of one code over the turns."""
+    rates = {ANY_CODE: found.any, **found.codes}
+    rows = [FindingRow(code, one, query(f"/runs/{batch.id}/items", finding=code)) for code, one in rates.items()]
+    known = {code for code, one in rates.items() if one.conversations and (one.turns or code in {ANY_CODE, JUDGED})}
+    choices = [code for code in (ANY_CODE, JUDGED, RULES, *found.codes) if code in known or code == RULES]
+    choices = list(dict.fromkeys(choices))
+    code = asked if asked in choices else choices[0]
+    shown = TurnFigures(rows, code, choices)
+    key = ("turns", run_values.state_of(batch), code)
+    reading = await container.dashboard.computations.get(
+        project, key, lambda: compute_reading(container, project, batch.id, code)
+    )
+    if isinstance(reading, PendingComputation):
+        return shown._replace(is_computing=True)
+    if not reading.conversations:
+        return shown
+    faults = {step.turn: step.faults for step in reading.survival}
+    first = [(one, sum(faults.get(turn, 0) for turn in range(one.first, one.last + 1))) for one in reading.rates]
+    specs = chart_reading(speech, reading, first, speech.term("finding", code))
+    drawings = await asyncio.gather(*(run_values.paint(container, speech, spec) for spec in specs))
+    return shown._replace(reading=reading, first=first, drawings=drawings)
+
+
+async def compute_reading(container: Container, project: str, batch_id: str, code: str) -> TurnReading:
+    """The reading of a code over the conversations of which it is known."""
+    from app.stats.turns import Talk, read_turns
+
+    talks = []
+    async for page in score_pages(container.batches.store, project, batch_id):
+        for one in page:
+            faulty = one.scores.faulty and one.scores.faulty.turns_of(code)
+            if one.scores.faulty is not None and faulty is not None:
+                talks.append(Talk(one.scores.faulty.system_turns, faulty))
+    return await asyncio.to_thread(read_turns, talks)
+
+
+def name_turns(rate: TurnRate) -> str:
+    """`3`, or `3–4`."""
+    return str(rate.first) if rate.first == rate.last else f"{rate.first}–{rate.last}"
+
+
+def chart_reading(
+    speech: Speech, reading: TurnReading, first: Sequence[tuple[TurnRate, int]], code: str
+) -> list[dict[str, Any]]:
+    """The charts: the rate by turn, the survival curve, and first faulty turns."""
+    from app.charts.turns import TurnLabels, build_survival, build_turn_rates
+
+    _ = speech.say
+    nothing = _("Nothing is rated yet.")
+    description = _("%(code)s, %(count)s conversations", code=code, count=speech.formats.count(reading.conversations))
+    across = _("the system's turn, counted from 1")
+    labels = [
+        TurnLabels(title=title, description=description, nothing=nothing, upright=upright, across=across)
+        for title, upright in (
+            (_("Faulty turns by turn"), _("faulty turns per 100 turns, 95 %% interval")),
+            (_("Conversations without a fault so far"), _("%% of conversations without a fault, 95 %% interval")),
+        )
+    ]
+    told = HistogramLabels(
+        title=_("First faulty turn"), description=description, nothing=nothing, unrated=_("no fault")
+    )
+    return [
+        build_turn_rates(reading.rates, labels[0], width=CARD_WIDTH),
+        build_survival(reading.survival, labels[1], width=CARD_WIDTH),
+        build_histogram([(name_turns(one), count) for one, count in first], reading.faultless, told, width=CARD_WIDTH),
+    ]

@@ -1,0 +1,132 @@
+"""Pages of conversations: turns with findings beside them, and what a run's findings amount to."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from app.domain.conversation import Finding
+from app.web.dashboard.conversation import find_earlier
+from tests.support.conversations import find_planted, make_turns
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.posted import wait_for
+from tests.support.waiting import LIMIT_SECONDS
+
+ITEMS: list[dict[str, Any]] = [
+    {
+        "id": "shop",
+        "turns": make_turns("いらっしゃいませ。", "[fault:memory]お名前は?", "<b>うるさい</b>、黙れよ。"),
+        "persona": {"name": "佐藤<i>", "age": 41},
+        "goal": "注文を済ませる。",
+    },
+    {"id": "clinic", "turns": make_turns("承知しました。", "お待ちしております。")},
+]
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI(find_planted) as running:
+        yield running
+
+
+async def read(client: httpx.AsyncClient, address: str, language: str = "en") -> str:
+    """The page's HTML, once nothing on it is being drawn or computed."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while True:
+            page = await client.get(address, headers={"accept": "text/html", "accept-language": language})
+            assert page.status_code == 200, page.text
+            if "computing soft" not in page.text and "empty computing" not in page.text:
+                return page.text
+            await asyncio.sleep(0.02)
+
+
+async def test_a_run_of_conversations_shows_turns_findings_and_their_course(client: httpx.AsyncClient) -> None:
+    batch = (await client.post("/v1/batches", json={"items": ITEMS, "budget_usd": 10})).json()["id"]
+    await wait_for(client, batch)
+    page = await read(client, f"/runs/{batch}/items/0")
+    turns = re.findall(r'<li id="turn-(\d)" class="(\w+)( faulty)?">', page)
+    assert [(number, role) for number, role, _ in turns] == [
+        (str(number), "other" if number % 2 else "user") for number in range(6)
+    ]
+    assert [number for number, _, faulty in turns if faulty] == ["3", "5"]
+    third = page[page.index('id="turn-3"') : page.index('id="turn-4"')]
+    assert "found by the judge" in third
+    assert "memory の評価を下げる発話がある。" in third
+    fifth = page[page.index('id="turn-5"') : page.index('id="ratings"')]
+    assert "register shift" in fifth
+    assert 'href="#turn-3"' in fifth or 'href="#turn-1"' in fifth
+    assert "&lt;b&gt;うるさい" in fifth
+    assert "佐藤&lt;i&gt;" in page
+    assert "注文を済ませる。" in page
+    # The same by its evaluation; the other one has neither persona nor findings.
+    evaluation = re.search(r'href="/evaluations/(ev_\w+)"', page)
+    assert evaluation is not None
+    assert 'id="turn-5"' in await read(client, f"/evaluations/{evaluation[1]}")
+    other = await read(client, f"/runs/{batch}/items/1", "ko")
+    assert "faulty" not in other
+    assert "해당 없음" in other
+
+    for code, items in (("judge", ["shop"]), ("register-shift", ["shop"]), ("repetition", []), ("any", ["shop"])):
+        listed = await read(client, f"/runs/{batch}/items?finding={code}")
+        assert re.findall(r'class="row-link"[^>]*><bdi[^>]*>(\w+)<', listed) == items, code
+    run = await read(client, f"/runs/{batch}?faults=register-shift", "ja")
+    found = run[run.index('<section id="findings"') : run.index('<section id="flagged"')]
+    assert f"/runs/{batch}/items?finding=judge" in found
+    assert found.count("<svg") == 3
+    rows = re.findall(r'<th scope="row" class="num">(\d)</th><td class="num">(\d)</td><td class="num">(\d)</td>', found)
+    assert rows == [("1", "2", "0"), ("2", "2", "0"), ("3", "1", "1")]
+
+
+async def test_a_round_shows_the_whole_conversation_and_keeps_marked_turns(client: httpx.AsyncClient) -> None:
+    batch = (await client.post("/v1/batches", json={"items": ITEMS, "budget_usd": 10})).json()["id"]
+    await wait_for(client, batch)
+    started = await client.post("/rate", data={"run": batch, "name": "一回目", "raters_per_item": "1"})
+    address = f"{started.headers['location']}/sheet?rater=r1"
+    for _ in ITEMS:
+        page = await read(client, address)
+        item = next(one for one in ITEMS if one["turns"][1]["text"] in page)
+        assert [turn["text"] in html.unescape(page) for turn in item["turns"]] == [True] * len(item["turns"])
+        assert "<b>うる" not in page
+        # Nothing of what the judge or the rules found.
+        assert "register shift" not in page
+        boxes = re.findall(r'name="faulty" value="(\d+)"', page)
+        assert boxes == [str(number) for number in range(1, len(item["turns"]), 2)]
+        levels = dict(reversed(re.findall(r'name="(rating\.\w+)" value="(-?\d+)"', page)))
+        # Only what applies is asked: the persona and the goal of a conversation that has them.
+        for requirement in ("persona", "goal"):
+            assert (f"rating.{requirement}" in levels) == (requirement in item)
+            assert (str(item.get("goal")) in page) == ("goal" in item)
+        action = re.search(r'action="([^"]+/sheet[^"]*)"', page)
+        assert action is not None
+        saved = html.unescape(action[1])
+        # A turn of the user, and one that is not there, count as not marked.
+        form = {**levels, "faulty": ["0", "99", "x", "3"]}
+        assert (await client.post(saved, data=form)).status_code == 303
+        again = await read(client, saved)
+        assert re.findall(r'name="faulty" value="(\d+)" checked', again) == ["3"]
+    ratings = [json.loads(line) for line in (await client.get("/v1/ratings")).text.splitlines()]
+    assert [rating["faulty_turns"] for rating in ratings] == [[3], [3]]
+    assert "marked as faulty by 1 rater" in await read(client, f"/runs/{batch}/items/0")
+    # By the API too; numbers of turns are bounded.
+    rating = {"batch": batch, "item": "shop", "rater": "r2", "ratings": {"overall": 4}}
+    for turns, status in (([1, 3], 200), ([400], 422), ([-1], 422), (list(range(400)) * 2, 422), ("3", 422)):
+        answer = await client.post("/v1/ratings", json={**rating, "faulty_turns": turns})
+        assert answer.status_code == status, answer.text
+    assert "marked as faulty by 2 raters" in await read(client, f"/runs/{batch}/items/0")
+
+
+def test_the_earlier_turn_is_read_outside_quotations() -> None:
+    for detail, by, earlier in (
+        ("「turn 1 」 repeats turn 3: 「ok」.", "rule", 3),
+        ("「ok」 repeats turn 9.", "rule", None),
+        ("turn 2 is worse", "judge", None),
+    ):
+        finding = Finding(turn=5, aspect=None, code="repetition" if by == "rule" else None, by=by, detail=detail)  # type: ignore[arg-type]
+        assert find_earlier(finding) == earlier
