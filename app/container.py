@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer, open_process
+from app.comparison.cases import CaseExplorer
 from app.comparison.computations import Computations, Examiner
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
@@ -44,14 +45,17 @@ from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
 from app.storage.queue import AsyncioJobQueue, JobQueue
 from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
 from app.storage.rubric_files import open_rubrics
+from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
+from app.storage.sql.search import TextSearch
 from app.storage.sql.texts import TextStore
 
 if TYPE_CHECKING:
@@ -107,6 +111,7 @@ class Dashboard:
     computations: Computations
     examiner: Examiner
     overviews: Overviews
+    explorer: CaseExplorer
 
 
 @dataclass(frozen=True)
@@ -405,6 +410,7 @@ def open_meta(
             now=instruments.now,
             new_id=lambda: new_id("ln_"),
         ),
+        baselines=BaselineStore(engine),
         telemetry=instruments.telemetry,
     )
     revalidation.begin(
@@ -436,12 +442,15 @@ def open_dashboard(
     charts = ChartRenderer(open_executor=open_process)
     stack.callback(charts.close)
     batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
+    explorer = CaseExplorer(frames=FrameStore(engine), search=TextSearch(engine), ratings=ratings, now=instruments.now)
+    stack.push_async_callback(explorer.close)
     return Dashboard(
         browser=ResultBrowser(engine),
         charts=charts,
         computations=computations,
         examiner=Examiner(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
+        explorer=explorer,
     )
 
 

@@ -40,6 +40,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "hot": Benchmark("benchmarks.hot", "a cached evaluation against an empty endpoint"),
     "evaluations": Benchmark("benchmarks.evaluations", "single evaluations over HTTP"),
     "judge_path": Benchmark("benchmarks.judge_path", "from the judge's socket to the stored result"),
+    "conversations": Benchmark("benchmarks.conversations", "batches of whole conversations beside the judge alone"),
     "batches": Benchmark("benchmarks.batches", "under a rate limit, and after everything was killed"),
     "peers": Benchmark("benchmarks.peers", "the tools that a team could pick instead"),
     "tokens": Benchmark("benchmarks.tokens", "what a prompt costs"),
@@ -49,6 +50,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "analysis_scale": Benchmark("benchmarks.analysis_scale", "analyses of ten million ratings"),
     "gate": Benchmark("benchmarks.gate", "how often the gate is wrong"),
     "dashboard": Benchmark("benchmarks.dashboard", "pages over 100,000 results"),
+    "explorer": Benchmark("benchmarks.explorer", "two runs of 100,000 results beside each other"),
 }
 
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.judge_path                # four minutes
     python -m benchmarks.judge_path --quick        # smaller batches, one round each
+    python -m benchmarks.conversations             # the same way for whole conversations
 
 Service, workers, judge and the plain `AsyncOpenAI` loop are processes of their own; ours and the loop take turns and
 ask the same. The judge is `benchmarks.fast_judge`, whose own CPU a call is told. CPU is user and system time of the

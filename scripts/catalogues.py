@@ -1,7 +1,8 @@
-"""Compiles the catalogues of the client's messages, and says what is missing: `python scripts/catalogues.py [--write]`.
+"""Compiles the catalogues of the commands, and says what is missing: `python scripts/catalogues.py [--write]`.
 
-`client/saiten/locales/{ja,ko}/LC_MESSAGES/saiten.po` is written by hand; `saiten.mo` beside it is what the client
-reads, so that a wheel needs no compiler. With `--write` messages that are new are added without a translation.
+`client/saiten/locales/{ja,ko}/LC_MESSAGES/saiten.po` and `app/cli/locales/{ja,ko}/LC_MESSAGES/saiten-server.po` are
+written by hand; the `.mo` beside each is what commands read, so that a wheel needs no compiler. With `--write` messages
+that are new are added without a translation. What the server's commands share with the client's is the latter's.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from app.cli import CATALOGUE, PLACES, ServersGroup
 from saiten.commands import LazyGroup, exits, saiten
+from saiten.language import DOMAIN, LOCALES
 
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
-LOCALES = CLIENT / "locales"
+SERVER = CLIENT.parents[1] / "app" / "cli"
+FOLDERS = {DOMAIN: LOCALES, CATALOGUE[0]: CATALOGUE[1]}
+"""Where the catalogues of each domain are."""
+
 LANGUAGES = ("ja", "ko")
 NAMES_OF = {"ja": "Japanese", "ko": "Korean"}
 DATE = datetime(2026, 11, 23, tzinfo=UTC)
-NAMES = {"tell", "mark"}
+NAMES = {"tell", "mark", "tell_all"}
 
 SYSTEMS = ("No such file or directory", "Is a directory", "Permission denied", "No space left on device")
 """What the operating system says of files."""
@@ -49,6 +55,7 @@ CLICKS = (
     "{value!r} is not a valid {number_type}.",
     "{value} is not in the range {range}.",
     "default: {default}",
+    "required",
 )
 PLURALS = (
     ("Got unexpected extra argument ({args})", "Got unexpected extra arguments ({args})"),
@@ -72,10 +79,10 @@ def find_marked(folder: Path) -> Iterator[str]:
     """The literals that `tell` and `mark` are called with."""
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES and node.args:
-                text = node.args[0]
-                if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value:
-                    yield text.value
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES:
+                for text in node.args:
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value:
+                        yield text.value
 
 
 def find_helps(command: click.Command) -> Iterator[str]:
@@ -85,17 +92,31 @@ def find_helps(command: click.Command) -> Iterator[str]:
     yield from (one.help for one in command.params if isinstance(one, click.Option) and one.help)
     if isinstance(command, click.Group):
         context = click.Context(command)
-        for name in LazyGroup.list_commands(command, context) if isinstance(command, LazyGroup) else command.commands:
+        lister = LazyGroup.list_commands if isinstance(command, LazyGroup) else type(command).list_commands
+        for name in lister(command, context):  # type: ignore[arg-type]
             inner = command.get_command(context, name)
             yield from find_helps(inner) if inner else ()
+
+
+def find_server_helps() -> Iterator[str]:
+    """The help of the server's commands."""
+    context = click.Context(click.Group())
+    for name in PLACES:
+        command = ServersGroup().get_command(context, name)
+        # That of an analysis is put together of messages of its own.
+        yield from (text for text in find_helps(command) if "\n\b\nExample:" not in text) if command else ()
 
 
 Message = str | tuple[str, str]
 """A message, or one for a single thing and one for several."""
 
 
-def list_messages() -> list[Message]:
-    """Every message of the client's commands, once."""
+def list_messages(domain: str = DOMAIN) -> list[Message]:
+    """Every message of the client's commands, or those that only the server's have, once."""
+    if domain != DOMAIN:
+        own = [*find_marked(SERVER), *find_server_helps()]
+        clients = set(list_messages())
+        return [message for message in dict.fromkeys(own) if message and message not in clients]
     found: list[Message] = [
         *find_marked(CLIENT),
         *find_helps(saiten),
@@ -110,14 +131,14 @@ def list_messages() -> list[Message]:
     return list(dict.fromkeys(found))
 
 
-def path_of(language: str, kind: str) -> Path:
+def path_of(language: str, kind: str, domain: str = DOMAIN) -> Path:
     """The catalogue of a language as text (`po`) or compiled (`mo`)."""
-    return LOCALES / language / "LC_MESSAGES" / f"saiten.{kind}"
+    return FOLDERS[domain] / language / "LC_MESSAGES" / f"{domain}.{kind}"
 
 
-def read_catalogue(language: str) -> Catalog:
+def read_catalogue(language: str, domain: str = DOMAIN) -> Catalog:
     """What is translated; empty where there is no such file."""
-    path = path_of(language, "po")
+    path = path_of(language, "po", domain)
     return read_po(BytesIO(path.read_bytes()), locale=language) if path.exists() else Catalog(locale=language)
 
 
@@ -135,12 +156,12 @@ def last(text: str | Sequence[str]) -> str:
 
 def placeholders(message: str) -> set[str]:
     """The values that a message names, with their formats."""
-    return set(re.findall(r"(?<!\{)\{[^{}]+\}", message))
+    return set(re.findall(r'(?<!\{)\{[^{}"]+\}', message))
 
 
-def check(language: str) -> list[str]:
+def check(language: str, domain: str = DOMAIN) -> list[str]:
     """What is wrong with the catalogue of a language."""
-    catalogue, messages = read_catalogue(language), list_messages()
+    catalogue, messages = read_catalogue(language, domain), list_messages(domain)
     faults = [f"{language}: not translated: {message!r}" for message in messages if not translated(catalogue, message)]
     faults += [f"{language}: no longer used: {one.id!r}" for one in catalogue if one.id and one.id not in set(messages)]
     faults += [
@@ -148,8 +169,8 @@ def check(language: str) -> list[str]:
         for one in catalogue
         if one.string and placeholders(last(one.id)) != placeholders(last(one.string))
     ]
-    if path_of(language, "mo").read_bytes() != compile_catalogue(catalogue):
-        faults.append(f"{language}: saiten.mo is not that of saiten.po; run python scripts/catalogues.py --write")
+    if path_of(language, "mo", domain).read_bytes() != compile_catalogue(catalogue):
+        faults.append(f"{language}: {domain}.mo is not that of {domain}.po; run python scripts/catalogues.py --write")
     return faults
 
 
@@ -159,9 +180,9 @@ def translated(catalogue: Catalog, message: Message) -> str:
     return last(found.string) if found and found.string else ""
 
 
-def write(language: str) -> None:
+def write(language: str, domain: str = DOMAIN) -> None:
     """Writes both files: messages in the order of the code, those that are no longer used left out."""
-    old = read_catalogue(language)
+    old = read_catalogue(language, domain)
     # Fixed dates: the files change where a message does.
     new = Catalog(
         locale=language,
@@ -176,22 +197,23 @@ def write(language: str) -> None:
         language_team=language,
         msgid_bugs_address="-",
     )
-    for message in list_messages():
+    for message in list_messages(domain):
         told = translated(old, message)
         new.add(message, told if isinstance(message, str) else (told,))
-    path_of(language, "po").parent.mkdir(parents=True, exist_ok=True)
+    path_of(language, "po", domain).parent.mkdir(parents=True, exist_ok=True)
     written = BytesIO()
     write_po(written, new, width=120, no_location=True, omit_header=False)
-    path_of(language, "po").write_bytes(written.getvalue())
-    path_of(language, "mo").write_bytes(compile_catalogue(read_catalogue(language)))
+    path_of(language, "po", domain).write_bytes(written.getvalue())
+    path_of(language, "mo", domain).write_bytes(compile_catalogue(read_catalogue(language, domain)))
 
 
 def main() -> None:
     """Writes the catalogues, or tells what is wrong with them."""
+    every = [(language, domain) for domain in FOLDERS for language in LANGUAGES]
     if "--write" in sys.argv[1:]:
-        for language in LANGUAGES:
-            write(language)
-    faults = [fault for language in LANGUAGES for fault in check(language)]
+        for language, domain in every:
+            write(language, domain)
+    faults = [fault for language, domain in every for fault in check(language, domain)]
     sys.stdout.writelines(f"{fault}\n" for fault in faults)
     sys.exit(1 if faults else 0)
 

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.storage.sql.engine import close_engine, open_engine
-from app.storage.sql.schema import migrate
 from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database, open_sqlite
 from tests.support.services import private_postgres, private_redis
 
@@ -134,7 +133,7 @@ def kept_database(postgres_server: str) -> Iterator[KeptDatabase]:
     """The database of `postgres_url`."""
     made = KeptDatabase(postgres_server)
     yield made
-    made.drop()
+    made.close()
 
 
 @pytest.fixture
@@ -191,10 +190,9 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
-    """An engine with the schema of today, on each database."""
+    """An engine on each database, with the schema of today."""
     lay_schema(database_url)
     made = open_engine(database_url)
-    await migrate(made)
     yield made
     await close_engine(made)
 

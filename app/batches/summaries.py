@@ -10,6 +10,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from app.domain.batch import EXPIRED, Batch, Counts
+from app.domain.comparison import FINDING
 from app.domain.composites import range_of
 from app.domain.conversation import ANY_CODE, CODES
 from app.domain.errors import StoreError
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 
 BLENDED = ".blended"
-FINDING = "finding:"
 UNSEEN = AspectTally()
 NOTHING = Moments()
 NO_VALUES = "there are no values"

@@ -16,6 +16,9 @@ from app.domain.plain_text import printable
 INK, INK_SOFT, LINE, SURFACE = "var(--ink)", "var(--ink-soft)", "var(--line)", "var(--surface)"
 GOOD, BAD, NEUTRAL = "var(--good)", "var(--bad)", "var(--neutral)"
 SERIES = tuple(f"var(--chart-{number})" for number in range(1, 7))
+LEVELS = tuple(f"var(--level-{number})" for number in range(1, 6))
+"""From the worst level to the best: orange, grey in the middle, blue."""
+
 LIGHT = {
     "--ink": "#1d1c1a",
     "--ink-soft": "#5c5852",
@@ -30,6 +33,11 @@ LIGHT = {
     "--chart-4": "#9a5b00",
     "--chart-5": "#9c36b5",
     "--chart-6": "#5f6b00",
+    "--level-1": "#a85100",
+    "--level-2": "#c4812f",
+    "--level-3": "#8a857b",
+    "--level-4": "#5b8bc9",
+    "--level-5": "#1f5fbf",
 }
 """The values of these properties on a light page, for files, which have no page around them."""
 
@@ -115,6 +123,25 @@ def fit(text: str, room: float, size: float = TEXT) -> str:
             break
         kept += character
     return kept.rstrip("".join(JOINERS) + " ") + ELLIPSIS
+
+
+def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
+    """The text in at most so many lines of so many pixels, broken at spaces where there are some, else anywhere; the
+    last has an ellipsis where it does not fit."""
+    rest, lines = sanitize(text[:MOST_CHARACTERS]), list[str]()
+    while len(lines) < most - 1 and measure(rest, size) > room:
+        width, end = 0.0, 0
+        for character in rest:
+            width += size * em(character)
+            if width > room:
+                break
+            end += 1
+        # A number alone is no line.
+        space = rest.rfind(" ", 1, end + 1)
+        end = space if space > 0 and not rest[:space].isdecimal() else max(1, end)
+        lines.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
+    return [*lines, fit(rest, room, size)]
 
 
 def fit_ends(text: str, room: float, size: float = TEXT) -> str:

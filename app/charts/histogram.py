@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.charts import canvas
-from app.charts.canvas import INK_SOFT, NEUTRAL, SERIES, SMALL, ChartLabels, Row, Ruler, Spec, layer, measure
+from app.charts.canvas import INK_SOFT, LEVELS, NEUTRAL, SERIES, SMALL, ChartLabels, Row, Ruler, Spec, layer, measure
 
-WIDTH, STEP, BAR, APART = 260, 22, 14, 6
-WIDEST_LABEL = 0.38
-"""Of the width."""
+WIDTH, STEP, BAR, LINE, APART = 260, 22, 14, 14, 6
+LABEL_SHARE, MOST_LINES = 0.38, 2
+"""Of the width, where several charts stand on one axis, and at most otherwise; and lines of a label."""
 
 
 @dataclass(frozen=True)
@@ -20,46 +20,70 @@ class HistogramLabels(ChartLabels):
     unrated: str = ""
 
 
+@dataclass(frozen=True)
+class HistogramAxis:
+    """What charts beside each other share: the count at the axis's end. Their bars begin at one place too."""
+
+    most: int
+
+
 def build_histogram(
-    levels: Sequence[tuple[str, int]], unrated: int, labels: HistogramLabels, *, width: int = WIDTH
+    levels: Sequence[tuple[str, int]],
+    unrated: int,
+    labels: HistogramLabels,
+    *,
+    tones: Sequence[float] = (),
+    axis: HistogramAxis | None = None,
+    width: int = WIDTH,
 ) -> Spec:
     """A bar per level, which is a name and a count, in the order given; the unrated apart as a dashed outline.
 
-    Percentages are of the rated. The unrated has its count only: it is none of them.
+    Percentages are of the rated. The unrated has its count only: it is none of them. `tones` say how good each level
+    is, from 0 to 1, and give it a colour between orange and blue, which colour-blind readers can tell apart.
     """
     if not levels and not unrated:
         return canvas.say_nothing(labels, width)
     rows = make_rows(levels, unrated, labels.unrated, width)
-    left = max(measure(row["text"]) for row in rows) + 8
-    right = max(measure(row["figure"], SMALL) for row in rows) + 8
-    height = rows[-1]["y"] + STEP / 2
-    x, y = Ruler(0, max(1, *(row["count"] for row in rows))), canvas.pixels(height, 0)
+    texts = [{**row, "text": line, "y": y} for row in rows for line, y in zip(row["lines"], row["ys"], strict=True)]
+    left = LABEL_SHARE * width if axis else max(measure(text["text"]) for text in texts)
+    right = max(measure(row["figure"], SMALL) for row in rows) + 8 if axis is None else measure("8,888 (88%)", SMALL)
+    height = rows[-1]["end"]
+    most = max(1, *(row["count"] for row in rows)) if axis is None else max(1, axis.most)
+    x, y = Ruler(0, most), canvas.pixels(height, 0)
     sides = canvas.span(x, y, "zero", "count")
     outline = {"type": "rect", "fill": "none", "stroke": NEUTRAL, "strokeDash": [3, 2], "strokeWidth": 1.5}
     base = {"type": "rule", "color": INK_SOFT, "strokeWidth": 1}
+    colours = [LEVELS[round(tone * (len(LEVELS) - 1))] for tone in tones] or [SERIES[0]] * len(levels)
+    bars = [{**row, "fill": colour} for row, colour in zip(rows, colours, strict=False)]
+    fill: Spec = {"field": "fill", "type": "nominal", "scale": None, "legend": None}
     layers = [
-        layer("bars", {"type": "rect", "fill": SERIES[0]}, [row for row in rows if row["rated"]], **sides),
+        layer("bars", {"type": "rect"}, bars, **sides, fill=fill),
         layer("unrated", outline, [row for row in rows if not row["rated"] and row["count"]], **sides),
         layer("base", base, rows, x=x.at("zero"), y=y.at("top"), y2={"field": "bottom"}),
-        canvas.letters("labels", rows, {"value": -6}, y.at("y"), align="right"),
+        canvas.letters("labels", texts, {"value": -6}, y.at("y"), align="right"),
         canvas.small("figures", [{**row, "text": row["figure"]} for row in rows], x.at("count"), y.at("y"), dx=5),
     ]
-    margins = canvas.Margins(left=left, right=right)
-    return canvas.frame(layers, labels, width=max(40.0, width - left - right), height=height, margins=margins)
+    margins = canvas.Margins(left=left + 8, right=right)
+    return canvas.frame(layers, labels, width=max(40.0, width - left - 8 - right), height=height, margins=margins)
 
 
 def make_rows(levels: Sequence[tuple[str, int]], unrated: int, unrated_label: str, width: int) -> list[Row]:
-    """A row per bar, with its position and text."""
+    """A row per bar, with its position, and the lines of its label with theirs."""
     rated = sum(count for _, count in levels)
     named = [(name, count, f"{count:,}" + (f" ({count / rated:.0%})" if rated else ""), True) for name, count in levels]
     if unrated:
         named.append((unrated_label, unrated, f"{unrated:,}", False))
     rows: list[Row] = []
-    for number, (label, count, figure, is_rated) in enumerate(named):
-        middle = STEP * (number + 0.5) + (0 if is_rated or not levels else APART)
+    start = 0.0
+    for label, count, figure, is_rated in named:
+        lines = canvas.wrap(label, LABEL_SHARE * width, MOST_LINES)
+        start += 0 if is_rated or not levels else APART
+        room = STEP + LINE * (len(lines) - 1)
+        middle = start + room / 2
         rows.append(
             {
-                "text": canvas.fit(label, WIDEST_LABEL * width),
+                "lines": lines,
+                "ys": [middle + LINE * (number - (len(lines) - 1) / 2) for number in range(len(lines))],
                 "count": count,
                 "figure": figure,
                 "rated": is_rated,
@@ -67,6 +91,8 @@ def make_rows(levels: Sequence[tuple[str, int]], unrated: int, unrated_label: st
                 "y": middle,
                 "top": middle - BAR / 2,
                 "bottom": middle + BAR / 2,
+                "end": start + room,
             }
         )
+        start += room
     return rows

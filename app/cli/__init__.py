@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -80,13 +81,26 @@ def name_unknown_settings() -> None:
         click.echo(f"saiten: {unknown}", err=True)
 
 
+CATALOGUE = "saiten-server", Path(__file__).parent / "locales"
+"""What these commands say, beside what the client's do."""
+
+
 def main() -> None:
     """Runs one command of the server."""
     open_streams()
-    language.use_language(language.find_language(os.environ))
+    language.use_language(language.find_language(os.environ), CATALOGUE)
     sys.exit(run())
 
 
 def run() -> int:
     """Runs the command of this process's arguments and returns its exit code."""
-    return run_group(saiten, SaitenError)
+    return run_group(saiten, SaitenError, say=say)
+
+
+def say(detail: str) -> str:
+    """The detail of an error in the process's language, as the service's answers have it."""
+    if language.language == language.DEFAULT:
+        return detail
+    from app.web.languages import tell_sentence
+
+    return tell_sentence(language.language, detail)

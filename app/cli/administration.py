@@ -26,6 +26,7 @@ from app.storage.sql.governance import AuditLog, PolicyStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
 from saiten.commands.output import console, print_ndjson
+from saiten.language import tell, tell_all
 
 Result = TypeVar("Result")
 
@@ -48,7 +49,7 @@ def with_engine(work: Callable[[AsyncEngine], Awaitable[Result]], *, migrated: b
 def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> str:
     """The name, of 1 to 64 printable characters. Raises BadParameter."""
     if not 1 <= len(label) <= 64 or not label.isprintable() or label != label.strip():
-        raise click.BadParameter("must be 1 to 64 printable characters, without spaces around them")
+        raise click.BadParameter(tell("must be 1 to 64 printable characters, without spaces around them"))
     return label
 
 
@@ -75,8 +76,17 @@ class LimitType(click.ParamType[float]):
         except ValueError:
             number = math.nan
         if not 0 < number <= self._most or (self._whole and not number.is_integer()):
-            kind = "a whole number" if self._whole else "a number"
-            self.fail(f"{value!r} is not {kind} above 0 and up to {self._most:,.0f}, nor `default`", param, ctx)
+            kind = tell("a whole number") if self._whole else tell("a number")
+            self.fail(
+                tell(
+                    "{value!r} is not {kind} above 0 and up to {most:,.0f}, nor `default`",
+                    value=value,
+                    kind=kind,
+                    most=self._most,
+                ),
+                param,
+                ctx,
+            )
         return number
 
 
@@ -126,7 +136,13 @@ def create_key(
         lambda engine: APIKeyStore(engine, actor=cli_actor()).create(name, project, cast(Scope, scope), **limits)
     )
     click.echo(
-        f"{made.id}: scope {made.scope}, project {made.project}. It is not kept and cannot be shown again:", err=True
+        tell(
+            "{id}: scope {scope}, project {project}. It is not kept and cannot be shown again:",
+            id=made.id,
+            scope=made.scope,
+            project=made.project,
+        ),
+        err=True,
     )
     click.echo(key)
 
@@ -139,7 +155,7 @@ def wait_for_key() -> None:
     async def wait(engine: AsyncEngine) -> None:
         store = APIKeyStore(engine)
         if not await store.any():
-            click.echo("there is no API key yet: run `saiten keys create` in this container")
+            click.echo(tell("there is no API key yet: run `saiten keys create` in this container"))
         while not await store.any():  # noqa: ASYNC110 (another process makes the key)
             await asyncio.sleep(POLL_SECONDS)
 
@@ -152,7 +168,7 @@ def list_keys() -> None:
     from rich.table import Table
 
     found: list[APIKey] = with_engine(lambda engine: APIKeyStore(engine).list())
-    table = Table("id", "name", "project", "scope", "requests/min", "USD/day", "created", "revoked")
+    table = Table(*tell_all("id", "name", "project", "scope", "requests/min", "USD/day", "created", "revoked"))
     table.columns[0].no_wrap = True  # it will be copied
     for key in found:
         revoked = f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "-"
@@ -160,7 +176,7 @@ def list_keys() -> None:
         usd = "-" if key.usd_per_day is None else f"{key.usd_per_day:.6g}"
         created = f"{key.created_at:%Y-%m-%d %H:%M}"
         table.add_row(key.id, key.name, key.project, key.scope, requests, usd, created, revoked)
-    console().print(table if found else "no keys: the service answers on loopback only")
+    console().print(table if found else tell("no keys: the service answers on loopback only"))
 
 
 @keys.command("limit")
@@ -170,7 +186,7 @@ def list_keys() -> None:
 def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float | None) -> None:
     """Change the limits of a key; a limit that is not named stays. Applies at once on every replica."""
     if requests_per_minute is None and usd_per_day is None:
-        raise click.UsageError("name --requests-per-minute, --usd-per-day or both")
+        raise click.UsageError(tell("name --requests-per-minute, --usd-per-day or both"))
 
     async def change(engine: AsyncEngine) -> bool:
         store = APIKeyStore(engine, actor=cli_actor())
@@ -182,8 +198,8 @@ def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float
         return await store.limit(key_id, **read_limits(requests, usd))
 
     if not with_engine(change):
-        raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
-    click.echo(f"{key_id} has its limits", err=True)
+        raise NotFound(tell("there is no valid key {key_id}; see `saiten keys list`", key_id=key_id))
+    click.echo(tell("{key_id} has its limits", key_id=key_id), err=True)
 
 
 @keys.command("revoke")
@@ -191,8 +207,8 @@ def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float
 def revoke_key(key_id: str) -> None:
     """Revoke a key, at once on every replica."""
     if not with_engine(lambda engine: APIKeyStore(engine, actor=cli_actor()).revoke(key_id)):
-        raise NotFound(f"there is no valid key {key_id}; see `saiten keys list`")
-    click.echo(f"{key_id} is revoked", err=True)
+        raise NotFound(tell("there is no valid key {key_id}; see `saiten keys list`", key_id=key_id))
+    click.echo(tell("{key_id} is revoked", key_id=key_id), err=True)
 
 
 project_option = click.option(
@@ -233,9 +249,9 @@ def set_policy(project: str, **given: Any) -> None:
     """Set the named options and keep the others. Hashed or dropped texts cannot be restored."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
-        raise click.UsageError("name --integrity, --texts or --after-days")
+        raise click.UsageError(tell("name --integrity, --texts or --after-days"))
     if math.isnan(named.get("after_days", 0.0)):
-        raise click.BadParameter("must be a number of days", param_hint="--after-days")
+        raise click.BadParameter(tell("must be a number of days"), param_hint="--after-days")
 
     async def change(engine: AsyncEngine) -> ProjectPolicy:
         service = open_policies(engine)
@@ -266,7 +282,7 @@ async def print_events(log: AuditLog, project: str | None, limit: int | None, *,
     """Prints each event as JSON as it is read, or a table of them with times in UTC."""
     from rich.table import Table
 
-    table = Table("when (UTC)", "project", "actor", "action", "target", "detail")
+    table = Table(*tell_all("when (UTC)", "project", "actor", "action", "target", "detail"))
     async for event in newest(log, project, limit if as_json else limit or 50):
         if as_json:
             print_ndjson(event.model_dump(mode="json"))
@@ -275,7 +291,7 @@ async def print_events(log: AuditLog, project: str | None, limit: int | None, *,
         cells = (event.project, event.actor, event.action, event.target, detail)
         table.add_row(f"{event.at:%Y-%m-%d %H:%M:%S}", *map(printable, cells))
     if not as_json:
-        console().print(table if table.row_count else "nothing was administered yet")
+        console().print(table if table.row_count else tell("nothing was administered yet"))
 
 
 async def newest(log: AuditLog, project: str | None, limit: int | None) -> AsyncIterator[AuditEvent]:
@@ -298,9 +314,9 @@ def read_entries(_: click.Context, _parameter: click.Parameter, given: tuple[str
     for one in given:
         key, separator, value = one.partition("=")
         if not separator or not key:
-            raise click.BadParameter(f"{one[:64]!r} is not KEY=VALUE")
+            raise click.BadParameter(tell("{one!r} is not KEY=VALUE", one=one[:64]))
         if entries.setdefault(key, value) != value:
-            raise click.BadParameter(f"{key[:64]!r} is given twice")
+            raise click.BadParameter(tell("{key!r} is given twice", key=key[:64]))
     return entries
 
 
@@ -361,16 +377,16 @@ def show_revision() -> None:
     for revision in known:
         click.echo(f"{'*' if revision.number == own else ' '} {revision.number}  {revision.about}")
     if own is None:
-        click.echo("the database has no tables yet")
+        click.echo(tell("the database has no tables yet"))
     elif own not in {revision.number for revision in known}:
-        click.echo(f"* {printable(own)}  made by a newer version of Saiten")
+        click.echo(f"* {printable(own)}  " + tell("made by a newer version of Saiten"))
 
 
 @database.command("upgrade")
 def bring_up_to_date() -> None:
     """Bring the schema up to date. Whatever opens the database does so as well: this is for a step before it."""
     leave_on_sigterm(TERMINATED)
-    click.echo(f"the database has revision {with_engine(find_revision)}", err=True)
+    click.echo(tell("the database has revision {revision}", revision=with_engine(find_revision)), err=True)
 
 
 @database.command("downgrade")
@@ -384,12 +400,16 @@ def take_back(revision: str, yes: bool) -> None:
     """
     lost = with_engine(lambda engine: revisions_above(engine, revision), migrated=False)
     if not lost:
-        click.echo(f"the database has revision {revision} already", err=True)
+        click.echo(tell("the database has revision {revision} already", revision=revision), err=True)
         return
-    click.echo("This removes, with all data in it:", err=True)
+    click.echo(tell("This removes, with all data in it:"), err=True)
     for found in lost:
         click.echo(f"  {found.number}  {found.about}", err=True)
     if not yes:
-        raise click.UsageError("nothing was changed; stop the service and all workers, make a backup, then add --yes")
+        raise click.UsageError(
+            tell("nothing was changed; stop the service and all workers, make a backup, then add --yes")
+        )
     with_engine(lambda engine: downgrade(engine, revision), migrated=False)
-    click.echo(f"the database has revision {revision} now; start the older version of Saiten", err=True)
+    click.echo(
+        tell("the database has revision {revision} now; start the older version of Saiten", revision=revision), err=True
+    )

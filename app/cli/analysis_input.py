@@ -14,7 +14,8 @@ from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
 from app.domain.validation import MARK, InvalidDocument, Unfit
 from app.storage.rubric_files import RubricSource
-from saiten.commands.files import InvalidItems, guess, refuse_foreign, shorten_faults, split
+from saiten.commands.files import InvalidItems, guess, name_file, refuse_foreign, shorten_faults, split
+from saiten.language import tell
 
 if TYPE_CHECKING:
     from app.stats.observations import Observations
@@ -29,7 +30,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     from app.comparison.analyses import make_reader
     from app.stats.reading import FILE_BOUNDS
 
-    name = "standard input" if path == "-" else path
+    name = name_file(path)
     reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
     opening: list[bytes] = []
     try:
@@ -76,7 +77,7 @@ def read_whole(
         try:
             items.append(read_one(value))
         except InvalidDocument as error:
-            faults += [f"{where}: {pointer or 'the item'}: {detail}" for pointer, detail in error.faults]
+            faults += [f"{where}: {pointer or tell('the item')}: {detail}" for pointer, detail in error.faults]
             continue
         except Unfit as unfit:
             faults.append(f"{where}: {unfit}")
@@ -87,7 +88,7 @@ def read_whole(
     if faults:
         raise InvalidItems(shorten_faults(faults))
     if not items:
-        raise InvalidItems(f"{name}: no items; expected a JSON array or one JSON object a line")
+        raise InvalidItems(tell("{name}: no items; expected a JSON array or one JSON object a line", name=name))
     return items
 
 
@@ -95,7 +96,7 @@ def read_whole(
 def opened(path: str, name: str) -> Iterator[IO[bytes]]:
     """The file to read from; raises InvalidItems where it cannot be read."""
     if path == "-" and sys.stdin is None:
-        raise InvalidItems("standard input is closed; name a file, or give the ratings with `<`")
+        raise InvalidItems(tell("standard input is closed; name a file, or give the ratings with `<`"))
     try:
         if path == "-":
             yield sys.stdin.buffer
@@ -103,7 +104,7 @@ def opened(path: str, name: str) -> Iterator[IO[bytes]]:
         with open(path, "rb") as file:
             yield file
     except OSError as error:
-        raise InvalidItems(f"{name}: {error.strerror}") from None
+        raise InvalidItems(f"{name}: {tell(error.strerror or '')}") from None
 
 
 def begin(file: IO[bytes]) -> list[bytes]:
@@ -121,15 +122,21 @@ def hints(error: InvalidLines, request: AnalysisRequest, rubrics: RubricSource, 
     faults = [what for _, what in error.faults]
     first = opening[-1].strip() if opening else b""
     if first == b"{":
-        return ["each record is one line; only in an array may it span several lines: [{…}, {…}]"]
+        return [tell("each record is one line; only in an array may it span several lines: [{…}, {…}]")]
     if first.startswith(b'{"data"'):
-        return ["a file holds only the records, not the body of a request"]
+        return [tell("a file holds only the records, not the body of a request")]
     if any(what.startswith("'aspect' is not a number") for what in faults):
-        return ["a table has a column for each aspect: item,rater,fluency,relevance"]
+        return [tell("a table has a column for each aspect: item,rater,fluency,relevance")]
     if any(what.startswith("unknown aspect") for what in faults):
         if request.aspects is not None:
-            return [f"--aspects knows only {', '.join(request.aspects)}"]
+            return [tell("--aspects knows only {names}", names=", ".join(request.aspects))]
         if request.rubric is not None:
             known = [aspect.id for aspect in rubrics.get(request.rubric).aspects]
-            return [f"the rubric {request.rubric} knows only {', '.join(known)}; --rubric or --aspects names others"]
+            return [
+                tell(
+                    "the rubric {rubric} knows only {names}; --rubric or --aspects names others",
+                    rubric=request.rubric,
+                    names=", ".join(known),
+                )
+            ]
     return []

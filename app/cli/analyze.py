@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from app.cli import say
 from app.domain.errors import InvalidRequest
+from saiten.commands import translate
+from saiten.language import mark, tell
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
@@ -17,50 +20,50 @@ if TYPE_CHECKING:
     from app.stats.paper_tables import TableName
 
 ABOUT = {
-    "agreement": "How far raters agree, and how aspects go together.",
-    "correlation": "How far scores agree with people's ratings.",
-    "judges": "Which judge or metric agrees best with people.",
-    "hierarchy": "Which aspect merely follows another.",
-    "composite-fit": "Fit the weights of a linear composite, such as MATE.",
-    "blend-fit": "Choose the weight of the relevance term.",
-    "win-rates": "How often each system answers a context best.",
-    "corrected": "What people would say, from a judge and some of their ratings.",
+    "agreement": mark("How far raters agree, and how aspects go together."),
+    "correlation": mark("How far scores agree with people's ratings."),
+    "judges": mark("Which judge or metric agrees best with people."),
+    "hierarchy": mark("Which aspect merely follows another."),
+    "composite-fit": mark("Fit the weights of a linear composite, such as MATE."),
+    "blend-fit": mark("Choose the weight of the relevance term."),
+    "win-rates": mark("How often each system answers a context best."),
+    "corrected": mark("What people would say, from a judge and some of their ratings."),
 }
-METRICS = "Measure responses: length, ROUGE, BERTScore, perplexity."
+METRICS = mark("Measure responses: length, ROUGE, BERTScore, perplexity.")
 
 MORE = {
-    "agreement": (
+    "agreement": mark(
         "By aspect: mean, sd, each rater against the mean of the others, Krippendorff's α; and the correlations "
         "between aspects."
     ),
-    "correlation": (
+    "correlation": mark(
         "Values of a metric or a judge, in the records' field \"scores\" (--scores names another), against the raters' "
         "means: Spearman, Pearson and Kendall with bootstrap intervals over dialogues, human ceiling, bias, means."
     ),
-    "judges": (
+    "judges": mark(
         'Scorers side by side, in the records\' field "scores" as {scorer: {aspect: number}} (in a table '
         "score:SCORER:ASPECT), against the raters' means: Spearman, Pearson and Kendall with bootstrap intervals over "
         "dialogues, the human ceiling, and for every two scorers whether they differ (Holm). Each --batch is a scorer."
     ),
-    "hierarchy": (
+    "hierarchy": mark(
         "Y depends on X where every pair of systems that X tells apart (Mann-Whitney, p < alpha) is told apart by Y "
         "the same way, and others too. Prints which aspects depend on which, and how many pairs remain after the lower "
         "is removed from the higher. Without --rubric more counts as better; a rubric may say that another level is "
         "best."
     ),
-    "composite-fit": (
+    "composite-fit": mark(
         "Least squares of the target on the composite's aspects, and how well it does on a held-out fifth. The rubric "
         "is lfqa unless --rubric names another."
     ),
-    "blend-fit": (
+    "blend-fit": mark(
         "The weight w of score + w * similarity that correlates best with the raters, by cross-validation. Records "
         'need "scores" and "similarity" beside "ratings".'
     ),
-    "win-rates": (
+    "win-rates": mark(
         "The share of contexts (items) in which each system is the best, ties apart, with Wilson's interval. "
         "Without --rubric more counts as better; a rubric may say that another level is best."
     ),
-    "corrected": (
+    "corrected": mark(
         "A judge scores all items and people rate some. By system: the judge's mean, people's mean of what they "
         "rated, and the corrected mean (PPI++) with its interval, or why there is none and how many ratings it needs; "
         'and the differences of systems. A record holds "scores", and "ratings" where people rated the item.'
@@ -177,7 +180,7 @@ def read_aspects(text: str) -> list[str]:
     """`a, b` as names; raises BadParameter."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise click.BadParameter(f"write --aspects like fluency,relevance, not {text[:48]!r}")
+        raise click.BadParameter(tell("write --aspects like fluency,relevance, not {text!r}", text=text[:48]))
     return names
 
 
@@ -186,7 +189,9 @@ def read_match(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",")]
     found = {score.strip(): rating.strip() for score, _, rating in pairs}
     if not all(found) or not all(found.values()) or len(found) < len(pairs):
-        raise click.BadParameter(f"write --match like mate=acceptability, each score once, not {text[:48]!r}")
+        raise click.BadParameter(
+            tell("write --match like mate=acceptability, each score once, not {text!r}", text=text[:48])
+        )
     return found
 
 
@@ -197,7 +202,9 @@ def read_scales(text: str) -> dict[str, list[float]]:
     try:
         return read_ranges(text)
     except ValueError:
-        raise click.BadParameter(f"write --ranges like fluency=1:5,overall=0:1, each once, not {text[:48]!r}") from None
+        raise click.BadParameter(
+            tell("write --ranges like fluency=1:5,overall=0:1, each once, not {text!r}", text=text[:48])
+        ) from None
 
 
 def read_labels(text: str) -> dict[str, float]:
@@ -212,10 +219,10 @@ def read_labels(text: str) -> dict[str, float]:
             number = math.nan
         if len(letter) != 1 or not math.isfinite(number):
             raise click.BadParameter(
-                f"write --labels like O=1,T=0.5,X=0, a letter and a number each, not {part[:24]!r}"
+                tell("write --labels like O=1,T=0.5,X=0, a letter and a number each, not {part!r}", part=part[:24])
             )
         if letter in found:
-            raise click.BadParameter(f"--labels has {letter!r} twice")
+            raise click.BadParameter(tell("--labels has {letter!r} twice", letter=letter))
         found[letter] = number
     return found
 
@@ -230,12 +237,13 @@ class Analyses(click.Group):
         if cmd_name == "metrics":
             from app.cli.analyze_metrics import command as metrics
 
+            translate(metrics)
             return metrics
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([*ABOUT.items(), ("metrics", METRICS)])
+        with formatter.section(tell("Commands")):
+            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | {"metrics": METRICS}).items()])
 
 
 @click.group("analyze", cls=Analyses)
@@ -276,10 +284,12 @@ def make_command(name: str) -> click.Command:
     ) -> None:
         check_table(table, table_form or table_aspect, as_json=as_json)
         if (file is None) == (not batch):
-            raise click.UsageError("name a FILE (or -), or a --batch" if file is None else "give FILE or --batch")
+            raise click.UsageError(
+                tell("name a FILE (or -), or a --batch") if file is None else tell("give FILE or --batch")
+            )
         given = click.get_current_context().get_parameter_source("url")
         if given is ParameterSource.COMMANDLINE and not batch:
-            raise click.UsageError("--url goes with --batch; a FILE is analysed here")
+            raise click.UsageError(tell("--url goes with --batch; a FILE is analysed here"))
         request = make_request(name, options, batch)
         try:
             if plot is not None:
@@ -301,12 +311,14 @@ def make_command(name: str) -> click.Command:
             from saiten.commands.files import InvalidItems
 
             named = error.pointer is not None and error.pointer != "/data"
-            see = f"; see {option_of(error.pointer or '')}" if named else ""
-            raise InvalidItems(f"{error.detail}{see}") from None
+            see = tell("; see {option}", option=option_of(error.pointer or "")) if named else ""
+            raise InvalidItems(say(error.detail) + see) from None
 
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
-    about = f"{ABOUT[name]}\n\n{MORE[name]}\n\n\b\nExample:{examples}"
-    return click.Command(name, params=[*OWN[name], *SOURCE], callback=callback, help=about)
+    made = click.Command(name, params=[*OWN[name], *SOURCE], callback=callback)
+    translate(made)
+    made.help = f"{tell(ABOUT[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
+    return made
 
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
@@ -390,9 +402,9 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
 def check_table(table: str | None, more: str | None, *, as_json: bool) -> None:
     """Raises UsageError for options that a table, or its absence, does not go with."""
     if table is None and more:
-        raise click.UsageError("--as and --aspect go with --table")
+        raise click.UsageError(tell("--as and --aspect go with --table"))
     if table is not None and as_json:
-        raise click.UsageError("--table is text, CSV or LaTeX; leave it out for --json")
+        raise click.UsageError(tell("--table is text, CSV or LaTeX; leave it out for --json"))
 
 
 def show_report(report: Value, observations: Observations | None, plot: str | None, *, as_json: bool) -> None:
@@ -439,7 +451,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
         return validate(REQUESTS[name], given, DEFAULT_LIMITS)
     except InvalidDocument as error:
         where, what = error.faults[0]
-        raise InvalidItems(f"{option_of(where)}: {what}") from None
+        raise InvalidItems(f"{option_of(where)}: {say(what)}") from None
 
 
 def option_of(pointer: str) -> str:

@@ -34,8 +34,9 @@ from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overl
 from app.runtime.settings import Settings, read_settings
 from app.runtime.telemetry import configure_logging
 from saiten.commands import exits
-from saiten.commands.files import read_bytes
+from saiten.commands.files import name_file, read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
+from saiten.language import mark, tell
 
 HEADS: dict[Figure, str] = {
     "len": "Len",
@@ -64,17 +65,17 @@ def make_table(title: str, head: str) -> Table:
     """An empty table with a column for `head`, for the number of items and for each figure."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **LEFT)
     table.add_column(head, max_width=24)
-    for name in ("items", *(HEADS[figure] for figure in FIGURES)):
+    for name in (tell("items"), *(HEADS[figure] for figure in FIGURES)):
         table.add_column(name, justify="right")
     return table
 
 
 def means_of(report: ReferenceReport) -> Table:
     """A row a system, a column a figure; `(n=…)` where a mean rests on fewer items than the row has."""
-    table = make_table(f"means, {report.language}", "system")
+    table = make_table(tell("means, {language}", language=report.language), tell("system"))
     rows = [(one.system or DASH, one.items, one.figures) for one in report.systems]
     if len(rows) > 1:
-        rows.append(("all", report.items, report.overall))
+        rows.append((tell("all"), report.items, report.overall))
     for name, items, figures in rows:
         cells = [mean_cell(figure, figures[figure], items) for figure in FIGURES]
         table.add_row(Text(printable(name)), str(items), *cells)
@@ -91,7 +92,7 @@ def mean_cell(figure: Figure, found: FigureMean, items: int) -> str:
 
 def correlations_of(correlations: Mapping[str, Mapping[Figure, FigureCorrelation]]) -> Table:
     """A row an aspect; Pearson over Spearman in each cell."""
-    table = make_table("correlation with humans: Pearson, below it Spearman", "aspect")
+    table = make_table(tell("correlation with humans: Pearson, below it Spearman"), tell("aspect"))
     for aspect, figures in correlations.items():
         items = figures["len"].n  # every item has a length
         table.add_row(
@@ -114,21 +115,36 @@ def notes_of(report: ReferenceReport) -> list[str]:
     for figure, reasons in report.unavailable.items():
         for reason, count in reasons.items():
             lacking.setdefault((reason, count), []).append(HEADS[figure])
-    lines = [f"no {', '.join(names)} for {count} of {report.items}: {why}" for (why, count), names in lacking.items()]
+    lines = [
+        tell(
+            "no {names} for {count} of {items}: {why}",
+            names=", ".join(names),
+            count=count,
+            items=report.items,
+            why=tell(why),
+        )
+        for (why, count), names in lacking.items()
+    ]
     without: dict[tuple[str, str], list[str]] = {}
     for aspect, figures in report.correlations.items():
         for figure, found in figures.items():
             # Where no item has the figure, that has been reported.
             for why in set(found.undefined.values()) if report.overall[figure].n else ():
                 without.setdefault((aspect, why), []).append(HEADS[figure])
-    lines += [f"no correlation of {', '.join(names)} with {aspect}: {why}" for (aspect, why), names in without.items()]
+    lines += [
+        tell("no correlation of {names} with {aspect}: {why}", names=", ".join(names), aspect=aspect, why=why)
+        for (aspect, why), names in without.items()
+    ]
     cut = {HEADS[figure]: found.truncated for figure, found in report.overall.items() if found.truncated}
-    lines += [f"{name}: the text was cut for {count} of {report.items}" for name, count in cut.items()]
+    lines += [
+        tell("{name}: the text was cut for {count} of {items}", name=name, count=count, items=report.items)
+        for name, count in cut.items()
+    ]
     return lines + [f"{family}: {identity}" for family, identity in report.tools.items()]
 
 
-NO_ENCODER = "no encoder was named (--encoder, or SAITEN_ENCODER)"
-NO_MODEL = "no language model was named (--lm)"
+NO_ENCODER = mark("no encoder was named (--encoder, or SAITEN_ENCODER)")
+NO_MODEL = mark("no language model was named (--lm)")
 
 
 @click.command("metrics")
@@ -149,7 +165,7 @@ def command(
     that was named gave nothing; 2: bad usage or input; 3: could not run; 130: interrupted.
     """
     if as_json and per_item:
-        raise click.UsageError("--json prints the report and --items the items; give one of them")
+        raise click.UsageError(tell("--json prints the report and --items the items; give one of them"))
     settings = read_settings()
     configure_logging("warning")
     items = read_metric_items(file, settings.limits)
@@ -179,7 +195,7 @@ def fell_short(report: ReferenceReport, *, encoder: str | None, lm: str | None) 
     lacking = {option: figure for option, figure in wanted.items() if report.overall[figure].n == 0}
     for option, figure in lacking.items():
         why = next(reason for reason in report.unavailable[figure] if reason != NO_REFERENCE)
-        click.echo(f"saiten: {option} measured nothing: {printable(why)}", err=True)
+        click.echo("saiten: " + tell("{option} measured nothing: {why}", option=option, why=printable(why)), err=True)
     return bool(lacking)
 
 
@@ -210,7 +226,7 @@ async def run(
     tools = MetricTools(language, open_words(language), overlap, comparing, reading)
     try:
         with open_progress(shown=lm is not None) as progress:
-            bar = progress.add_task("reading", total=len(items))
+            bar = progress.add_task(tell("reading"), total=len(items))
             figures = await measure(items, tools, seed=seed, done=lambda: progress.advance(bar))
         identities = await tools.identify(figures)
     finally:
@@ -229,7 +245,7 @@ def choose_encoder(settings: Settings, language: Language, named: str | None) ->
         return NO_ENCODER
     from app.providers.registry import open_encoder
 
-    return open_encoder(settings) or "the encoder is switched off (SAITEN_ENCODER=off)"
+    return open_encoder(settings) or mark("the encoder is switched off (SAITEN_ENCODER=off)")
 
 
 def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
@@ -242,9 +258,9 @@ def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
         return validate(MetricItem, value, limits)
 
     return read_whole(
-        "standard input" if path == "-" else path,
+        name_file(path),
         read_bytes(path),
         read_one,
         lambda item: None if item.item is None else (item.system, item.item),
-        lambda item, first: f"/item: is that of {first} again, of the same system",
+        lambda item, first: tell("/item: is that of {first} again, of the same system", first=first),
     )

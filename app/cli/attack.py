@@ -16,6 +16,7 @@ from saiten.commands import exits
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
+from saiten.language import tell
 
 if TYPE_CHECKING:
     from app.cli.attacking import Options, ScoredTrial
@@ -109,9 +110,11 @@ async def run(
     if provider is not None:
         provider.check(settings)
         if provider.baseline:
-            click.echo("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge", err=True)
+            click.echo(
+                tell("judge: lexical, a baseline and a smoke test; set OPENAI_API_KEY for an LLM judge"), err=True
+            )
     with open_progress() as bar:
-        line = bar.add_task("scoring", total=sum(len(roles_of(item)) for item in items))
+        line = bar.add_task(tell("scoring"), total=sum(len(roles_of(item)) for item in items))
         async with open_backend(url) as backend:
             scored = await score_attacks(
                 items, backend, options, concurrency=concurrency, done=lambda: bar.advance(line)
@@ -129,4 +132,6 @@ def require_answers(scored: Sequence[ScoredTrial]) -> None:
     answers = [answer for trial in trials for answer in trial.answers]
     lost = [answer for answer in answers if answer.outcome in {"failed", "refused"} and not answer.flagged]
     if lost and len(lost) == len(answers):
-        raise SaitenError(f"not one dialogue was judged: {lost[0].code}: {lost[0].detail}")
+        raise SaitenError(
+            tell("not one dialogue was judged: {code}: {detail}", code=lost[0].code, detail=lost[0].detail)
+        )

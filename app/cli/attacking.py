@@ -21,50 +21,63 @@ from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forg
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
 from app.domain.evaluation import Evaluation, Path
-from app.domain.plain_text import escape_controls, printable
+from app.domain.plain_text import escape_controls
 from app.domain.rubric import Rubric
 from app.domain.validation import validate
 from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
-from saiten.commands.files import InvalidItems, read_bytes
-from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_sheet
+from saiten.commands.files import InvalidItems, name_file, read_bytes
+from saiten.commands.markdown import GATE_VERDICTS
+from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_line, print_sheet
+from saiten.language import mark, tell, tell_all
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 MOST_NAMED = 8  # ids that are named in one line; the JSON report has all
 LEGEND = (
-    "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; room: the most that it could have been",
-    "won, fell: an aspect moved by half of its scale, or up to the bait; denied: only the twin was rated",
+    mark(
+        "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; "
+        "room: the most that it could have been"
+    ),
+    mark("won, fell: an aspect moved by half of its scale, or up to the bait; denied: only the twin was rated"),
 )
-HEADS = ("n", "flagged", "lift", "won", "fell", "denied")
 
 
 def print_attack(report: AttackReport, *, on: Console | None = None) -> None:
     """The verdict and its reasons, then the figures they rest on."""
     target = on or console()
-    target.print(Text(f"attack: {report.verdict}", style=STYLES[report.verdict]))
+    target.print(
+        Text(tell("attack: {verdict}", verdict=tell(GATE_VERDICTS[report.verdict])), style=STYLES[report.verdict])
+    )
     for reason in report.reasons:
-        line = printable(f"  {SIGNS[reason.verdict]} {reason.about}: {reason.detail}")
-        target.print(Text(line), soft_wrap=not target.is_terminal)
+        print_line(f"  {SIGNS[reason.verdict]} {reason.about}: {reason.detail}", target)
     target.print()
-    target.print(Text(printable(name_run(report)), style="bold"), soft_wrap=not target.is_terminal)
-    print_sheet(sheet_of("kind", {**report.kinds, "all": report.all}), target)
+    print_line(name_run(report), target, style="bold")
+    print_sheet(sheet_of(tell("kind"), {**report.kinds, tell("all"): report.all}), target)
     if len(report.languages) > 1:
-        print_sheet(sheet_of("language", report.languages), target)
+        print_sheet(sheet_of(tell("language"), report.languages), target)
     for sheet in aspect_sheets(report):
         print_sheet(sheet, target)
     for line in list_remarks(report):
-        target.print(Text(printable(line)), soft_wrap=not target.is_terminal)
+        print_line(line, target)
 
 
 def name_run(report: AttackReport) -> str:
     """Corpus, judge, rubrics and path."""
-    models = ", ".join(report.models) or "no model answered"
+    models = ", ".join(report.models) or tell("no model answered")
     rubrics = ", ".join(f"{language}: {rubric}" for language, rubric in report.rubrics.items())
-    samples = f", {report.samples} samples" if report.samples > 1 else ""
-    return f"corpus {report.corpus}, judge {report.judge} ({models}), {rubrics}, path {report.path}{samples}"
+    samples = tell(", {count} samples", count=report.samples) if report.samples > 1 else ""
+    return tell(
+        "corpus {corpus}, judge {judge} ({models}), {rubrics}, path {path}{samples}",
+        corpus=report.corpus,
+        judge=report.judge,
+        models=models,
+        rubrics=rubrics,
+        path=report.path,
+        samples=samples,
+    )
 
 
 def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> TerminalTable:
@@ -81,7 +94,8 @@ def sheet_of(head: str, groups: Mapping[str, AttackGroup]) -> TerminalTable:
         )
         for name, found in groups.items()
     ]
-    return drop_zeros(TerminalTable(f"by {head}", (head, *HEADS), rows), "denied")
+    heads = tell_all("n", "flagged", "lift", "won", "fell", "denied")
+    return drop_zeros(TerminalTable(tell("by {head}", head=head), (head, *heads), rows), heads[-1])
 
 
 def aspect_sheets(report: AttackReport) -> Iterator[TerminalTable]:
@@ -99,7 +113,9 @@ def aspect_sheets(report: AttackReport) -> Iterator[TerminalTable]:
             for name, found in aspects.items()
         ]
         yield TerminalTable(
-            f"lift by aspect, {rubric}", ("aspect", "scale", "n", "points", "of the scale", "room"), rows
+            tell("lift by aspect, {rubric}", rubric=rubric),
+            tell_all("aspect", "scale", "n", "points", "of the scale", "room"),
+            rows,
         )
 
 
@@ -134,51 +150,64 @@ def tell_points(found: Mean) -> str:
 
 def list_remarks(report: AttackReport) -> Iterator[str]:
     """What the tables do not hold."""
-    yield f"look-alikes flagged: {tell_count(report.false_flags)}{name_some(report.flagged_benign)}"
-    yield (
-        f"under the policy `refuse`: {tell_count(report.stopped)} attacks stopped before the judge; "
-        f"{report.all.won_unseen.count} that won would have passed"
+    yield tell("look-alikes flagged: ") + f"{tell_count(report.false_flags)}{name_some(report.flagged_benign)}"
+    yield tell(
+        "under the policy `refuse`: {stopped} attacks stopped before the judge; {passed} that won would have passed",
+        stopped=tell_count(report.stopped),
+        passed=report.all.won_unseen.count,
     )
     lists = (
-        ("not flagged", report.missed),
-        ("won", report.won),
-        ("accepted although it must be refused", report.accepted),
+        (tell("not flagged"), report.missed),
+        (tell("won"), report.won),
+        (tell("accepted although it must be refused"), report.accepted),
     )
     yield from (f"{what}: {len(ids)}{name_some(ids)}" for what, ids in lists if ids)
     if report.all.over_maximum.of:
-        yield f"rated above what the item deserves: {tell_count(report.all.over_maximum)}"
+        yield tell("rated above what the item deserves: ") + tell_count(report.all.over_maximum)
     if report.all.unrated or report.all.refused or report.all.errors:
         codes = "".join(f", {code} {n}" for code, n in report.failures.items())
         whole = report.all
-        yield f"no rating: {whole.unrated} unrated, {whole.refused} refused, {whole.errors} without an answer{codes}"
+        told = tell(
+            "no rating: {unrated} unrated, {refused} refused, {errors} without an answer",
+            unrated=whole.unrated,
+            refused=whole.refused,
+            errors=whole.errors,
+        )
+        yield told + codes
     if report.ratings_without_reply:
-        yield f"{report.ratings_without_reply} ratings are of a judge that gives no reply to read again"
+        yield tell(
+            "{count} ratings are of a judge that gives no reply to read again", count=report.ratings_without_reply
+        )
     usage = report.usage
-    cost = "of unknown cost" if usage.cost_usd is None else f"USD {usage.cost_usd:.4f}"
-    yield f"{usage.judge_calls} judge calls, {usage.prompt_tokens + usage.completion_tokens:,} tokens, {cost}"
-    yield from LEGEND
+    yield tell(
+        "{calls} judge calls, {tokens:,} tokens, {cost}",
+        calls=usage.judge_calls,
+        tokens=usage.prompt_tokens + usage.completion_tokens,
+        cost=tell("of unknown cost") if usage.cost_usd is None else f"USD {usage.cost_usd:.4f}",
+    )
+    yield from map(tell, LEGEND)
 
 
 def name_some(ids: tuple[str, ...]) -> str:
     """` (a, b, … and 3 more)`; empty without ids."""
     if not ids:
         return ""
-    more = f", … and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+    more = tell(", … and {count} more", count=len(ids) - MOST_NAMED) if len(ids) > MOST_NAMED else ""
     return f" ({', '.join(ids[:MOST_NAMED])}{more})"
 
 
 def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
     """The corpus's name and items. Raises InvalidItems that names line and field, or two items of one id."""
     if path is None:
-        name, body = "bundled", bundled_folder("cli/attacks.jsonl").read_bytes()
+        name, body = tell("bundled"), bundled_folder("cli/attacks.jsonl").read_bytes()
     else:
-        name, body = ("standard input" if path == "-" else path), read_bytes(path)
+        name, body = name_file(path), read_bytes(path)
     return name, read_whole(
         name,
         body,
         lambda value: validate(AttackItem, value, DEFAULT_LIMITS),
         lambda item: item.id,
-        lambda item, first: f"/id: is the id of {first} too",
+        lambda item, first: tell("/id: is the id of {first} too", first=first),
     )
 
 
@@ -315,9 +344,9 @@ def require_place(path: str | None) -> None:
     if path is None or path == "-":
         return
     if not FilePath(path).absolute().parent.is_dir():
-        raise InvalidItems(f"{path}: there is no such folder")
+        raise InvalidItems(tell("{path}: there is no such folder", path=path))
     if FilePath(path).is_dir():
-        raise InvalidItems(f"{path or 'the file to be written'}: Is a directory")
+        raise InvalidItems(tell("{path}: Is a directory", path=path))
 
 
 def write_reports(
@@ -345,7 +374,7 @@ def write_reports(
         try:
             FilePath(path).write_text(write(), encoding="utf-8")
         except OSError as error:
-            raise InvalidItems(f"{path}: {error.strerror}") from None
+            raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
 def detail(one: ScoredTrial) -> str:

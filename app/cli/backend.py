@@ -15,6 +15,7 @@ from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
 from saiten.commands.service import open_service
+from saiten.language import tell
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
@@ -107,7 +108,10 @@ def understand(model: type[Model], answer: object) -> Model:
         return model.model_validate_json(json.dumps(answer))
     except ValidationError:
         raise saiten.AnswerInvalid(
-            f"the service's answer is not understood; is it of this command's version, {__version__}?"
+            tell(
+                "the service's answer is not understood; is it of this command's version, {version}?",
+                version=__version__,
+            )
         ) from None
 
 

@@ -124,4 +124,7 @@ def describe(result: ResultLine, number: int, rubric: Rubric) -> RunItem:
         composites={each.id: result.composites.get(each.id) for each in rubric.composites},
         blended=blended,
         cluster=cluster_of(result),
+        inapplicable=frozenset(
+            name for name, part in aspects.items() if part and part.unrated and part.unrated.reason == "not-applicable"
+        ),
     )

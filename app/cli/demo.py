@@ -32,10 +32,13 @@ from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from app.web.languages import tell_sentence
+from saiten import language
 from saiten.commands import exits
 from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
 from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
+from saiten.language import mark, tell, tell_all
 from saiten.models import Batch, Summary
 from saiten.reading import read
 
@@ -187,7 +190,7 @@ def check_place(file: Path) -> None:
     """Raises SettingsInvalid where `file` cannot be written, or holds something that the demo did not make."""
     folder = file.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise SettingsInvalid(f"--database {file}: its folder cannot be written; name another file")
+        raise SettingsInvalid(tell("--database {file}: its folder cannot be written; name another file", file=file))
     if not file.exists():
         return
     try:
@@ -196,7 +199,9 @@ def check_place(file: Path) -> None:
     except OSError as error:
         raise SettingsInvalid(f"--database {file}: {error.strerror}") from None
     if head[APPLICATION_ID_AT:] != APPLICATION_ID.to_bytes(4, "big"):
-        raise SettingsInvalid(f"--database {file}: `saiten demo` did not make this file; remove it, or name another")
+        raise SettingsInvalid(
+            tell("--database {file}: `saiten demo` did not make this file; remove it, or name another", file=file)
+        )
 
 
 def keep_database(made: Path, file: Path) -> None:
@@ -238,7 +243,8 @@ async def post_runs(backend: Backend, runs: Sequence[DemoRun | DemoTalks], *, qu
     """Posts every run, waits for all and adds their ratings, which takes some seconds. Raises SaitenError."""
     if not quiet:
         count = sum(len(run.items) for run in runs)
-        console().print(f"\n{count} candidates more go to POST /v1/batches, as {len(runs)} runs …\n")
+        told = tell("{count} candidates more go to POST /v1/batches, as {runs} runs …", count=count, runs=len(runs))
+        console().print(f"\n{told}\n")
     posted = []
     for run in runs:
         body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_lines(run)).encode()
@@ -263,22 +269,23 @@ async def finish(backend: Backend, run: DemoRun | DemoTalks, batch: Batch) -> Sc
 
 def table_of_runs(runs: Sequence[ScoredRun]) -> Table:
     """One row a run, in the order of posting."""
-    table = Table(title="runs", box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
-    for name in ("name", "rubric", "system", "build"):
+    table = Table(title=tell("runs"), box=SIMPLE_HEAD, padding=(0, 2, 0, 0), **LEFT)
+    for name in tell_all("name", "rubric", "system", "build"):
         table.add_column(name)
-    table.add_column("scored", justify="right")
-    table.add_column("mean", justify="right")
+    for name in tell_all("scored", "mean"):
+        table.add_column(name, justify="right")
     for run in runs:
         batch, metadata = run.batch, run.batch.metadata
         mean = DASH if run.mean is None else f"{run.measure} {run.mean:.{0 if run.measure == FINDINGS else 2}f}"
         named = (batch.name or DASH, batch.rubric, metadata.get("system", DASH), metadata.get("build", DASH))
-        table.add_row(*named, f"{batch.counts.scored + batch.counts.partial} of {batch.counts.total}", mean)
+        scored = batch.counts.scored + batch.counts.partial
+        table.add_row(*named, tell("{scored} of {total}", scored=scored, total=batch.counts.total), mean)
     return table
 
 
 PRIVATE = "demo.db"
 
-NEXT = """
+NEXT = mark("""
 These scores come from the embedded lexical judge: a baseline and a smoke test, not an LLM judge. To look at the runs,
 with ratings by simulated raters, open http://127.0.0.1:8000/ (API pages at /docs) while this runs, in this folder:
   export DATABASE_URL={database}
@@ -289,7 +296,7 @@ In this shell, every further command then uses these runs too. Next:
   the English path    DEEPL_API_KEY=… (with either)
   blended relevance   {install} (PyTorch is large)
   your own data       {saiten} score FILE (CSV, XLSX, JSON and more)
-  thousands at once   POST /v1/batches"""
+  thousands at once   POST /v1/batches""")
 
 DATABASE = "saiten-demo.db"
 
@@ -319,7 +326,7 @@ def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool
     ratings are simulated.
     """
     if judge_runs and not use_environment:
-        raise click.UsageError("--judge-runs goes with --use-environment")
+        raise click.UsageError(tell("--judge-runs goes with --use-environment"))
     check_place(database)
     requests = [] if quiet else load_demo()
     results = asyncio.run(run_demo(database, requests, use_environment, judge_runs, quiet))
@@ -355,7 +362,12 @@ async def run_demo(
 async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each request's answer."""
     url, scorer = backend.client.url, scorer_of(backend.client)
-    console().print(f"A private service answers at {url}. {len(requests)} candidates go to POST /v1/evaluations.\n")
+    told = tell(
+        "A private service answers at {url}. {count} candidates go to POST /v1/evaluations.",
+        url=url,
+        count=len(requests),
+    )
+    console().print(f"{told}\n")
     async with aclosing(score_in_order(requests, scorer, concurrency=8, done=lambda: None)) as results:
         return [result async for result in results]
 
@@ -368,11 +380,12 @@ def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     for rubric in rubrics_of(results):
         print_sheet(means_of(rubric, results), out)
     scored = [result for result in results if "signature" in result]
-    out.print("signature", style="bold")
+    out.print(tell("signature"), style="bold")
     for line in dict.fromkeys(result["signature"] for result in scored):
         out.print(line, soft_wrap=True)
     for reason in sorted({why for result in scored if (why := (result["relevance"] or {}).get("unavailable"))}):
-        out.print(f"\nno blended values: {reason}", soft_wrap=True)
+        told = tell("no blended values: {reason}", reason=tell_sentence(language.language, reason))
+        out.print(f"\n{told}", soft_wrap=True)
 
 
 def show_end(runs: list[ScoredRun], database: Path) -> None:
@@ -380,7 +393,7 @@ def show_end(runs: list[ScoredRun], database: Path) -> None:
     out = console()
     out.print(table_of_runs(runs))
     url = shlex.quote(f"sqlite+aiosqlite:///{database}")
-    out.print(NEXT.format(saiten=name_command(), database=url, install=name_install()), soft_wrap=True)
+    out.print(tell(NEXT, saiten=name_command(), database=url, install=name_install()), soft_wrap=True)
 
 
 def name_command() -> str:

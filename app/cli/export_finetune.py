@@ -34,7 +34,8 @@ from app.runtime.settings import read_settings
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader, name_of
 from app.storage.rubric_files import open_rubrics
-from saiten.commands.files import InvalidItems, guess, read_bytes, shorten_faults
+from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
+from saiten.language import tell
 
 SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it
@@ -102,9 +103,12 @@ def command(
         raise click.BadParameter(error.detail, param_hint="--rubric") from None
     language = rubric.source_language if language is None else language
     if language not in rubric.languages:
-        raise click.BadParameter(f"{rubric.id} exists in {', '.join(rubric.languages)}", param_hint="--language")
+        raise click.BadParameter(
+            tell("{id} exists in {languages}", id=rubric.id, languages=", ".join(rubric.languages)),
+            param_hint="--language",
+        )
     if validation is None and (validation_share is not None or validation_items is not None):
-        raise click.UsageError("nothing is held out without --validation FILE")
+        raise click.UsageError(tell("nothing is held out without --validation FILE"))
     check_use([items, ratings], [output, validation, validation_items])
     candidates = read_candidates(items, rubric, settings.limits)
     observations, matching = read_ratings(ratings, rubric, candidates)
@@ -118,7 +122,13 @@ def command(
         label=cast(Label, label),  # click let no other in
     )
     if not made.conversations:
-        raise InvalidItems(f"{name_input(ratings)}: no rating belongs to an item ({describe_left_out(made, matching)})")
+        raise InvalidItems(
+            tell(
+                "{ratings}: no rating belongs to an item ({made})",
+                ratings=name_input(ratings),
+                made=describe_left_out(made, matching),
+            )
+        )
     held: Collection[int] = ()
     if validation is not None:
         positions = list(dict.fromkeys(one.candidate for one in made.conversations))
@@ -138,11 +148,11 @@ def command(
 def check_use(inputs: Sequence[str], outputs: Sequence[str | Path | None]) -> None:
     """Raises a usage error where standard input or a file is used twice."""
     if inputs.count("-") > 1:
-        raise click.UsageError("ITEMS and RATINGS cannot both be standard input")
+        raise click.UsageError(tell("ITEMS and RATINGS cannot both be standard input"))
     read = {Path(one).resolve() for one in inputs if one != "-"}
     written = [Path(one).resolve() for one in outputs if one is not None and one != "-"]
     if read & set(written) or len(set(written)) < len(written):
-        raise click.UsageError("what is read and what is written must all be different files")
+        raise click.UsageError(tell("what is read and what is written must all be different files"))
 
 
 def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingCandidate]:
@@ -192,7 +202,7 @@ def read_ratings(path: str, rubric: Rubric, candidates: list[TrainingCandidate])
 
 def name_input(path: str) -> str:
     """What messages call the input."""
-    return "standard input" if path == "-" else path
+    return name_file(path)
 
 
 def write(path: str | Path, lines: Iterable[str]) -> None:
@@ -205,7 +215,9 @@ def write(path: str | Path, lines: Iterable[str]) -> None:
         with Path(path).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from None
+        raise InvalidRequest(
+            tell("{path} cannot be written: {why}", path=path, why=tell(error.strerror or ""))
+        ) from None
 
 
 def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collection[int]) -> None:
@@ -213,13 +225,28 @@ def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collectio
     kept = [one for one in made.conversations if one.candidate not in held]
     rest = len(made.conversations) - len(kept)
     responses = len({one.candidate for one in kept})
-    more = f"; {rest} of {len(held)} held out" if rest else ""
-    click.echo(f"{len(kept)} conversations about {responses} responses to train on{more}", err=True)
+    more = tell("; {rest} of {count} held out", rest=rest, count=len(held)) if rest else ""
+    click.echo(
+        tell(
+            "{count} conversations about {responses} responses to train on{more}",
+            count=len(kept),
+            responses=responses,
+            more=more,
+        ),
+        err=True,
+    )
     if left_out := describe_left_out(made, matching):
         click.echo(printable(left_out), err=True)
     for name, levels in Curriculum(kept).unseen(rubric).items():
         values = ", ".join(map(str, levels))
-        click.echo(f"{name}: nothing to train on is rated {values}; such a judge will hardly give it", err=True)
+        click.echo(
+            tell(
+                "{name}: nothing to train on is rated {values}; such a judge will hardly give it",
+                name=name,
+                values=values,
+            ),
+            err=True,
+        )
 
 
 def describe_left_out(made: Curriculum, matching: Matching) -> str:

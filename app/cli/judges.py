@@ -6,10 +6,12 @@ import asyncio
 import json
 from collections.abc import Sequence
 from itertools import product
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.cli import say
 from app.cli.analyze import make_request, show_report
 from app.domain.errors import InvalidRequest
 from app.domain.plain_text import escape_controls, printable
@@ -21,6 +23,7 @@ from saiten.commands.output import TerminalTable, console, figure, open_progress
 from saiten.commands.results import write_whole
 from saiten.commands.runs import BATCH
 from saiten.commands.service import URL
+from saiten.language import tell, tell_all
 
 if TYPE_CHECKING:
     from app.cli.judging import Judged
@@ -105,10 +108,14 @@ def run(
     request = make_request("judges", {**options, "records": True if save is not None else None}, ())
     judges = [*dict.fromkeys(product(models or (None,), paths or ("source",), counts or (1,)))]
     if len(judges) > MOST_JUDGES:
-        raise click.UsageError(f"these are {len(judges)} judges; {MOST_JUDGES} may be compared")
+        raise click.UsageError(
+            tell("these are {count} judges; {most_judges} may be compared", count=len(judges), most_judges=MOST_JUDGES)
+        )
     is_batch = BATCH.fullmatch(file) is not None
     if is_batch != (ratings is None):
-        raise click.UsageError("name people's ratings of FILE with --ratings, or a BATCH that people rated")
+        raise click.UsageError(tell("name people's ratings of FILE with --ratings, or a BATCH that people rated"))
+    if budget is not None and not isfinite(budget):
+        raise click.UsageError(tell("--budget {budget} is not a number of dollars", budget=budget))
     if plot is not None:
         from app.charts.sheet import require_drawing
 
@@ -119,7 +126,7 @@ def run(
         with open_progress() as bar:
             report, judged = asyncio.run(run_judges(study, plan, request, url, make_progress(bar)))
     except InvalidRequest as error:
-        raise InvalidItems(error.detail) from None
+        raise InvalidItems(say(error.detail)) from None
     lost = [one for one in judged if one.failure is not None]
     for one in lost:
         click.echo(f"saiten: {printable(f'{one.name}: {one.failure}')}", err=True)
@@ -147,4 +154,6 @@ def print_estimates(judged: Sequence[Judged]) -> None:
         for one in judged
         if (found := one.estimate) is not None
     ]
-    print_sheet(TerminalTable("at most", ("judge", "calls", "translated characters", "USD"), rows), console())
+    print_sheet(
+        TerminalTable(tell("at most"), tell_all("judge", "calls", "translated characters", "USD"), rows), console()
+    )

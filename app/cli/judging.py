@@ -18,13 +18,14 @@ from app.cli.backend import open_backend
 from app.cli.reports import count
 from app.domain.errors import InvalidRequest
 from app.domain.plain_text import printable
-from saiten.commands.files import InvalidItems, name_file, shorten_faults
+from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
 from saiten.commands.ratings import AS_NDJSON, VALIDATIONS, RatingFile, explaining, post_pieces
 from saiten.commands.runs import Items, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.formats import FoundItem
+from saiten.language import tell
 from saiten.models import Batch, EstimateReport, Info, Rating, ResultRow
 from saiten.reading import read, read_all, read_line
 
@@ -89,7 +90,7 @@ async def run_judges(
         service = backend.client
         info = read(Info, await service.info())
         if info.judge.baseline:
-            click.echo(LEXICAL, err=True)
+            click.echo(tell(LEXICAL), err=True)
         study = await take_batch(service, study) if isinstance(study, str) else study
         judges = [describe(judge, plan, study, info) for judge in plan.judges]
         for judged in judges:
@@ -108,7 +109,11 @@ async def run_judges(
                 await losing(judged, begin(service, study, judged))
             await rate(service, study, judges)
             await asyncio.gather(*(losing(judged, finish(service, judged, progress)) for judged in alive(judges)))
-        except asyncio.CancelledError:
+        except (
+            asyncio.CancelledError,
+            InvalidItems,
+            saiten.SaitenError,
+        ):  # what is left would be paid for all the same
             for batch in (judged.batch for judged in judges if judged.batch is not None):
                 with suppress(saiten.SaitenError):  # it may be completed by now
                     await service.request("POST", f"/v1/batches/{quote(batch.id)}/pause", again=False)
@@ -183,7 +188,7 @@ async def estimate(service: Connection, study: Study, judged: Judged) -> None:
         faults = [(pointer, detail) for pointer, detail in error.faults if pointer.startswith("/items")]
         if faults:
             told = [name_fault(study.items, pointer, detail) for pointer, detail in faults]
-            raise InvalidItems(shorten_faults(told, error.total)) from None
+            raise InvalidItems(gather_faults(told, error.total)) from None
         raise
     judged.estimate = read(EstimateReport, answer.json())
 
@@ -197,11 +202,20 @@ def share_budget(judges: Sequence[Judged], budget_usd: float | None) -> None:
     unknown = [name for name, cost in costs.items() if cost is None]
     if unknown:
         raise InvalidItems(
-            f"the price of {', '.join(unknown)} is not known, so no budget can be kept: add it to SAITEN_PRICES"
+            tell(
+                "the price of {unknown} is not known, so no budget can be kept: add it to SAITEN_PRICES",
+                unknown=", ".join(unknown),
+            )
         )
     total = sum(cost for cost in costs.values() if cost is not None)
     if total > budget_usd:
-        raise InvalidItems(f"the judges would cost up to {total:.4f} USD, more than the budget of {budget_usd:g}")
+        raise InvalidItems(
+            tell(
+                "the judges would cost up to {total:.4f} USD, more than the budget of {budget_usd:g}",
+                total=total,
+                budget_usd=budget_usd,
+            )
+        )
     for judged in alive(judges) if total else ():
         judged.options["budget_usd"] = budget_usd * (costs[judged.name] or 0.0) / total
 
@@ -212,8 +226,13 @@ def tell_estimate(judges: Sequence[Judged], items: int) -> None:
     costs = [one.cost_usd for one in found]
     cost = "an unknown price" if None in costs else f"up to {sum(cost or 0.0 for cost in costs):.4f} USD"
     click.echo(
-        f"saiten: {count(len(found), 'judge')} of {count(items, 'item')}: "
-        f"{sum(one.calls for one in found):,} calls, {cost}",
+        tell(
+            "saiten: {count} of {items}: {value:,} calls, {cost}",
+            count=count(len(found), "judge"),
+            items=count(items, "item"),
+            value=sum(one.calls for one in found),
+            cost=cost,
+        ),
         err=True,
     )
 
@@ -264,21 +283,51 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
     items = take_items(name_file(path), read_whole(path, reading))
     for name in ("judge", "metadata"):
         if not isinstance(items.options.get(name, {}), dict):
-            raise InvalidItems(f"{items.name}: {name!r} in the options is not an object")
+            raise InvalidItems(tell("{file}: {name!r} in the options is not an object", file=items.name, name=name))
     given = RatingFile(ratings, {})
     wanted: set[str] = set()
     for rating in given.ratings:
         named = rating.get("item") if isinstance(rating, dict) else None
         if not isinstance(named, str) or rating.get("batch") is not None:
-            raise InvalidItems(f"{name_file(ratings)}: each rating names an item of {items.name}, and no batch")
+            raise InvalidItems(
+                tell(
+                    "{ratings}: each rating names an item of {name}, and no batch",
+                    ratings=name_file(ratings),
+                    name=items.name,
+                )
+            )
         wanted.add(named)
     numbered = [
         FoundItem(found.where, {"id": str(number), **found.value}, found.columns)
         for number, found in enumerate(items.values)
     ]
-    chosen = [found for found in numbered if found.value["id"] in wanted]
-    if not chosen:
-        raise InvalidItems(f"{name_file(ratings)}: no rating names an item of {items.name}")
+    places: dict[str, str] = {}
+    for found in numbered:
+        # An id that is no text is left to the service, which says so.
+        if isinstance(name := found.value["id"], str) and places.setdefault(name, found.where) != found.where:
+            raise InvalidItems(
+                tell(
+                    "{where}: has the id {name}, as {other} has",
+                    where=found.where,
+                    name=repr(name[:64]),
+                    other=places[name],
+                )
+            )
+    unknown = wanted - places.keys()
+    if unknown == wanted:
+        raise InvalidItems(
+            tell("{ratings}: no rating names an item of {name}", ratings=name_file(ratings), name=items.name)
+        )
+    if unknown:
+        raise InvalidItems(
+            tell(
+                "{ratings}: {name} has no item {item}",
+                ratings=name_file(ratings),
+                name=items.name,
+                item=repr(min(unknown)[:64]),
+            )
+        )
+    chosen = [found for found in numbered if not isinstance(found.value["id"], str) or found.value["id"] in wanted]
     tell_left_out(len(numbered) - len(chosen))
     return Study(Items(items.name, chosen, items.options), given)
 
@@ -286,7 +335,7 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
 def tell_left_out(count: int) -> None:
     """Says on standard error how many items no one rated."""
     if count:
-        click.echo(f"saiten: {count:,} items that no one rated are left out", err=True)
+        click.echo(tell("saiten: {count:,} items that no one rated are left out", count=count), err=True)
 
 
 async def take_batch(service: Connection, batch_id: str) -> Study:
@@ -303,9 +352,18 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
     # All candidates of an item are asked about, so that each keeps its number.
     chosen = [row for row in rows if row.item in wanted and row.id is not None]
     if not chosen:
-        raise InvalidItems(f"no one rated the results of {batch_id}; `saiten ratings import` keeps ratings")
+        raise InvalidItems(
+            tell("no one rated the results of {batch_id}; `saiten ratings import` keeps ratings", batch_id=batch_id)
+        )
     if len(chosen) > MOST_READ:
-        raise InvalidItems(f"{len(chosen):,} results of {batch_id} are rated; {MOST_READ:,} may be")
+        raise InvalidItems(
+            tell(
+                "{count:,} results of {batch_id} are rated; {most_read:,} may be",
+                count=len(chosen),
+                batch_id=batch_id,
+                most_read=MOST_READ,
+            )
+        )
     tell_left_out(len(rows) - len(chosen))
     items: list[FoundItem] = []
     for row in chosen:
@@ -332,5 +390,7 @@ async def read_request(service: Connection, row: ResultRow) -> dict[str, Any]:
     answer = await service.request("GET", f"/v1/evaluations/{quote(row.id or '')}", params={"include": "request"})
     asked = answer.json().get("request")
     if not isinstance(asked, dict) or "response" not in asked:
-        raise InvalidItems(f"the texts of {row.item} are no longer kept, so no other judge can be asked")
+        raise InvalidItems(
+            tell("the texts of {item} are no longer kept, so no other judge can be asked", item=row.item)
+        )
     return {name: asked[name] for name in ITEM_FIELDS if asked.get(name)}

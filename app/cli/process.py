@@ -12,6 +12,7 @@ from types import FrameType
 
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
+from saiten.language import tell
 
 
 def leave_on_sigterm(status: int = 0) -> None:
@@ -51,10 +52,12 @@ def resolve(host: str, port: int) -> str:
         *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
     except UnicodeError:
-        raise SettingsInvalid(f"--host {host[:64]!r} is not a host name") from None
+        raise SettingsInvalid(tell("--host {host!r} is not a host name", host=host[:64])) from None
     except socket.gaierror as error:
         reason = f"unknown host ({error.strerror})"
-        raise SettingsInvalid(f"cannot listen on {host}: {reason}; choose another --host") from None
+        raise SettingsInvalid(
+            tell("cannot listen on {host}: {reason}; choose another --host", host=host, reason=reason)
+        ) from None
 
 
 def is_loopback(address: str) -> bool:

@@ -8,6 +8,7 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
+from app.cli import say
 from app.domain.model import Value
 from app.domain.plain_text import printable
 from app.domain.reports import (
@@ -27,17 +28,18 @@ from app.domain.reports import (
     WinReport,
     WinShare,
 )
-from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_sheet, tabulate
+from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
+from saiten.language import mark, tell, tell_all
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 
 Interval = tuple[float, float] | None
 Part = TerminalTable | Text
 
-LEFT_OUT = "left out"
+LEFT_OUT = mark("left out")
 """Head of a column that stands only where something was."""
 
-UNNAMED = "(no name)"
+UNNAMED = mark("(no name)")
 MOST_PAIRS = 30
 """Rows of pairs of systems that are printed; more of them say less than the JSON does."""
 MOST_IN_SQUARE = 40
@@ -77,7 +79,7 @@ def print_report(report: Value, *, on: Console | None = None) -> None:
             target.print(part)
     used: RatingsUsed | None = getattr(report, "ratings_used", None)
     for note in used.notes() if used is not None else ():
-        target.print(note, soft_wrap=not target.is_terminal)
+        print_line(say(note), target)
 
 
 @singledispatch
@@ -88,7 +90,9 @@ def render(report: Value) -> list[Part]:
 
 @render.register
 def _(report: AgreementReport) -> list[Part]:
-    title = f"agreement: {sizes(report.items, report.systems)}, {count(report.raters, 'named rater')}"
+    title = tell(
+        "agreement: {sizes}", sizes=f"{sizes(report.items, report.systems)}, {count(report.raters, 'named rater')}"
+    )
     rows = [
         (
             name,
@@ -103,10 +107,10 @@ def _(report: AgreementReport) -> list[Part]:
         )
         for name, found in report.aspects.items()
     ]
-    heads = ("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "α")
-    parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), LEFT_OUT)]
+    heads = tell_all("aspect", "n", LEFT_OUT, "raters", "mean", "sd", "spearman", "pearson", "α")
+    parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), tell(LEFT_OUT))]
     if rows:
-        parts.append(Text("α: Krippendorff's"))
+        parts.append(Text(tell("α: Krippendorff's")))
     parts += paired_of(report)
     parts += confusions_of({name: found.confusion for name, found in report.aspects.items()})
     parts += squares_of(report.correlations)
@@ -138,8 +142,8 @@ def paired_of(report: AgreementReport) -> list[Part]:
     if not rows:
         return []
     return [
-        TerminalTable("raters in pairs", ("aspect", *PAIRED.values()), rows),
-        Text("ρ, r, Cohen's κ: means over all pairs of raters; ICC: of the items that every rater rated"),
+        TerminalTable(tell("raters in pairs"), (tell("aspect"), *PAIRED.values()), rows),
+        Text(tell("ρ, r, Cohen's κ: means over all pairs of raters; ICC: of the items that every rater rated")),
     ]
 
 
@@ -147,10 +151,10 @@ def confusions_of(found: Mapping[str, Confusion | None]) -> list[Part]:
     """The confusion matrices by what they are of, where there are not too many."""
     held = {name: one for name, one in found.items() if one is not None}
     if len(held) > MOST_CONFUSIONS:
-        return [Text(f"{len(held)} confusion matrices stand in the output of --json")]
+        return [Text(tell("{count} confusion matrices stand in the output of --json", count=len(held)))]
     return [
         TerminalTable(
-            f"{name}: median of people (rows) and judge (columns)",
+            tell("{name}: median of people (rows) and judge (columns)", name=name),
             ("", *(f"{value:g}" for value in one.judge)),
             [(f"{value:g}", *row) for value, row in zip(one.people, one.counts, strict=True)],
         )
@@ -161,9 +165,9 @@ def confusions_of(found: Mapping[str, Confusion | None]) -> list[Part]:
 @render.register
 def _(report: CorrelationReport) -> list[Part]:
     unmatched = {name: {"": why} for name, why in report.unmatched.items()}
-    title = f"correlation with humans: {sizes(report.items, report.systems, report.clusters)}"
+    title = tell("correlation with humans: {sizes}", sizes=sizes(report.items, report.systems, report.clusters))
     if not report.aspects:
-        return [Text(title, style="bold"), Text("no aspect has both ratings and scores"), *notes(unmatched)]
+        return [Text(title, style="bold"), Text(tell("no aspect has both ratings and scores")), *notes(unmatched)]
     rows = [
         (
             name,
@@ -176,10 +180,10 @@ def _(report: CorrelationReport) -> list[Part]:
         )
         for name, found in report.aspects.items()
     ]
-    heads = ("aspect", "n", LEFT_OUT, "spearman", "pearson", "τ-b", "ceiling")
-    parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), LEFT_OUT)]
+    heads = tell_all("aspect", "n", LEFT_OUT, "spearman", "pearson", "τ-b", "ceiling")
+    parts: list[Part] = [drop_zeros(TerminalTable(title, heads, rows), tell(LEFT_OUT))]
     if any(found.ceiling for found in report.aspects.values()):
-        parts.append(Text("ceiling: each rater against the mean of the others, Spearman"))
+        parts.append(Text(tell("ceiling: each rater against the mean of the others, Spearman")))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
     parts += [*means_of(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
     return [*parts, *notes({**undefined, **unmatched})]
@@ -187,7 +191,7 @@ def _(report: CorrelationReport) -> list[Part]:
 
 @render.register
 def _(report: JudgesReport) -> list[Part]:
-    title = f"scorers against people: {sizes(report.items, report.systems, report.clusters)}"
+    title = tell("scorers against people: {sizes}", sizes=sizes(report.items, report.systems, report.clusters))
     parts: list[Part] = [Text(title, style="bold")]
     for name, found in report.aspects.items():
         rows = [
@@ -200,16 +204,16 @@ def _(report: JudgesReport) -> list[Part]:
             for scorer, one in found.scorers.items()
         ]
         if found.ceiling is not None:
-            rows.append(("people", figure(found.ceiling.spearman), figure(found.ceiling.pearson), DASH))
-        left_out = f", {found.left_out:,} left out" if found.left_out else ""
-        heads = ("scorer", "spearman", "pearson", "τ-b")
-        parts.append(TerminalTable(f"{name}: {found.n:,} items{left_out}", heads, rows))
+            rows.append((tell("people"), figure(found.ceiling.spearman), figure(found.ceiling.pearson), DASH))
+        left_out = tell(", {count:,} left out", count=found.left_out) if found.left_out else ""
+        heads = tell_all("scorer", "spearman", "pearson", "τ-b")
+        parts.append(TerminalTable(f"{name}: {count(found.n, 'item')}{left_out}", heads, rows))
         pairs = [
             (f"{each.better} > {each.worse}", spanned(each.difference, each.interval, "+.3f"), figure(each.p))
             for each in found.differences[:MOST_PAIRS]
         ]
         if pairs:
-            parts.append(TerminalTable("", ("spearman", "difference", "p (Holm)"), pairs))
+            parts.append(TerminalTable("", tell_all("spearman", "difference", "p (Holm)"), pairs))
     parts += confusions_of(
         {
             f"{scorer}, {name}": one.confusion
@@ -218,7 +222,7 @@ def _(report: JudgesReport) -> list[Part]:
         }
     )
     if any(found.ceiling for found in report.aspects.values()):
-        parts.append(Text("people: each rater against the mean of the others"))
+        parts.append(Text(tell("people: each rater against the mean of the others")))
     undefined = {
         f"{name}, {scorer}": {figure: why for figure, why in one.undefined.items() if figure != "confusion"}
         for name, found in report.aspects.items()
@@ -234,7 +238,7 @@ def means_of(report: CorrelationReport) -> list[Part]:
         for name, found in report.aspects.items()
     ]
     parts: list[Part] = [
-        TerminalTable("bias: mean score less mean rating", ("aspect", "scores", "ratings", "bias"), rows)
+        TerminalTable(tell("bias: mean score less mean rating"), tell_all("aspect", "scores", "ratings", "bias"), rows)
     ]
     systems = [
         (name, level.n, *map(figure, (level.spearman, level.pearson, level.kendall)))
@@ -242,29 +246,41 @@ def means_of(report: CorrelationReport) -> list[Part]:
         if (level := found.system_level) is not None
     ]
     if systems:
-        heads = ("aspect", "systems", "spearman", "pearson", "τ-b")
-        parts.append(TerminalTable("correlation of the systems' means", heads, systems))
+        heads = tell_all("aspect", "systems", "spearman", "pearson", "τ-b")
+        parts.append(TerminalTable(tell("correlation of the systems' means"), heads, systems))
     return parts
 
 
 def deeper(found: AspectCorrelation) -> dict[str, str]:
     """Why figures of the ceiling and of the systems' means are missing."""
-    reasons = {f"ceiling {name}": why for name, why in (found.ceiling.undefined if found.ceiling else {}).items()}
+    reasons = {
+        tell("ceiling {name}", name=name): why
+        for name, why in (found.ceiling.undefined if found.ceiling else {}).items()
+    }
     level = found.system_level.undefined if found.system_level else {}
-    return {**reasons, **{f"systems' means {name}": why for name, why in level.items()}}
+    return {**reasons, **{tell("systems' means {name}", name=name): why for name, why in level.items()}}
 
 
 @render.register
 def _(report: HierarchyReport) -> list[Part]:
-    title = f"significant pairs of systems at α = {report.alpha:g}: {sizes(report.items, report.systems)}"
+    title = tell(
+        "significant pairs of systems at α = {alpha:g}: {sizes}",
+        alpha=report.alpha,
+        sizes=sizes(report.items, report.systems),
+    )
     rows = [
-        (name, f"{found.n:,}", f"{found.left_out:,}", f"{found.pairs} of {found.tested}")
+        (
+            name,
+            f"{found.n:,}",
+            f"{found.left_out:,}",
+            tell("{pairs} of {tested}", pairs=found.pairs, tested=found.tested),
+        )
         for name, found in report.aspects.items()
     ]
     reasons = {name: found.undefined for name, found in report.aspects.items()}
     for each in report.dependencies:
         reasons[f"{each.lower} → {each.higher}"] = each.decorrelated.undefined
-    pairs = drop_zeros(TerminalTable(title, ("aspect", "n", LEFT_OUT, "pairs"), rows), LEFT_OUT)
+    pairs = drop_zeros(TerminalTable(title, tell_all("aspect", "n", LEFT_OUT, "pairs"), rows), tell(LEFT_OUT))
     return [pairs, *dependencies_of(report), *folded(report.best), *notes(reasons)]
 
 
@@ -272,7 +288,8 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
     """What depends on what, or that nothing does and why that had to be so."""
     if not report.dependencies:
         why = report.undefined.get("dependencies")
-        return [Text(printable("no aspect depends on another" if why is None else f"no dependencies: {why}"))]
+        told = tell("no aspect depends on another") if why is None else tell("no dependencies: {why}", why=why)
+        return [Text(printable(told))]
     rows = [
         (
             f"{each.lower} → {each.higher}",
@@ -284,26 +301,38 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
         for each in report.dependencies
     ]
     method = report.dependencies[0].decorrelated.method
-    title = f"dependencies; in brackets, and new: the change by decorrelation ({method})"
+    title = tell("dependencies; in brackets, and new: the change by decorrelation ({method})", method=method)
     return [
-        drop_zeros(TerminalTable(title, ("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows), LEFT_OUT),
-        Text("common: pairs that both tell apart; higher only: those that the lower does not"),
+        drop_zeros(
+            TerminalTable(title, tell_all("lower → higher", LEFT_OUT, "common", "higher only", "new"), rows),
+            tell(LEFT_OUT),
+        ),
+        Text(tell("common: pairs that both tell apart; higher only: those that the lower does not")),
     ]
 
 
 @render.register
 def _(report: CompositeFit) -> list[Part]:
-    title = (
-        f"{report.composite} from {report.target}: {clustered(report.n, report.clusters)} "
-        f"({report.train:,} fitted, {report.test:,} held out, {report.left_out:,} left out)"
+    title = tell(
+        "{composite} from {target}: {sizes} ({train:,} fitted, {test:,} held out, {left_out:,} left out)",
+        composite=report.composite,
+        target=report.target,
+        sizes=clustered(report.n, report.clusters),
+        train=report.train,
+        test=report.test,
+        left_out=report.left_out,
     )
     rows = [
         (name, spanned(weight, report.intervals.get(name)), figure(report.declared.get(name)))
         for name, weight in report.weights.items()
     ]
-    held = f"held-out Pearson {figure(report.pearson)}; the rubric's own weights: {figure(report.declared_pearson)}"
+    held = tell(
+        "held-out Pearson {found}; the rubric's own weights: {declared}",
+        found=figure(report.pearson),
+        declared=figure(report.declared_pearson),
+    )
     return [
-        TerminalTable(title, ("aspect", "weight", "in the rubric"), rows),
+        TerminalTable(title, tell_all("aspect", "weight", "in the rubric"), rows),
         Text(held),
         *notes({"": report.undefined}),
     ]
@@ -311,34 +340,42 @@ def _(report: CompositeFit) -> list[Part]:
 
 @render.register
 def _(report: BlendFit) -> list[Part]:
-    title = (
-        f"weight of the blend of {report.aspect}: {clustered(report.n, report.clusters)}, "
-        f"{count(report.folds, 'fold')} ({report.left_out:,} left out)"
+    title = tell(
+        "weight of the blend of {aspect}: {sizes}, {folds} ({left_out:,} left out)",
+        aspect=report.aspect,
+        sizes=clustered(report.n, report.clusters),
+        folds=count(report.folds, "fold"),
+        left_out=report.left_out,
     )
     rows = [
-        ("chosen", spanned(report.weight, report.interval, ".1f"), figure(report.correlation)),
-        ("none", "0.0", figure(report.unblended)),
-        ("default", "10.0", figure(report.default)),
+        (tell("chosen"), spanned(report.weight, report.interval, ".1f"), figure(report.correlation)),
+        (tell("none"), "0.0", figure(report.unblended)),
+        (tell("default"), "10.0", figure(report.default)),
     ]
-    parts: list[Part] = [TerminalTable(title, ("", "weight", report.statistic), rows)]
+    parts: list[Part] = [TerminalTable(title, ("", tell("weight"), report.statistic), rows)]
     if report.weight is not None:
-        parts.append(Text("chosen: each fold is judged with the weight that the others chose"))
+        parts.append(Text(tell("chosen: each fold is judged with the weight that the others chose")))
     return [*parts, *remarks({"": report.notes}), *notes({"": report.undefined})]
 
 
 @render.register
 def _(report: WinReport) -> list[Part]:
     contexts = clustered(report.contexts, report.clusters, "context")
-    title = f"contexts won: {contexts}, {count(len(report.systems), 'system')}"
+    title = tell("contexts won: {sizes}", sizes=f"{contexts}, {count(len(report.systems), 'system')}")
     parts: list[Part] = [Text(title, style="bold")]
     for name, found in report.aspects.items():
         if not found.contexts:
             continue
-        shares = [(system or UNNAMED, found.systems.get(system)) for system in report.systems]
-        rows = [(system, *won(share)) for system, share in [*shares, ("(ties)", found.ties)]]
-        left_out = f" ({found.left_out:,} left out)" if found.left_out else ""
-        title = f"{name}: {count(found.contexts, 'context')} that every system answered{left_out}"
-        parts.append(TerminalTable(title, ("system", "won", "share", "95 %"), rows))
+        shares = [(system or tell(UNNAMED), found.systems.get(system)) for system in report.systems]
+        rows = [(system, *won(share)) for system, share in [*shares, (tell("(ties)"), found.ties)]]
+        left_out = tell(" ({count:,} left out)", count=found.left_out) if found.left_out else ""
+        title = tell(
+            "{name}: {contexts} that every system answered{left_out}",
+            name=name,
+            contexts=count(found.contexts, "context"),
+            left_out=left_out,
+        )
+        parts.append(TerminalTable(title, tell_all("system", "won", "share", "95 %"), rows))
     # Where nothing was contested every aspect says so at length.
     reasons = {"": report.undefined} if report.undefined else {n: each.undefined for n, each in report.aspects.items()}
     return [*parts, *pairs_of(report), *folded(report.best), *notes(reasons)]
@@ -350,8 +387,8 @@ def _(report: CorrectedReport) -> list[Part]:
     rows, reasons, about = [], {}, {}
     for system, found in report.systems.items():
         for aspect, each in found.aspects.items():
-            name = f"{system or UNNAMED}, {aspect}"
-            reasons[name] = {} if each.refused is None else {"corrected": each.refused}
+            name = f"{system or tell(UNNAMED)}, {aspect}"
+            reasons[name] = {} if each.refused is None else {tell("corrected"): each.refused}
             about[name] = each.notes
             human, corrected = each.human, each.corrected
             rows.append(
@@ -366,16 +403,20 @@ def _(report: CorrectedReport) -> list[Part]:
                     figure(each.ratings_for_half_width if report.margin is None else each.ratings_for_margin, ",d"),
                 )
             )
-    heads = ("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
-    parts: list[Part] = [TerminalTable(f"means with {level} intervals", heads, rows)]
-    aim = "halve the interval" if report.margin is None else f"bring it to ± {report.margin:g}"
-    parts.append(Text("corrected: what people would say of all; λ: the judge's weight in it; more: ratings that would"))
-    parts.append(Text(aim))
+    heads = tell_all("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
+    parts: list[Part] = [TerminalTable(tell("means with {level} intervals", level=level), heads, rows)]
+    more = (
+        tell("more: ratings that would halve the interval")
+        if report.margin is None
+        else tell("more: ratings that would bring the interval to ± {margin:g}", margin=report.margin)
+    )
+    parts.append(Text(tell("corrected: what people would say of all; λ: the judge's weight in it")))
+    parts.append(Text(more))
     if report.looks == "any":
-        parts.append(Text("intervals of people and of corrected hold however often they are looked at"))
+        parts.append(Text(tell("intervals of people and of corrected hold however often they are looked at")))
     pairs = [
         (
-            f"{pair.candidate or UNNAMED} - {pair.baseline or UNNAMED}, {aspect}",
+            f"{pair.candidate or tell(UNNAMED)} - {pair.baseline or tell(UNNAMED)}, {aspect}",
             *changes(own.judge),
             *changes(own.corrected),
         )
@@ -383,9 +424,11 @@ def _(report: CorrectedReport) -> list[Part]:
         for aspect, own in pair.aspects.items()
     ]
     if len(pairs) > MOST_PAIRS:
-        parts.append(Text(f"{len(pairs):,} differences stand in the output of --json"))
+        parts.append(Text(tell("{count:,} differences stand in the output of --json", count=len(pairs))))
     elif pairs:
-        parts.append(TerminalTable("differences", ("systems, aspect", "judge", "p", "corrected", "p"), pairs))
+        parts.append(
+            TerminalTable(tell("differences"), tell_all("systems, aspect", "judge", "p", "corrected", "p"), pairs)
+        )
     return [
         *parts,
         *remarks(about),
@@ -409,23 +452,27 @@ def pairs_of(report: WinReport) -> list[Part]:
     for name, found in report.aspects.items():
         for pair in found.pairs:
             shares = [won(share)[0] for share in (pair.a_wins, pair.b_wins, pair.ties)]
-            names = f"{pair.a or UNNAMED} : {pair.b or UNNAMED}"
+            names = f"{pair.a or tell(UNNAMED)} : {pair.b or tell(UNNAMED)}"
             span = percents(pair.preference_interval)
             rows.append((f"{name}, {names}", f"{pair.contexts:,}", *shares, percent(pair.preference), span))
     if len(rows) > MOST_PAIRS:
-        return [Text(f"{len(rows):,} comparisons of two systems stand in the output of --json")]
-    heads = ("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
-    note = Text("n: contexts; a %: a's share of those that were decided")
-    return [TerminalTable("systems in pairs", heads, rows), note] if rows else []
+        return [Text(tell("{count:,} comparisons of two systems stand in the output of --json", count=len(rows)))]
+    heads = tell_all("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
+    note = Text(tell("n: contexts; a %: a's share of those that were decided"))
+    return [TerminalTable(tell("systems in pairs"), heads, rows), note] if rows else []
 
 
 def squares_of(correlations: Correlations) -> list[Part]:
     """The matrices between two aspects or more, where eyes can take them in."""
     aspects = len(correlations.spearman)
     if aspects > MOST_IN_SQUARE:
-        return [Text(f"correlations between {aspects} aspects stand in the output of --json")]
+        return [Text(tell("correlations between {aspects} aspects stand in the output of --json", aspects=aspects))]
     by_name = {"Spearman": correlations.spearman, "Pearson": correlations.pearson}
-    return [square(f"aspect correlations, {name}", matrix) for name, matrix in by_name.items() if aspects > 1]
+    return [
+        square(tell("aspect correlations, {name}", name=name), matrix)
+        for name, matrix in by_name.items()
+        if aspects > 1
+    ]
 
 
 def square(title: str, matrix: Matrix) -> TerminalTable:
@@ -444,7 +491,8 @@ def remarks(reasons: Mapping[str, Sequence[str]]) -> list[Text]:
         for remark in found:
             places.setdefault(remark, []).append(place)
     return [
-        Text(printable(f"{listing(where)}: {remark}" if where != [""] else remark)) for remark, where in places.items()
+        Text(printable(f"{listing(where)}: {say(remark)}" if where != [""] else say(remark)))
+        for remark, where in places.items()
     ]
 
 
@@ -454,7 +502,13 @@ def folded(best: Mapping[str, float]) -> list[Text]:
     for name, level in best.items():
         by_level.setdefault(level, []).append(name)
     return [
-        Text(printable(f"{listing(names)}: counted by the distance from {level:g}, the best level"))
+        Text(
+            printable(
+                tell(
+                    "{names}: counted by the distance from {level:g}, the best level", names=listing(names), level=level
+                )
+            )
+        )
         for level, names in by_level.items()
     ]
 
@@ -485,16 +539,21 @@ def explain(why: str, places: Mapping[str, Sequence[str]], of: int) -> list[str]
     lines = []
     for names, where in grouped.items():
         everywhere = len(where) == of > 1 or where == [""]
-        lacking = "all" if everywhere and not names else listing([place for place in where if place])
-        subject = names if everywhere and names else " of ".join(filter(None, (names, lacking)))
-        lines.append(f"{DASH} {subject}: {why}")
+        lacking = tell("all") if everywhere and not names else listing([place for place in where if place])
+        subject = names if everywhere and names else tell_of(names, lacking)
+        lines.append(f"{DASH} {subject}: {say(why)}")
     return lines
+
+
+def tell_of(names: str, places: str) -> str:
+    """`spearman of fluency`; one of both where there is no other."""
+    return tell("{names} of {places}", names=names, places=places) if names and places else names or places
 
 
 def listing(names: Sequence[str]) -> str:
     """`a, b`; of many the first ones and how many more."""
     more = len(names) - MOST_PLACES
-    return ", ".join(names[:MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(names[:MOST_PLACES]) + (tell(" and {more} more", more=more) if more > 0 else "")
 
 
 def worded(name: str) -> str:
@@ -540,9 +599,25 @@ def sizes(items: int, systems: int, clusters: int | None = None) -> str:
 def clustered(items: int, clusters: int | None, noun: str = "item") -> str:
     """`36 items`, or `200 items in 20 clusters` where not all are independent. Reports of older services have 0."""
     size = count(items, noun)
-    return size if not clusters or clusters >= items else f"{size} in {count(clusters, 'cluster')}"
+    return (
+        size
+        if not clusters or clusters >= items
+        else tell("{size} in {clusters}", size=size, clusters=count(clusters, "cluster"))
+    )
+
+
+COUNTED = {
+    "item": (mark("{count:,} item"), mark("{count:,} items")),
+    "system": (mark("{count:,} system"), mark("{count:,} systems")),
+    "cluster": (mark("{count:,} cluster"), mark("{count:,} clusters")),
+    "context": (mark("{count:,} context"), mark("{count:,} contexts")),
+    "fold": (mark("{count:,} fold"), mark("{count:,} folds")),
+    "judge": (mark("{count:,} judge"), mark("{count:,} judges")),
+    "named rater": (mark("{count:,} named rater"), mark("{count:,} named raters")),
+}
+"""How one of them is counted, and several."""
 
 
 def count(n: int, noun: str) -> str:
     """`1 item`, `2 items`."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return tell(COUNTED[noun][n != 1], count=n)

@@ -19,6 +19,7 @@ from app.storage.rubric_files import check_rubric, default_folder, open_rubrics,
 from saiten.commands import exits
 from saiten.commands.output import console
 from saiten.commands.service import URL
+from saiten.language import tell
 
 if TYPE_CHECKING:
     from app.cli.backend import Backend
@@ -46,16 +47,20 @@ SCHEMA = "rubric.schema.json"
 def begin(name: str, language: str, folder: Path, force: bool) -> None:
     """Write a rubric to start from: NAME.yaml, the schema that editors check it by, and two dialogues to try it on."""
     if not RUBRIC_ID.fullmatch(name):
-        raise click.UsageError("NAME: lower-case letters, digits, '.', '_' and '-'; the first a letter or a digit")
+        raise click.UsageError(
+            tell("NAME: lower-case letters, digits, '.', '_' and '-'; the first a letter or a digit")
+        )
     if not force and any(one.id == name for one in open_rubrics(read_settings().rubrics).list()):
-        raise click.UsageError(f"a rubric {name} is there already; see it with `saiten rubric show {name}`")
+        raise click.UsageError(
+            tell("a rubric {name} is there already; see it with `saiten rubric show {name}`", name=name)
+        )
     scaffolds = bundled_folder("cli/scaffolds")
     texts = {
         folder / f"{name}.yaml": scaffolds.joinpath(f"{language}.yaml").read_text(encoding="utf-8"),
         folder / f"{name}.test.ndjson": scaffolds.joinpath(f"{language}.ndjson").read_text(encoding="utf-8"),
     }
     if there := [path for path in texts if path.exists() and not force]:
-        raise click.UsageError(f"{', '.join(map(str, there))}: is there already; --force replaces it")
+        raise click.UsageError(tell("{names}: is there already; --force replaces it", names=", ".join(map(str, there))))
     schema = folder / SCHEMA
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,9 +71,15 @@ def begin(name: str, language: str, folder: Path, force: bool) -> None:
     except OSError as error:
         raise click.UsageError(f"{error.filename or folder}: {error.strerror}") from None
     written, tried = (shlex.quote(str(path)) for path in texts)
-    click.echo(f"wrote {written}, {tried} and {shlex.quote(str(schema))}")
-    click.echo(f"next: saiten rubric check {written}")
-    click.echo(f"then, with an LLM judge: SAITEN_RUBRICS={shlex.quote(str(folder))} saiten score {tried}")
+    click.echo(tell("wrote {files}", files=", ".join((written, tried, shlex.quote(str(schema))))))
+    click.echo(tell("next: {command}", command=f"saiten rubric check {written}"))
+    click.echo(
+        tell(
+            "then, with an LLM judge: SAITEN_RUBRICS={folder} saiten score {tried}",
+            folder=shlex.quote(str(folder)),
+            tried=tried,
+        )
+    )
 
 
 @command.command("check")
@@ -85,11 +96,22 @@ def check(files: tuple[Path, ...]) -> None:
             and not path.exists()
             and any(one.id == str(path) for one in open_rubrics(read_settings().rubrics).list())
         ):
-            click.echo(f"{path} is no file; to look at a shipped rubric: saiten rubric show {path}")
+            click.echo(tell("{path} is no file; to look at a shipped rubric: saiten rubric show {path}", path=path))
         if not faults:
             rubric = read_rubric(path)
-            aspects = f"{len(rubric.aspects)} aspects in {', '.join(rubric.languages)}"
-            click.echo(f"{path}: {rubric.id} version {rubric.version}, {aspects}, digest {rubric.digest[:12]}")
+            aspects = tell(
+                "{count} aspects in {languages}", count=len(rubric.aspects), languages=", ".join(rubric.languages)
+            )
+            click.echo(
+                tell(
+                    "{path}: {id} version {version}, {aspects}, digest {digest}",
+                    path=path,
+                    id=rubric.id,
+                    version=rubric.version,
+                    aspects=aspects,
+                    digest=rubric.digest[:12],
+                )
+            )
         broken = broken or bool(faults)
     if broken:
         raise click.exceptions.Exit(exits.FELL_SHORT)
@@ -120,16 +142,30 @@ def show_all(url: str | None) -> None:
         found = [(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]
     for rubric, versions in found:
         older = [name_version(rubric.id, version) for version in versions if version != rubric.version]
-        also = f", also {', '.join(older)}" if older else ""
+        also = tell(", also {versions}", versions=", ".join(older)) if older else ""
         click.echo(
-            f"{rubric.id} version {rubric.version}, in {', '.join(rubric.languages)}, digest {rubric.digest[:12]}{also}"
+            tell(
+                "{id} version {version}, in {languages}, digest {digest}{also}",
+                id=rubric.id,
+                version=rubric.version,
+                languages=", ".join(rubric.languages),
+                digest=rubric.digest[:12],
+                also=also,
+            )
         )
         for aspect in rubric.aspects:
             low, high = aspect.scale
-            blended = ", blended with relevance" if aspect.blended else ""
+            blended = tell(", blended with relevance") if aspect.blended else ""
             click.echo(f"  {aspect.id} {low}..{high}  {aspect.name[rubric.source_language]}{blended}")
         for composite in rubric.composites:
-            click.echo(f"  {composite.id}  {composite.kind} of {', '.join(composite.aspects)}")
+            click.echo(
+                tell(
+                    "  {id}  {kind} of {aspects}",
+                    id=composite.id,
+                    kind=composite.kind,
+                    aspects=", ".join(composite.aspects),
+                )
+            )
 
 
 @command.command("show")
@@ -148,9 +184,12 @@ def show(name: str, as_json: bool, language: str | None, url: str | None) -> Non
         return
     chosen = language or rubric.source_language
     if chosen not in rubric.languages:
-        raise click.UsageError(f"{rubric.id} exists in {', '.join(rubric.languages)}")
+        raise click.UsageError(tell("{id} exists in {languages}", id=rubric.id, languages=", ".join(rubric.languages)))
     out = console()
-    out.print(f"{rubric.id} version {rubric.version}: {rubric.title[chosen]}", style="bold")
+    out.print(
+        tell("{id} version {version}: {title}", id=rubric.id, version=rubric.version, title=rubric.title[chosen]),
+        style="bold",
+    )
     for aspect in rubric.aspects:
         out.print(f"\n{aspect.name[chosen]} ({aspect.id}): {aspect.question[chosen]}", style="bold")
         for level in aspect.levels:

@@ -17,6 +17,7 @@ from app.runtime.settings import Settings, find_unknown, read_settings
 from app.runtime.telemetry import configure_logging
 from app.web.private import serve_privately
 from app.web.server import make_server
+from saiten.language import tell
 
 logger = logging.getLogger("saiten")
 
@@ -47,7 +48,7 @@ def command(host: str, port: int, private: str | None) -> None:
     listener = bind(address, port)
     bound_host, bound_port = listener.getsockname()[:2]
     shown = f"[{bound_host}]" if ":" in bound_host else bound_host
-    click.echo(f"Saiten listens on http://{shown}:{bound_port} (API: /docs)")
+    click.echo(tell("Saiten listens on http://{shown}:{bound_port} (API: /docs)", shown=shown, bound_port=bound_port))
     server = make_server(settings)
     tune_collection()
     server.run(sockets=[listener])
@@ -67,6 +68,9 @@ async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
     async with open_container(settings) as service:
         if not only_here and not settings.allow_anonymous and not await service.governance.keys.any():
             raise SettingsInvalid(
-                f"--host {host} is reachable from outside and there are no API keys:"
-                " make one with `saiten keys create`, or set SAITEN_ALLOW_ANONYMOUS=1"
+                tell(
+                    "--host {host} is reachable from outside and there are no API keys: make one with "
+                    "`saiten keys create`, or set SAITEN_ALLOW_ANONYMOUS=1",
+                    host=host,
+                )
             )

@@ -21,6 +21,7 @@ from app.runtime.memory import tune_collection
 from app.runtime.settings import Settings, find_unknown, open_tracing, read_settings
 from app.runtime.telemetry import configure_logging
 from app.web.api.operations import create_probes
+from saiten.language import tell
 
 logger = logging.getLogger("saiten.batches")
 
@@ -37,7 +38,9 @@ def command(metrics_host: str | None, metrics_port: int | None) -> None:
     """
     settings = read_settings()
     if settings.redis_url is None:
-        raise SettingsInvalid("workers find their jobs by REDIS_URL; without it `saiten serve` does the work itself")
+        raise SettingsInvalid(
+            tell("workers find their jobs by REDIS_URL; without it `saiten serve` does the work itself")
+        )
     configure_logging(settings.log_level)
     if unknown := find_unknown(os.environ):
         logger.warning("%s", unknown)
@@ -68,7 +71,15 @@ async def run(settings: Settings, host: str, port: int | None) -> None:
         probes = asyncio.create_task(answer_probes(service, listener)) if listener is not None else None
         url = urlsplit(settings.redis_url or "")  # shown without its password
         port_part = f":{url.port}" if url.port else ""
-        click.echo(f"Saiten works on batches from {url.scheme}://{url.hostname or ''}{port_part}{url.path}")
+        click.echo(
+            tell(
+                "Saiten works on batches from {scheme}://{value}{port_part}{path}",
+                scheme=url.scheme,
+                value=url.hostname or "",
+                port_part=port_part,
+                path=url.path,
+            )
+        )
         ends = asyncio.create_task(stopped.wait())
         await asyncio.wait([work, ends], return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping: what is in hand finishes first")
@@ -81,7 +92,13 @@ async def run(settings: Settings, host: str, port: int | None) -> None:
 
 async def answer_probes(service: Container, listener: socket) -> None:
     """Answers the operator's tools on a port of their own."""
-    click.echo(f"Metrics on http://{listener.getsockname()[0]}:{listener.getsockname()[1]}/metrics")
+    click.echo(
+        tell(
+            "Metrics on http://{value}:{value2}/metrics",
+            value=listener.getsockname()[0],
+            value2=listener.getsockname()[1],
+        )
+    )
     # Without a lifespan: nothing is to be begun or ended, and one that is cancelled complains in the log.
     config = uvicorn.Config(
         create_probes(service), lifespan="off", log_config=None, access_log=False, server_header=False

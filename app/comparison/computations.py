@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from cachetools import LRUCache
 
+from app.comparison.links import use_link
 from app.comparison.runs import assemble_run, find_batch, read_rated_items
 from app.domain.comparison import Changes, Comparison, CorrectedMeasure, GateReport, RunItem
 from app.domain.errors import SaitenError
+from app.domain.link import StoredLink
 from app.domain.reports import Correlations
 from app.ratings.reliability import read_ratings
 from app.runtime.memory import release
@@ -71,7 +74,8 @@ class FinishedComputation:
 
 
 class Computations:
-    """Computes once for all requests with one key, and keeps the last `kept` results in memory. Everything that a
+    """Computes once for all requests with one key, and keeps the last results in memory: `kept` of them, or as many as
+    together have that size by `size_of`. Everything that a
     result depends on must be in its key. Results are shared and must not be changed. Nothing is started after
     `close`."""
 
@@ -83,13 +87,16 @@ class Computations:
         at_once: int = AT_ONCE,
         waiting: int = WAITING,
         of_one: int = OF_ONE,
+        size_of: Callable[[Any], int] | None = None,
     ) -> None:
         self._now = now
         self._most_running = at_once + waiting
         self._most_of_one = of_one
         self._turns = asyncio.Semaphore(at_once)
         self._running: dict[Place, RunningComputation] = {}
-        self._finished: LRUCache[Place, FinishedComputation] = LRUCache(kept)
+        self._finished: LRUCache[Place, FinishedComputation] = LRUCache(
+            kept, None if size_of is None else lambda done: 1 if done.task.exception() else size_of(done.task.result())
+        )
         self._closed = False
 
     async def get(
@@ -143,7 +150,8 @@ class Computations:
         error = task.exception()  # retrieved, or asyncio logs it as never retrieved
         if error is not None and not isinstance(error, SaitenError):
             logger.error("a computation failed", exc_info=error)
-        self._finished[place] = FinishedComputation(task, self._now())
+        with suppress(ValueError):  # a result that is larger than all that is kept
+            self._finished[place] = FinishedComputation(task, self._now())
 
 
 def open_task(task: asyncio.Task[Any]) -> Any:
@@ -184,12 +192,15 @@ class Examiner:
         alpha: float = 0.05,
         allow_signature_mismatch: bool = False,
         measure: str | None = None,
+        link: StoredLink | None = None,
     ) -> Examination:
         """Examines the two; the results of each are read once. `measure` is the measure of the changes: an aspect, a
-        composite or `NAME.blended`, by default all aspects together.
+        composite or `NAME.blended`, by default all aspects together. With a `link`, a run of its old judge is on the
+        new judge's scale, and nothing is corrected.
 
         Raises NotFound for a batch that is not in the project, UnknownRubric, UnknownAspect where neither batch has
-        the measure, SignatureMismatch where they were not scored alike and that is not allowed, and StoreError.
+        the measure, InvalidRequest where the link fits neither, SignatureMismatch where they were not scored alike and
+        that is not allowed, and StoreError.
         """
         ids = baseline_id, candidate_id
         batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
@@ -206,10 +217,20 @@ class Examiner:
 
             runs = (assemble_run(batches[batch_id], items[batch_id], rubrics[batch_id]) for batch_id in ids)
             baseline, candidate = runs
+            use = None
+            if link is not None:
+                shown, use = use_link(
+                    link,
+                    {"baseline": baseline, "candidate": candidate},
+                    {"baseline": rubrics[baseline_id], "candidate": rubrics[candidate_id]},
+                )
+                baseline, candidate = shown["baseline"], shown["candidate"]
             try:
-                gate = judge_gate(candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch)
+                gate = judge_gate(
+                    candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch, link=use
+                )
                 comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
-                if any(one.people for read in items.values() for one in read):
+                if link is None and any(one.people for read in items.values() for one in read):
                     paired = comparison.pairing.test == "paired"
                     corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
                 return Examination(comparison, gate, find_changes(baseline, candidate, measure), corrected)

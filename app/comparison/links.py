@@ -252,6 +252,19 @@ def use_link(
     return shown, LinkUse(mark, values.get("baseline"), values.get("candidate"))
 
 
+def choose_link(links: Sequence[Link], lines: Sequence[str], targets: Sequence[str]) -> Link | None:
+    """The first of the links under which ratings with the signatures `lines` count as made like `targets`; None where
+    there is none, or they were made alike already."""
+    wanted = [read_comparable(target) for target in targets]
+    if not lines or not wanted or all(read_comparable(line) in wanted for line in lines):
+        return None
+    for link in links:
+        moved = [translate(line, link) for line in lines]
+        if all(line is not None and read_comparable(line) in wanted for line in moved):
+            return link
+    return None
+
+
 def translate(line: str, link: Link) -> str | None:
     """The signature with the new judge's pieces in the place of the old judge's; None where it is not the old judge's.
     What belongs to the blend stays as it is."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from app.batches.summaries import bounds_of, score_pages
 from app.domain.batch import Batch
-from app.domain.comparison import ComparedRun, GateRule, RunItem
+from app.domain.comparison import FINDING, ComparedRun, GateRule, RunItem
 from app.domain.composites import compose
+from app.domain.conversation import CODES, FaultyTurns
 from app.domain.errors import NotFound
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored
@@ -94,7 +95,7 @@ def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Comp
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
         numbered=are_numbered(item.item for item in items),
-        best=rubric.best,
+        best=list_best(rubric),
         texts=batch.texts,
     )
 
@@ -102,7 +103,7 @@ def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> Comp
 def outline_run(rubric: Rubric) -> ComparedRun:
     """A run by this rubric without items: of one that is not scored yet."""
     aspects = tuple(aspect.id for aspect in rubric.aspects)
-    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=rubric.best)
+    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=list_best(rubric))
 
 
 def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric | None) -> int:
@@ -126,12 +127,35 @@ def describe_result(result: Scored, batch: Batch) -> RunItem:
         blended={name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None},
         position=result.entry.position,
         cluster=result.entry.cluster,
+        findings={} if scores.faulty is None else rate_findings(scores.faulty),
+        inapplicable=frozenset(name for name, figures in scores.aspects.items() if figures[2] == "not-applicable"),
     )
 
 
+def list_best(rubric: Rubric) -> dict[str, float]:
+    """The best value of each measure on which it is not the highest: of findings it is none."""
+    return {**rubric.best, **FEWEST} if rubric.unit == "conversation" else dict(rubric.best)
+
+
+FEWEST = {FINDING + code: 0.0 for code in CODES}
+"""The best rate of findings of each code."""
+
+
+def rate_findings(faulty: FaultyTurns) -> dict[str, float | None]:
+    """How many of 100 system turns have a finding, by `finding:CODE`; None where that is not known."""
+    known = {code: faulty.turns_of(code) for code in CODES}
+    return {
+        FINDING + code: None if turns is None else 100 * len(turns) / faulty.system_turns
+        for code, turns in known.items()
+    }
+
+
 def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
-    """Lowest and highest value of every aspect, composite and blended aspect: a blend counts on its aspect's scale."""
+    """Lowest and highest value of every aspect, composite and blended aspect, and of the rates of findings: a blend
+    counts on its aspect's scale."""
     bounds = bounds_of(rubric)
+    if rubric.unit == "conversation":
+        return {**bounds, **dict.fromkeys(FEWEST, (0.0, 100.0))}
     return {**bounds, **{f"{aspect.id}.blended": bounds[aspect.id] for aspect in rubric.aspects}}
 
 

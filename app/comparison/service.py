@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.batches.summaries import bounds_of
+from app.comparison.disagreements import Disagreements, find_disagreements
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
 from app.comparison.runs import assemble_run, best_of, find_batch, read_items, read_rated_items, tabulate
@@ -23,13 +24,15 @@ from app.domain.analysis_request import (
     JudgesRequest,
     WinRatesRequest,
 )
+from app.domain.baseline import Baseline
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.dialogue import digest_context
-from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
+from app.domain.summary import SYSTEM
 from app.domain.validation import clip
 from app.providers.ports import RequestScope
 from app.ratings.reliability import (
@@ -44,11 +47,13 @@ from app.ratings.reliability import (
 )
 from app.runtime.telemetry import Telemetry
 from app.storage.rubric_files import RubricSource
+from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
     from app.ratings.table import AnswerTable, Opinions, ScoredBatch
+    from app.stats.leaderboard import Leaderboard
     from app.stats.links import LinkUse
 
     LinkApplication = Callable[[ComparedRun, ComparedRun], tuple[ComparedRun, ComparedRun, LinkUse | None]]
@@ -57,6 +62,10 @@ Result = TypeVar("Result")
 
 PAGE = 500
 """Candidates that are read at a time."""
+
+MOST_RANKED = 20
+MOST_RANKED_RESULTS = 50_000
+"""Batches of a leaderboard, and their results together: each is compared with each."""
 
 AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
@@ -73,6 +82,7 @@ class ComparisonService:
     reliabilities: Reliabilities
     anchors: AnchorCheck
     links: LinkService
+    baselines: BaselineStore
     now: Callable[[], datetime]
     telemetry: Telemetry | None = None
 
@@ -268,6 +278,71 @@ class ComparisonService:
 
         return apply
 
+    async def rank(self, project: str, ids: Sequence[str]) -> Leaderboard:
+        """The places of these batches, which were scored alike; raises InvalidRequest for too many."""
+        batches = [await find_batch(self.batches, project, one) for one in ids]
+        if len(batches) > MOST_RANKED or sum(batch.counts.total for batch in batches) > MOST_RANKED_RESULTS:
+            raise InvalidRequest(f"at most {MOST_RANKED} batches with {MOST_RANKED_RESULTS:,} results are ranked")
+        runs = [await self._run(project, batch.id, people=True) for batch in batches]
+
+        def work() -> Leaderboard:
+            from app.stats.leaderboard import rank_runs
+
+            return rank_runs(runs)
+
+        return await self.compute(work)
+
+    async def disagree(self, project: str, batch_id: str) -> Disagreements:
+        """Where people rated the batch's responses unlike the judge, by aspect of its rubric."""
+        batch = await find_batch(self.batches, project, batch_id)
+        aspects = [aspect.id for aspect in self.rubrics.nearest(batch.rubric_name).aspects]
+        found = await read_ratings(self.ratings, project, [batch.id])
+        if not found.ratings:
+            return Disagreements({})
+        table = await tabulate(self.batches, project, [batch])
+        return await self.compute(lambda: find_disagreements(table, found, aspects))
+
+    async def pin(self, project: str, name: str, batch_id: str) -> Baseline:
+        """Makes a completed batch of this name its baseline."""
+        batch = await find_batch(self.batches, project, batch_id)
+        if batch.name != name:
+            raise InvalidRequest("is not a batch of this name", pointer="/batch")
+        if batch.status != "completed":
+            raise InvalidRequest(f"is {batch.status}: only a completed batch can be a baseline", pointer="/batch")
+        baseline = Baseline(name=name, batch=batch.id, pinned_at=self.now())
+        await self.baselines.keep(project, baseline)
+        return baseline
+
+    async def unpin(self, project: str, name: str) -> str:
+        """The batch that is no longer the name's baseline."""
+        known = await self.baselines.list(project, [name])
+        if not known or not await self.baselines.remove(project, name):
+            raise NotFound("this name has no pinned baseline")
+        return known[0].batch
+
+    async def pinned(self, project: str, batches: Collection[Batch]) -> dict[str, Batch]:
+        """By id the baseline that is pinned for each of these batches: of its name, system and rubric, not itself."""
+        names = {batch.name for batch in batches if batch.name is not None}
+        pins = await self.baselines.list(project, names) if names else []
+        found = {batch.id: batch for batch in await self.batches.find_all(project, [one.batch for one in pins])}
+        by_name = {one.name: found[one.batch] for one in pins if one.batch in found}
+        return {
+            batch.id: baseline
+            for batch in batches
+            if (baseline := by_name.get(batch.name or "")) is not None
+            and (baseline.rubric_name, baseline.metadata.get(SYSTEM)) == (batch.rubric_name, batch.metadata.get(SYSTEM))
+            and baseline.id != batch.id
+        }
+
+    async def _settle_baseline(self, project: str, request: GateRequest) -> GateRequest:
+        """The request with the baseline that is pinned for the candidate's name, where it needs one and names none."""
+        drops = not request.rules or any(rule.max_drop is not None for rule in request.rules)
+        if request.baseline is not None or request.coverage_only or not drops:
+            return request
+        candidate = await find_batch(self.batches, project, request.candidate)
+        baseline = (await self.pinned(project, [candidate])).get(candidate.id)
+        return request if baseline is None else request.model_copy(update={"baseline": baseline.id})
+
     async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
         """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
         not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
@@ -278,6 +353,7 @@ class ComparisonService:
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
+        request = await self._settle_baseline(project, request)
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
         candidate = await self._run(project, request.candidate, people=people)

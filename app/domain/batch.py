@@ -25,14 +25,8 @@ from app.domain.evaluation import (
     Usage,
 )
 from app.domain.governance import Integrity, TextKeeping
-from app.domain.model import Finite, RubricName, Value, listed
+from app.domain.model import Finite, RubricName, Value, is_none, listed
 from app.domain.rubric import name_version
-
-
-def is_none(value: object) -> bool:
-    """Whether a field is left out of what is stored."""
-    return value is None
-
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]

@@ -26,8 +26,8 @@ class ResultQuery:
     A measure is an aspect (the mean of its samples), a composite, or `NAME.blended`. `sort` is a measure, or None for
     the batch's order; results without a value come last, and equal ones keep the batch's order. With `target`, results
     are sorted by their distance from it. `values` filters by the values of measures, `unrated` by an aspect without a
-    rating, `finding` by the code of a conversation's findings, and `text` by context, response or item id, ignoring the
-    case of ASCII letters.
+    rating, `finding` by the code of a conversation's findings, and `text` by context, response or item id, ignoring
+    case and width.
     """
 
     sort: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,19 +13,22 @@ from pydantic import Field, model_validator
 
 from app.domain.governance import TextKeeping
 from app.domain.link import LinkMark
-from app.domain.model import Finite, Value, listed, refuse
+from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
 from app.domain.reports import Best, CorrectedFigure, Interval, PairedWins, Undefined
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
 Unit = Literal["dialogue", "item"]
-Kind = Literal["aspect", "composite", "blended"]
+Kind = Literal["aspect", "composite", "blended", "finding"]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
 Estimate = Literal["judge", "corrected"]
 Looks = Literal["once", "any"]
 """How often corrected figures are looked at while people go on rating: once, or as often as anyone likes."""
+
+FINDING = "finding:"
+"""What precedes a code where the rate of its findings is meant, in a run's measures."""
 
 GateVerdict = Literal["pass", "fail", "inconclusive"]
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
@@ -37,7 +41,8 @@ class RunItem:
     `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
     is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
     None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
-    any; `weight` is what these weigh, relative to those of other items.
+    any; `weight` is what these weigh, relative to those of other items. `findings` holds by `finding:CODE` how many of
+    100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
     """
 
     item: str
@@ -51,6 +56,8 @@ class RunItem:
     cluster: str | None = None
     people: Mapping[str, float] = field(default_factory=dict)
     weight: float = 1.0
+    findings: Mapping[str, float | None] = field(default_factory=dict)
+    inapplicable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,14 @@ class ComparedRun:
             columns["composite", name] = [item.composites.get(name) for item in self.items]
         for name in dict.fromkeys(chain.from_iterable(item.blended for item in self.items)):
             columns["blended", name] = [item.blended.get(name) for item in self.items]
+        for name in dict.fromkeys(chain.from_iterable(item.findings for item in self.items)):
+            columns["finding", name] = [item.findings.get(name) for item in self.items]
         return columns
+
+    @cached_property
+    def inapplicable(self) -> Mapping[str, int]:
+        """How many items each aspect does not apply to, where there are any."""
+        return Counter(chain.from_iterable(item.inapplicable for item in self.items))
 
 
 class Pairing(Value):
@@ -200,7 +214,7 @@ class RunCoverage(Value):
 
     candidates: int = Field(description="responses of the run, including failed ones")
     rated: int = Field(description="verdicts, one per candidate and measure")
-    expected: int = Field(description="candidates times measures")
+    expected: int = Field(description="candidates times measures, less what does not apply to a conversation")
     share: float | None = Field(description="rated / expected; null where nothing is expected")
 
 
@@ -214,6 +228,11 @@ class Comparison(Value):
     aspects: dict[str, Measure]
     composites: dict[str, Measure]
     blended: dict[str, Measure] = Field(description="by the aspect's own name")
+    findings: dict[str, Measure] = Field(
+        default_factory=dict,
+        description="of conversations: system turns with a finding per 100, by code, `any` and `judge` among them; "
+        "each conversation counts once, and less is better",
+    )
     coverage: dict[Literal["baseline", "candidate"], RunCoverage] = Field(description="of each run, over all aspects")
     signature_differences: dict[str, Annotated[tuple[str, str], Field(strict=False)]] = Field(
         description="by piece both runs' values, baseline first, where they differ: only where that was allowed"
@@ -244,9 +263,18 @@ class GateRule(Value):
     the drop that you would accept.
     """
 
-    aspect: Annotated[
-        str, Field(min_length=1, max_length=80, description="an aspect, a composite, or `NAME.blended`; one rule each")
-    ]
+    aspect: (
+        Annotated[
+            str,
+            Field(min_length=1, max_length=80, description="an aspect, a composite, or `NAME.blended`; one rule each"),
+        ]
+        | None
+    ) = None
+    finding: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="in place of `aspect`, of conversations: the code of findings, `judge` for the judge's, or `any`",
+    )
     min_mean: Finite | None = Field(
         default=None,
         description="least mean of the candidate's items; a mean below it fails only beyond chance. For an "
@@ -257,26 +285,57 @@ class GateRule(Value):
         description="fails a drop against the baseline run that is beyond chance, and larger than this as observed, in "
         "scale points",
     )
+    max_rise: Annotated[Finite, Field(ge=0, le=100)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="with `finding`: fails a rise of its rate against the baseline run that is beyond chance, and "
+        "larger than this as observed, in system turns with a finding per 100",
+    )
     must_detect: Annotated[Finite, Field(gt=0)] | None = Field(
         default=None,
-        description="the drop, or shortfall of the minimum, that the data must be able to show with 80 % power for a "
-        "pass to mean something; by default a quarter of the scale, for a drop at least `max_drop`",
+        description="the drop, rise, or shortfall of the minimum, that the data must be able to show with 80 % power "
+        "for a pass to mean something; by default a quarter of the scale, or 5 findings per 100 system turns, and at "
+        "least `max_drop` or `max_rise`",
     )
 
     @model_validator(mode="after")
     def _check_asks(self) -> GateRule:
-        if self.min_mean is None and self.max_drop is None:
-            refuse("GateRule", [((), "needs min_mean or max_drop")])
+        faults: list[tuple[Location, str]] = []
+        if self.finding is not None:
+            taken = [name for name in ("aspect", "min_mean", "max_drop") if getattr(self, name) is not None]
+            faults = [((name,), "does not go with finding, which takes max_rise") for name in taken]
+            if self.max_rise is None:
+                faults.append(((), "needs max_rise"))
+        elif self.aspect is None:
+            faults.append(((), "needs aspect or finding"))
+        elif self.max_rise is not None:
+            faults.append((("max_rise",), "goes with finding"))
+        elif self.min_mean is None and self.max_drop is None:
+            faults.append(((), "needs min_mean or max_drop"))
+        refuse("GateRule", faults)
         return self
+
+    @property
+    def measure(self) -> str:
+        """The measure that the rule names."""
+        return self.aspect or f"{FINDING}{self.finding}"
+
+    @property
+    def most(self) -> float | None:
+        """The change for the worse that is tolerated: the largest drop, or the largest rise."""
+        return self.max_drop if self.finding is None else self.max_rise
 
 
 class GateReason(Value):
     """One finding of the gate."""
 
-    code: Literal["drop", "below-minimum", "not-enough-data", "coverage", "judge-moved", "no-values", "held"] = Field(
-        description="stable; what held has the code `held`, whatever it is about"
+    code: Literal[
+        "drop", "rise", "below-minimum", "not-enough-data", "coverage", "judge-moved", "no-values", "held"
+    ] = Field(description="stable; what held has the code `held`, whatever it is about")
+    aspect: str | None = Field(description="what the rule names; null where no rule is meant, or one of findings")
+    finding: str | None = Field(
+        default=None, exclude_if=is_none, description="the code of findings, where the rule names one"
     )
-    aspect: str | None = Field(description="what the rule names; null where no rule is meant")
     verdict: GateVerdict = Field(description="what this alone would make of the run")
     detail: str = Field(description="a sentence with the figures")
     about: Literal["rule", "coverage", "judge"] = "rule"

@@ -180,7 +180,7 @@ ABANDONED_SECONDS = 1800.0
 MOST_ITEMS = 2000
 
 
-Choice = Literal["random", "informative", "stratified"]
+Choice = Literal["random", "informative", "stratified", "chosen"]
 MOST_JUDGES = 8
 
 
@@ -189,6 +189,8 @@ class RoundOptions(Value):
 
     `choose` is how: `random` gives each the same probability; `informative` more to those in which the judge is
     unsteady, which needs fewer ratings for a corrected figure; `stratified` more to rare levels of the judge's ratings.
+    `chosen` draws nothing and takes those of `positions`: their ratings say nothing of the others, so the round begins
+    excluded from figures.
     """
 
     name: BatchName
@@ -208,12 +210,20 @@ class RoundOptions(Value):
         default=(), description="batches in which other judges scored the same responses: where they disagree counts"
     )
 
+    positions: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**31)], ...], listed(maximum=MOST_ITEMS)] = Field(
+        default=(), description="with `chosen`, the responses to be rated, by their places in the batch"
+    )
+
     @model_validator(mode="after")
     def _check_choice(self) -> RoundOptions:
         faults: list[tuple[Location, str]] = []
+        if (self.choose == "chosen") != bool(self.positions):
+            faults.append((("positions",), "goes with the choice `chosen`, which needs it"))
+        if len(set(self.positions)) < len(self.positions):
+            faults.append((("positions",), "names a response twice"))
         if self.judges and self.choose != "informative":
             faults.append((("judges",), "goes with informative choice only"))
-        if self.aspect is not None and self.choose == "random":
+        if self.aspect is not None and self.choose in {"random", "chosen"}:
             faults.append((("aspect",), "goes with informative or stratified choice only"))
         refuse("RoundOptions", faults)
         return self

@@ -39,6 +39,11 @@ class Value(BaseModel):
     )
 
 
+def is_none(value: object) -> bool:
+    """For `exclude_if`: a field that is left out where it says nothing."""
+    return value is None
+
+
 def listed(maximum: int | None = None, minimum: int = 0) -> Any:
     """Field settings of a tuple that comes from a JSON array: elements are strict, but a list is accepted."""
     return Field(strict=False, min_length=minimum, max_length=maximum)

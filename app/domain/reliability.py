@@ -135,11 +135,12 @@ def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
     return badge.model_copy(update={"aspects": every | badge.aspects})
 
 
-def join_states(states: Sequence[State]) -> State:
-    """The state of scores by several judges: validated only if every judge is."""
-    if "not-shown" in states:
-        return "not-shown"
-    return "validated" if states and "unknown" not in states else "unknown"
+WEAKEST_FIRST: Sequence[State] = ("not-shown", "unknown", "validated")
+
+
+def find_weakest(found: Iterable[AspectValidation]) -> AspectValidation:
+    """What scores by several judges rest on: validated only if every judge is; unknown without any."""
+    return min(found, key=lambda one: (WEAKEST_FIRST.index(one.state), one.n), default=UNKNOWN)
 
 
 def outweighs(found: Validation, known: Validation | None) -> bool:

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from app.domain.batch import BatchStatus, Counts, Entry, Failure
 from app.domain.conversation import CODES, Conversation, FaultyTurns, list_faulty
 from app.domain.errors import JudgeReplyInvalid
-from app.domain.evaluation import Evaluation, Usage
+from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value, listed
 from app.domain.reliability import Reliability
 
@@ -25,7 +25,9 @@ from app.domain.reliability import Reliability
 class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
     unrated reason or None, rating or None) by aspect. `similarity` is b; `system` is the entry of that name in the
-    candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's findings."""
+    candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's findings.
+    `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share of each
+    scale; None where the judge was asked once."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
@@ -36,6 +38,7 @@ class Scores(NamedTuple):
     system: str | None = None
     context: str | None = None
     faulty: FaultyTurns | None = None
+    spread: float | None = None
 
 
 class Scored(NamedTuple):
@@ -64,7 +67,7 @@ LEFT_OUT = "findings-unrated"
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 
-PACKED = "sacwfbyxd"
+PACKED = "sacwfbyxdv"
 """The fields of `Scores` in their order, as they are named when packed."""
 
 EMPTY: tuple[Any, ...] = (None, {}, ())
@@ -97,7 +100,18 @@ def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns |
         system=evaluation.metadata.get(SYSTEM),
         context=context,
         faulty=faulty,
+        spread=measure_spread(evaluation.aspects.values()),
     )
+
+
+def measure_spread(results: Iterable[AspectResult]) -> float | None:
+    """How much the samples differ; see `Scores.spread`."""
+    shares = [
+        one.sd / (one.scale[1] - one.scale[0])
+        for one in results
+        if one.sd is not None and len(one.samples) - one.samples.count(None) > 1
+    ]
+    return sum(shares) / len(shares) if shares else None
 
 
 def failed_scores(failure: Failure) -> Scores:
@@ -118,10 +132,10 @@ def unpack_scores(text: str) -> Scores:
             name: (mean, blended, reason, rating)
             for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
         }
-        further = map(packed.get, PACKED[4:-1])
+        further = map(packed.get, PACKED[4:-2])
         faulty = FaultyTurns(*packed["d"]) if "d" in packed else None
         scores = Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
-        return scores._replace(faulty=faulty)
+        return scores._replace(faulty=faulty, spread=packed.get("v"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
 
@@ -359,8 +373,8 @@ class FindingRate(Value):
     conversations, not their turns, as independent; if there is none, `reason` says why.
     """
 
-    conversations: int
-    system_turns: int
+    conversations: int = Field(description="those of which it is known")
+    system_turns: int = Field(description="the system's turns in these")
     turns: int = Field(description="system turns with at least one such finding")
     rate: float | None = Field(description="such turns per 100 system turns")
     interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(

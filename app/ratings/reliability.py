@@ -30,7 +30,7 @@ from app.domain.reliability import (
     State,
     Validation,
     describe_reliability,
-    join_states,
+    find_weakest,
     list_all,
     outweighs,
 )
@@ -108,9 +108,15 @@ class Reliabilities:
 
     async def states(self, project: str, signatures: Collection[str], names: Collection[str]) -> dict[str, State]:
         """By name whether the judges of all these signatures follow people's ratings."""
+        return {name: found.state for name, found in (await self.weakest(project, signatures, names)).items()}
+
+    async def weakest(
+        self, project: str, signatures: Collection[str], names: Collection[str]
+    ) -> dict[str, AspectValidation]:
+        """By name the validation of that judge of these signatures which is least shown to follow people's ratings."""
         keys = {key_in(signature) for signature in signatures}
         badges = [await self.of(project, key) for key in keys]
-        return {name: join_states([badge.aspects.get(name, UNKNOWN).state for badge in badges]) for name in names}
+        return {name: find_weakest(badge.aspects.get(name, UNKNOWN) for badge in badges) for name in names}
 
     async def mark_pages(
         self, project: str, pages: AsyncIterable[Sequence[ItemResult]]
@@ -200,7 +206,7 @@ def measures_of(comparison: Comparison) -> list[str]:
 def asked_of(report: GateReport) -> list[str]:
     """Every measure that the gate looked at."""
     compared = measures_of(report.comparison) if report.comparison is not None else []
-    return [*dict.fromkeys([*(rule.aspect for rule in report.rules), *compared])]
+    return [*dict.fromkeys([*(rule.measure for rule in report.rules if rule.finding is None), *compared])]
 
 
 def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:

@@ -19,6 +19,7 @@ from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.human_rating import (
     Comment,
     DrawnItem,
+    Exclusion,
     HumanRating,
     OwnRating,
     RaterId,
@@ -54,6 +55,8 @@ class RatingKeeper(Protocol):
     """What a round needs of `RatingService`."""
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept: ...
+
+    async def exclude(self, project: str, exclusion: Exclusion) -> bool: ...
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
@@ -97,6 +100,8 @@ class RoundService:
             signals=drawn.signals,
         )
         await self.rounds.open_round(project, opened, drawn)
+        if options.choose == "chosen":
+            await self.ratings.exclude(project, Exclusion(round=opened.id))
         return opened
 
     async def _draw(
@@ -104,6 +109,11 @@ class RoundService:
     ) -> RoundDraw:
         """What a round of these results draws. By the seed, so that a second team can be asked for the same."""
         aspects = [one for one in rubric.aspects if options.aspect in {None, one.id}]
+        if options.choose == "chosen":
+            missing = {*options.positions} - {one.entry.position for one in rated}
+            if missing:
+                raise InvalidRequest(f"the batch has no scored response {min(missing)}", pointer="/positions")
+            return RoundDraw(options.positions, [1.0] * len(options.positions))
         if options.choose == "stratified":
             return await asyncio.to_thread(draw_stratified, rated, aspects, options)
         if options.choose == "informative":
@@ -134,7 +144,8 @@ class RoundService:
             for judge in options.judges:
                 if await self.batches.find(project, judge) is None:
                     raise NotFound(f"there is no batch {judge[:64]} in this project", pointer="/judges")
-            spreads.compare(rated, [await self._read_means(project, judge) for judge in options.judges])
+            others = [await self._read_means(project, judge) for judge in options.judges]
+            await asyncio.to_thread(spreads.compare, rated, others)
         return spreads
 
     async def _read_means(self, project: str, batch_id: str) -> dict[Place, Scores]:

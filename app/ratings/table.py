@@ -158,6 +158,11 @@ class AnswerTable:
     def shape(self) -> Integers:
         return integers(self._shape)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of what any row has a value."""
+        return frozenset(self._columns)
+
     def column(self, name: str) -> Floats:
         """The values of that name, NaN for none, shape (rows,)."""
         return self._columns[name].filled(len(self))

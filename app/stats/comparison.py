@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.domain.comparison import (
+    FINDING,
     ChosenTest,
     ComparedRun,
     Comparison,
@@ -29,7 +30,7 @@ from app.stats import resampling, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
 from app.stats.observations import Floats, Integers, Mask
-from app.stats.pairing import MeasureKey, Paired, list_measures, match_runs, number_pairs, number_runs
+from app.stats.pairing import FOLDED, MeasureKey, Paired, list_measures, match_runs, number_pairs, number_runs
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
 
@@ -78,6 +79,9 @@ def compare(
         aspects=aspects,
         composites=decide("composite", measured, alpha),
         blended=decide("blended", measured, alpha),
+        findings={
+            name.removeprefix(FINDING): unfold(measure) for name, measure in decide("finding", measured, alpha).items()
+        },
         coverage={"baseline": cover_aspects(baseline), "candidate": cover_aspects(candidate)},
         signature_differences=pieces,
         notes=(*take_notes(baseline, candidate, matched, aspects), *(tell_link(link.mark) if link else ())),
@@ -202,15 +206,30 @@ def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     candidates = max(run.expected, len(run.items))
     columns = [run.columns.get(measure, ()) for measure in measures]
     rated = sum(len(values) - values.count(None) for values in columns)
-    expected = candidates * len(measures)
+    expected = candidates * len(measures) - sum(run.inapplicable.get(name, 0) for _, name in measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
 
 
 def find_best(key: MeasureKey, baseline: ComparedRun, candidate: ComparedRun) -> float | None:
-    """The best value of an aspect on which it is not the highest."""
+    """The best value of a measure on which it is not the highest."""
     kind, name = key
-    return candidate.best.get(name, baseline.best.get(name)) if kind == "aspect" else None
+    return candidate.best.get(name, baseline.best.get(name)) if kind in FOLDED else None
+
+
+def unfold(measure: Measure) -> Measure:
+    """A rate of findings as it is, of which less is better, where it was compared by minus its distance from 0."""
+    interval = measure.interval
+    return measure.model_copy(
+        update={
+            "baseline_mean": measure.baseline_rating_mean,
+            "candidate_mean": measure.candidate_rating_mean,
+            "difference": None if measure.difference is None else 0.0 - measure.difference,
+            "interval": None if interval is None else (0.0 - interval[1], 0.0 - interval[0]),
+            "cliffs_delta": None if measure.cliffs_delta is None else 0.0 - measure.cliffs_delta,
+            "best": None,
+        }
+    )
 
 
 def take_notes(

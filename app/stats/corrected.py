@@ -59,6 +59,10 @@ from app.stats.statistics import count, refuse_many, settled_means
 FEWEST_RATED = 15
 """Clusters with ratings below which intervals were not found to hold."""
 
+FEWEST_WEIGHTED = 5.0
+"""Clusters that weighted ratings must count as (Kish 1965: the squared sum of their weights by the sum of the squares).
+Of fewer, one that outweighs all others makes the mean, and what it adds to the error is then next to nothing."""
+
 PER_SQUARED_SKEWNESS = 3.0
 """So many clusters with ratings are needed for each unit of the squared skewness. (For tests with t Cochran 1977,
 section 2.15, has 25; the interval used here needs fewer.)"""
@@ -355,6 +359,19 @@ def find_refusal(sample: CorrectedSample, options: CorrectionOptions) -> tuple[s
     return None
 
 
+def tell_uneven(sample: CorrectedSample) -> str | None:
+    """That the probabilities of rated items are so uneven that a few ratings outweigh all others."""
+    if sample.weights is None:
+        return None
+    rated = ~np.isnan(sample.ratings)
+    weights = sample.weights[rated]
+    sums = np.bincount(group(sample.clusters[rated])[1], weights / weights.max())
+    size = float(sums.sum() ** 2 / (sums @ sums))
+    if size >= FEWEST_WEIGHTED:
+        return None
+    return f"by their probabilities {count(len(weights), 'rating')} count as {size:.1f}: a few outweigh all others"
+
+
 def count_skewed(sample: CorrectedSample) -> int:
     """How many clusters must have ratings for values so skewed: as skewed as the judge's scores, which are many, unless
     people's ratings are evidently less so."""
@@ -440,6 +457,8 @@ def correct(sample: CorrectedSample, options: CorrectionOptions) -> Corrected:
     rated = ~np.isnan(sample.ratings)
     if not rated.any():
         return Corrected(sample, judge, None, None, NO_RATINGS, FEWEST_RATED)
+    if uneven := tell_uneven(sample):
+        return Corrected(sample, judge, None, None, uneven)
     weights = None if sample.weights is None else sample.weights[rated]
     human = estimate_plain(sample.ratings[rated], sample.clusters[rated], weights, plain=plain)
     extent = float(sample.ratings[rated].min()), float(sample.ratings[rated].max())

@@ -11,7 +11,7 @@ whole dialogues are added.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor, log2, sqrt
@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from app.domain.comparison import (
+    FINDING,
     ChosenTest,
     ComparedRun,
     Comparison,
@@ -33,6 +34,7 @@ from app.domain.comparison import (
     Looks,
     Measure,
 )
+from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.wording import stands_still, tell_p
 from app.stats import resampling
@@ -92,6 +94,10 @@ def judge_gate(
     remark = f"; {tell_contexts(comparison.pairing)}" if comparison is not None and differ else ""
     corrected: dict[str, CorrectedMeasure] = {}
     if estimate == "corrected":
+        for one in asked:
+            if one.rule.finding is not None:
+                detail = "people rate no findings: judge them by the judge's estimate"
+                raise InvalidRequest(detail, pointer=f"/rules/{one.number}/finding")
         paired = comparison is not None and comparison.pairing.test == "paired"
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
@@ -162,12 +168,16 @@ def list_shares(
     """What must be covered. Where drops are judged this holds for the baseline run too: what it lacks may be just its
     worst."""
     yield from share_verdicts(candidate, measures_of(asked), "candidate")
-    compared = [one for one in asked if one.rule.max_drop is not None]
+    compared = [one for one in asked if one.rule.most is not None]
     if baseline is None or comparison is None or not compared:
         return
     yield from share_verdicts(baseline, measures_of(compared), "baseline")
     if comparison.pairing.test == "paired":
-        yield from share_pairs(comparison, measures_of(compared))
+
+        def unfit(key: MeasureKey) -> int:
+            return max(run.inapplicable.get(key[1], 0) for run in (candidate, baseline))
+
+        yield from share_pairs(comparison, measures_of(compared), unfit)
 
 
 def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) -> Iterator[Share]:
@@ -180,12 +190,16 @@ def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) 
         yield fewest.rated, fewest.expected, f"for {name_of(poorest)}, the fewest"
 
 
-def share_pairs(comparison: Comparison, measures: Sequence[MeasureKey]) -> Iterator[Share]:
-    """Items in pairs, of the larger run's, and where a measure lacks values in some, its pairs with both."""
+def share_pairs(
+    comparison: Comparison, measures: Sequence[MeasureKey], unfit: Callable[[MeasureKey], int]
+) -> Iterator[Share]:
+    """Items in pairs, of the larger run's, and where a measure lacks values in some, its pairs with both. `unfit` is
+    how many items a measure does not apply to."""
     pairing = comparison.pairing
     items = pairing.pairs + max(pairing.only_baseline, pairing.only_candidate)
     yield pairing.pairs, items, "items in pairs"
-    alone = {key: measure.n if (measure := find(comparison, key)) else 0 for key in measures}
+    # What does not apply to an item counts as there.
+    alone = {key: unfit(key) + (measure.n if (measure := find(comparison, key)) else 0) for key in measures}
     poorest = min(alone, key=lambda key: alone[key], default=None)
     if poorest is not None and alone[poorest] < pairing.pairs:
         yield alone[poorest], items, f"with both values of {name_of(poorest)}, the fewest"
@@ -215,7 +229,7 @@ def judge_rules(
         findings = []
         if one.number in drops:
             findings.append(judge_drop(drops[one.number]))
-        elif one.rule.max_drop is not None:
+        elif one.rule.most is not None:
             findings.append(RuleFinding("no-values", "inconclusive", "neither run has values"))
         if one.number in minima:
             findings.append(judge_minimum(minima[one.number]))
@@ -223,6 +237,7 @@ def judge_rules(
         yield GateReason(
             code=found.code,
             aspect=one.rule.aspect,
+            finding=one.rule.finding,
             verdict=found.verdict,
             detail=found.detail,
             rule=one.number,
@@ -260,7 +275,7 @@ def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alph
     alone: what no rule asks about does not make the gate blinder."""
     if comparison is None:
         return {}
-    compared = [one for one in asked if one.rule.max_drop is not None]
+    compared = [one for one in asked if one.rule.most is not None]
     found = {key: find(comparison, key) for key in measures_of(compared)}
     adjusted = dict(zip(found, adjust_holm([one.p if one else None for one in found.values()]), strict=True))
     return {
@@ -269,20 +284,22 @@ def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alph
             p=adjusted[one.key],
             tests=max(1, sum(p is not None for p in adjusted.values())),
             alpha=alpha,
-            tolerated=one.rule.max_drop,
+            tolerated=one.rule.most,
             must_detect=one.must_detect,
             step=one.step,
             width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
         )
         for one in compared
-        if (measure := found[one.key]) and one.rule.max_drop is not None and one.must_detect is not None
+        if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
     }
 
 
 def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
     """The measure in the comparison; None where neither run has it."""
     kind, name = key
+    if kind == "finding":
+        return comparison.findings.get(name.removeprefix(FINDING))
     by_kind = {"aspect": comparison.aspects, "composite": comparison.composites, "blended": comparison.blended}
     return by_kind[kind].get(name)
 
@@ -313,7 +330,7 @@ def rank(reason: GateReason) -> int:
 FEWEST_TO_PLAN = 6
 """Dialogues from whose spread it is told how many more are needed; a comparison needs as many to find anything."""
 
-Code = Literal["drop", "below-minimum", "not-enough-data", "no-values", "held"]
+Code = Literal["drop", "rise", "below-minimum", "not-enough-data", "no-values", "held"]
 
 
 @dataclass(frozen=True)
@@ -347,8 +364,19 @@ class Drop:
 
     @property
     def size(self) -> float:
-        """Baseline mean minus candidate mean."""
-        return -(self.measure.difference or 0.0)
+        """How much worse the candidate is: baseline mean minus candidate mean, of findings the other way round."""
+        difference = self.measure.difference or 0.0
+        return difference if self.rises else -difference
+
+    @property
+    def rises(self) -> bool:
+        """Whether a rise is for the worse."""
+        return self.measure.kind == "finding"
+
+    @property
+    def word(self) -> Literal["drop", "rise"]:
+        """What a change for the worse is."""
+        return "rise" if self.rises else "drop"
 
     @property
     def worse(self) -> bool:
@@ -415,9 +443,8 @@ def judge_drop(drop: Drop) -> RuleFinding:
     if drop.worse:
         tolerated, power = f"the {drop.tolerated:g} tolerated", tell_power(drop)
         if drop.size > drop.tolerated:
-            return RuleFinding(
-                "drop", "fail", f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
-            )
+            detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
+            return RuleFinding(drop.word, "fail", detail)
         detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
         return RuleFinding("held", "pass", detail)
     if stands_still(measure):
@@ -432,10 +459,11 @@ def judge_standstill(drop: Drop) -> RuleFinding:
     runs = "the run and itself: baseline and candidate are the same" if drop.same else "the runs"
     best = drop.measure.best
     value = "no value" if best is None else f"no value's distance from {best:g}"
+    value = "no conversation's rate" if drop.rises else value
     detail = f"{value} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
     if drop.least_p() < drop.level:
         return RuleFinding("held", "pass", detail)
-    return lack(f"{detail}, but so few could not show a drop; {tell_fewest(drop, share=1.0)}")
+    return lack(f"{detail}, but so few could not show a {drop.word}; {tell_fewest(drop, share=1.0)}")
 
 
 def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
@@ -444,13 +472,15 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     if drop.p is None:
         return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
     if drop.least_p(drop.changing) >= drop.level:
-        return lack(f"{figures}: not significant, which a drop of {aim} could not be; {tell_fewest(drop)}")
+        return lack(f"{figures}: not significant, which a {drop.word} of {aim} could not be; {tell_fewest(drop)}")
     if detectable is None:
-        why = drop.measure.undefined.get("smallest_detectable", "the smallest detectable drop is not known")
+        unknown = f"the smallest detectable {drop.word} is not known"
+        why = drop.measure.undefined.get("smallest_detectable", unknown)
         return lack(f"{figures}: not significant; {why}")
-    seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
+    seen = f"{figures}: no significant {drop.word}; one of {detectable:.3f} would have been seen with 80 % power"
     if drop.detectable is None:
-        seen = f"{figures}: no significant drop; no drop that the scale allows is sure to be seen with such data"
+        unseen = f"no {drop.word} that the scale allows is sure to be seen with such data"
+        seen = f"{figures}: no significant {drop.word}; {unseen}"
     if detectable > drop.must_detect:
         needed = drop.measure.n * (detectable / drop.must_detect) ** 2
         where = "" if drop.measure.test == "sign-flip" else " in each run"
@@ -481,13 +511,14 @@ def tell_needed(drop: Drop, items: float) -> str:
 
 def tell_power(drop: Drop) -> str:
     """What these data could show, where that is known."""
-    return "" if drop.detectable is None else f"; a drop of {drop.detectable:.3f} would be seen with 80 % power"
+    return "" if drop.detectable is None else f"; a {drop.word} of {drop.detectable:.3f} would be seen with 80 % power"
 
 
 def tell_change(drop: Drop) -> str:
     """The change with its interval, p and n."""
     measure = drop.measure
-    word = "fell" if drop.size > 0 else "rose" if drop.size < 0 else "changed"
+    words = ("rose", "fell") if drop.rises else ("fell", "rose")
+    word = words[0] if drop.size > 0 else words[1] if drop.size < 0 else "changed"
     interval = measure.interval
     level = f"{100 * (1 - drop.alpha):g} % interval of the difference"
     within = f"; {level} {interval[0]:+.3f} to {interval[1]:+.3f}" if interval is not None else ""

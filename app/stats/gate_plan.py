@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.domain.comparison import ComparedRun, GateRule
+from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.wording import hint
 from app.stats.pairing import MeasureKey, list_measures
 
 SCALE_SHARE = 0.25
 """The drop that data must be able to show, as a share of the scale, where the rule does not say."""
+
+FINDINGS_THAT_MATTER = 5.0
+"""The same for findings, per 100 system turns."""
+
+FINDING_STEP = 10.0
+"""What one more faulty turn adds to the rate of a conversation with ten turns of the system."""
 
 BLENDED = ".blended"
 """What follows an aspect's name where its blended value is meant, in rules and in a run's scales."""
@@ -43,34 +49,41 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
     UnknownAspect."""
     if not rules and baseline is None:
         raise InvalidRequest("the gate needs rules or a baseline run to judge by", pointer="/rules")
-    given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in candidate.aspects]
+    # An aspect that applies to no conversation cannot drop.
+    runs = [run for run in (candidate, baseline) if run is not None]
+    applying = [name for name in candidate.aspects if not all(applies_nowhere(name, run) for run in runs)]
+    given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in applying]
     named: set[str] = set()
     for number, rule in enumerate(given):
-        if rule.aspect in named:
-            raise InvalidRequest(f"{rule.aspect} has a rule already: join them in one", pointer=point(number, "aspect"))
-        named.add(rule.aspect)
+        if rule.measure in named:
+            raise InvalidRequest(
+                f"{rule.measure} has a rule already: join them in one", pointer=point_name(number, rule)
+            )
+        named.add(rule.measure)
     return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
 
 
 def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
-    key = locate(rule.aspect, list_measures(candidate), (candidate,), point(number, "aspect"))
+    key = locate(rule.measure, list_measures(candidate), (candidate,), point_name(number, rule))
     if rule.max_drop is not None and baseline is None:
         raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=point(number, "max_drop"))
+    if rule.max_rise is not None and baseline is None:
+        raise InvalidRequest("max_rise needs a baseline run to rise from", pointer=point(number, "max_rise"))
     runs = (candidate,) if baseline is None else (candidate, baseline)
-    scale = next((found for run in runs if (found := find_scale(rule.aspect, run)) is not None), None)
+    scale = next((found for run in runs if (found := find_scale(rule.measure, run)) is not None), None)
     for name, fault in find_rule_faults(rule, key, scale):
         raise InvalidRequest(fault, pointer=point(number, name))
     if scale is None:
         return PlannedRule(number, rule, key, rule.must_detect)
     width = scale[1] - scale[0]
-    matters = width * SCALE_SHARE
+    matters = width * SCALE_SHARE if rule.finding is None else FINDINGS_THAT_MATTER
     return PlannedRule(
         number,
         rule,
         key,
-        must_detect=None if rule.max_drop is None else rule.must_detect or max(rule.max_drop, matters),
-        step=min(1.0, width),
+        must_detect=None if rule.most is None else rule.must_detect or max(rule.most, matters),
+        step=min(1.0, width) if rule.finding is None else FINDING_STEP,
         shortfall=rule.must_detect or matters,
         scale=scale,
     )
@@ -80,21 +93,31 @@ def find_rule_faults(rule: GateRule, key: MeasureKey, scale: tuple[float, float]
     """The fields of the rule that need a scale where there is none, or that no run could meet, and why."""
     if scale is None:
         if rule.min_mean is not None:
-            yield "min_mean", f"the scale of {rule.aspect} is not known: a minimum cannot be judged"
+            yield "min_mean", f"the scale of {rule.measure} is not known: a minimum cannot be judged"
         if rule.must_detect is None:
-            yield "must_detect", f"the scale of {rule.aspect} is not known: say what drop must be detected"
+            yield "must_detect", f"the scale of {rule.measure} is not known: say what drop must be detected"
     elif key[0] != "blended":  # a blend adds what it likes to its aspect's scale
         low, high = scale
         if rule.min_mean is not None and not low <= rule.min_mean <= high:
-            yield "min_mean", f"a mean of {rule.aspect} lies between {low:g} and {high:g}"
+            yield "min_mean", f"a mean of {rule.measure} lies between {low:g} and {high:g}"
         for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
             if value is not None and value > high - low:
-                yield name, f"{rule.aspect} cannot drop by more than {high - low:g}, its whole scale"
+                yield name, f"{rule.measure} cannot drop by more than {high - low:g}, its whole scale"
 
 
 def point(number: int, name: str) -> str:
     """Where in the request this field of the rule stands."""
     return f"/rules/{number}/{name}"
+
+
+def point_name(number: int, rule: GateRule) -> str:
+    """Where it names its measure."""
+    return point(number, "aspect" if rule.finding is None else "finding")
+
+
+def applies_nowhere(aspect: str, run: ComparedRun) -> bool:
+    """Whether the aspect applies to none of the run's items."""
+    return 0 < len(run.items) == run.inapplicable.get(aspect, 0)
 
 
 def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:
@@ -103,6 +126,8 @@ def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun]
     keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
     if name.endswith(BLENDED):
         keys.append(("blended", name.removesuffix(BLENDED)))
+    if name.startswith(FINDING):
+        keys = [("finding", name)]
     for key in keys:
         if key in known:
             return key

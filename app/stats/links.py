@@ -326,6 +326,33 @@ def link_run(
     return replace(run, items=list(move_items(run, moved, rubric)), signatures=signatures), values
 
 
+@dataclass(frozen=True)
+class LinkedMean:
+    """A run's mean on the new judge's scale. `stretch` is how many times as wide its ratings are spread there, and
+    `error` the standard error of the link."""
+
+    mean: float
+    stretch: float
+    error: float
+
+
+def link_counts(counts: Mapping[str, int], stored: StoredLink, aspect: str) -> LinkedMean | None:
+    """The mean of ratings of which so many are on each level, linked; None without a link of the aspect or a rating.
+    It is that of `link_run` where each rating is of one sample."""
+    link, draws = stored.link.aspects.get(aspect), stored.draws.get(aspect)
+    total = sum(counts.values())
+    if link is None or link.state != "linked" or draws is None or not total:
+        return None
+    levels, values = read_table(link)
+    shares = np.array([counts.get(f"{level:g}", 0) / total for level in levels])
+    if not np.isclose(shares.sum(), 1.0):
+        return None
+    mean, before = float(shares @ values), float(shares @ levels)
+    spread, linked = ((shares @ (one - middle) ** 2) ** 0.5 for one, middle in ((levels, before), (values, mean)))
+    error = float((np.array(draws, dtype=np.float64) @ shares).std(ddof=1))
+    return LinkedMean(mean, float(linked / spread) if spread else 1.0, error)
+
+
 def weigh_responses(row: Integers, held: Floats, chosen: Integers) -> Floats:
     """What each response of a run counts for in the mean over the chosen items, shape (responses,): an item counts
     once, with the mean of its responses that are `held`. `row` is each response's item; `chosen` are rows of items."""

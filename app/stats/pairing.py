@@ -21,7 +21,9 @@ Key = tuple[str, str | None]
 
 MeasureKey = tuple[Kind, str]
 
-KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended")
+KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding")
+FOLDED: tuple[Kind, ...] = ("aspect", "finding")
+"""What may have a best value that is not the highest."""
 
 INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or dropped"
 
@@ -76,7 +78,7 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
 
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
-    """What the runs have values of: aspects, composites, blended aspects, each in order of appearance."""
+    """What the runs have values of: aspects, composites, blended aspects, findings, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.columns)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 
@@ -120,7 +122,7 @@ def tabulate(
     folded: dict[MeasureKey, Floats] = {
         measure: fold(values, best[measure[1]])
         for measure, values in ratings.items()
-        if measure[0] == "aspect" and measure[1] in best
+        if measure[0] in FOLDED and measure[1] in best
     }
     return Columns(
         keys=tuple(rows),

@@ -122,12 +122,13 @@ def check_rubric(path: Path) -> list[RubricFault]:
 def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
     """The rubric with its faults by line; without a rubric there is at least one fault."""
     try:
-        document = read_document(read_text(path))
+        text = read_text(path)
+        document = read_document(text)
     except Unreadable as refused:
         return None, [refused.fault]
     rubric, faults = None, [*document.faults]
     try:
-        rubric = Rubric.model_validate(document.data)
+        rubric = validate(text)
         faults += name_faults(document, rubric, path)
     except ValidationError as error:
         for details in error.errors(include_url=False):
@@ -142,6 +143,12 @@ def read_document(text: str) -> YAMLDocument:
     """The YAML document, which is not to be changed; raises Unreadable. It is cached because a service reads its
     rubrics when it checks its settings, and again when it starts."""
     return YAMLDocument(text)
+
+
+@lru_cache(maxsize=16)
+def validate(text: str) -> Rubric:
+    """The rubric that a YAML document holds; cached for the same reason. Raises ValidationError."""
+    return Rubric.model_validate(read_document(text).data)
 
 
 def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:

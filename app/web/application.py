@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +19,7 @@ from app.web import openapi, problems
 from app.web.admission import Authenticator
 from app.web.api import (
     analyses,
+    baselines,
     batches,
     conversations,
     evaluations,
@@ -30,7 +32,25 @@ from app.web.api import (
     validations,
 )
 from app.web.body import BodyMemory
-from app.web.dashboard import aspects, attempt, compare, item, items, live, page, rate, rubric, run, runs, sheet
+from app.web.dashboard import (
+    aspects,
+    attempt,
+    compare,
+    disagreements,
+    explore,
+    explore_files,
+    item,
+    items,
+    leaderboard,
+    live,
+    page,
+    rate,
+    rubric,
+    run,
+    runs,
+    sheet,
+    trend,
+)
 from app.web.dependencies import Refusals
 from app.web.limits import Places
 from app.web.middleware import Gatekeeper, RequestFrame
@@ -61,6 +81,7 @@ ROUTERS = (
     validations.router,
     analyses.comparisons,
     analyses.router,
+    baselines.router,
     links.router,
     ratings.router,
     rounds.router,
@@ -74,7 +95,25 @@ ROUTERS = (
 )
 """In the order of the OpenAPI document."""
 
-PAGES = (page, runs, run, live, items, item, attempt, rate, sheet, compare, aspects, rubric)
+PAGES = (
+    page,
+    runs,
+    run,
+    trend,
+    disagreements,
+    leaderboard,
+    live,
+    items,
+    item,
+    attempt,
+    rate,
+    sheet,
+    compare,
+    explore,
+    explore_files,
+    aspects,
+    rubric,
+)
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
 
@@ -102,6 +141,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.close_seconds = 0.0
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
+    state.streams = Counter[str]()
     state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the

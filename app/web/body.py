@@ -5,10 +5,10 @@ be too large for memory and are read as a stream (`Upload`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from email.message import Message
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -19,7 +19,10 @@ from app.domain.dialogue import Limits
 from app.domain.errors import Overloaded
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import Model, validate
+from app.runtime.tasks import cancel_for_good
 from app.web.problems import RequestRefused
+
+Result = TypeVar("Result")
 
 MOST_BYTES = 256 * 1024 * 1024
 FREE_BYTES = 64 * 1024
@@ -213,6 +216,24 @@ class Upload:
             raise invalid_json(CLOSED_EARLY) from None
         finally:
             self._waited_seconds += clock() - started
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """The work's result, after the body was read. A caller who hangs up cancels the work at once: for work whose result
+    is kept nowhere. Raises RequestRefused then, which is not sent to anyone."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = working, _ = asyncio.create_task(work), asyncio.create_task(watch())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise invalid_json(CLOSED_EARLY)
+        return working.result()
+    finally:
+        await cancel_for_good(tasks)
 
 
 async def receive_batch(request: Request, batches: BatchService, spool: Spool) -> Intake:

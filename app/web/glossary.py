@@ -365,6 +365,8 @@ PARAMETERS: Mapping[str, str] = {
     "link_id": "the link's id, `ln_…`",
     "rubric_id": "the rubric's id, or `id@version`",
     "GET /v1/batches name": "batches of this name",
+    "PUT /v1/baselines/{name} name": "the name of the runs that are compared with it",
+    "DELETE /v1/baselines/{name} name": "the name whose baseline is unpinned",
     "POST /v1/analyses/{name} name": "the analysis",
     "include": "what else to return; may be repeated",
     "rubric": "those scored by this rubric, `id` or `id@version`",

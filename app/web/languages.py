@@ -44,7 +44,13 @@ def negotiate(header: str) -> str:
 
 PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 SPEAKING = frozenset(
-    {"where", "what", "advice", *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses")}
+    {
+        "where",
+        "what",
+        "advice",
+        "reason",
+        *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"),
+    }
 )
 """Placeholders of a value that is a sentence of Saiten's itself, or has one in it; `clauses` are several of them."""
 
@@ -147,6 +153,12 @@ def split_clauses(text: str) -> list[str]:
 def tell_report(report: Any, language: str) -> Any:
     """A comparison or gate as JSON values, with its sentences in the language; codes and names stay as they are."""
     return say_all(report, wording_in(language, GATES).say_clauses) if language != DEFAULT else report
+
+
+def tell_sentence(language: str, text: str) -> str:
+    """What a comparison, a gate or an error says, in the language; what neither catalogue knows stays English."""
+    found = wording_in(language, GATES).say_clauses(text)
+    return found if found != text else wording_in(language).say(text)
 
 
 def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> Any:

@@ -161,16 +161,17 @@ def write_payload(template: Any, turn: Turn) -> bytes:
     return json.dumps(fill(template, turn.values()), ensure_ascii=False).encode("utf-8", "replace")
 
 
-def find_reply(body: bytes, path: str) -> str:
-    """The text at the dotted path of a JSON document; raises BotFailed."""
+def find_reply(body: bytes, path: str, advice: str = "") -> str:
+    """The text at the dotted path of a JSON document; raises BotFailed, with the advice where it is no JSON."""
     try:
         value: Any = json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise BotFailed("reply-invalid", tell("the reply is not UTF-8 (byte {at})", at=error.start)) from None
     except (ValueError, RecursionError):
         html = body.lstrip()[:1] == b"<"
-        told = tell("the reply is HTML: {body}", body=quote(body)) if html else ""
-        raise BotFailed("reply-invalid", told or tell("the reply is not JSON: {body}", body=quote(body))) from None
+        told = tell("the reply is not JSON: {body}", body=quote(body)) + advice
+        told = tell("the reply is HTML: {body}", body=quote(body)) if html else told
+        raise BotFailed("reply-invalid", told) from None
     if isinstance(value, str):
         return check_text(value)
     for key in path.split("."):
@@ -414,7 +415,7 @@ class ProcessBot:
                 "reply-of-another",
                 tell("the reply is that of item {item!r}: more than one line a turn?", item=before[:64]),
             )
-        return Said(find_reply(line, self._reply), latency_ms)
+        return Said(find_reply(line, self._reply, tell("; if it answers lines of text, add --plain")), latency_ms)
 
 
 def id_of(line: bytes) -> str | None:

@@ -28,6 +28,8 @@ from saiten.models import (
     REPORTS,
     AnalysisOptions,
     AuditEvent,
+    Baseline,
+    Baselines,
     Batch,
     BatchOptions,
     BatchStatus,
@@ -308,6 +310,20 @@ class AsyncClient:
         before = None if baseline is None else id_of(baseline)
         asked = {"candidate": id_of(candidate), "baseline": before, "rules": list(rules), **terms}
         return await self._post(GateReport, "/v1/gates", asked, again=not terms.get("check_judge"))
+
+    async def baselines(self) -> Sequence[Baseline]:
+        """The project's pinned baselines, in the order of their names."""
+        return (await self._get(Baselines, "/v1/baselines")).items
+
+    async def pin_baseline(self, name: str, batch: str | HasId) -> Baseline:
+        """Makes a completed batch the baseline of its name, in the place of an earlier one."""
+        content, address = write_json({"batch": id_of(batch)}), f"/v1/baselines/{part(name)}"
+        answer = await self._connection.request("PUT", address, content=content, headers=CONTENT)
+        return read(Baseline, read_object(answer))
+
+    async def unpin_baseline(self, name: str) -> None:
+        """The name has no pinned baseline any more."""
+        await self._connection.request("DELETE", f"/v1/baselines/{part(name)}", again=False)
 
     async def link(
         self, old: str | HasId, new: str | HasId, *, method: Literal["equipercentile", "linear"] | None = None
@@ -675,6 +691,9 @@ class Client(Blocking):
     summary = blocking(AsyncClient.summary)
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
+    baselines = blocking(AsyncClient.baselines)
+    pin_baseline = blocking(AsyncClient.pin_baseline)
+    unpin_baseline = blocking(AsyncClient.unpin_baseline)
     link = blocking(AsyncClient.link)
     links = blocking(AsyncClient.links)
     read_link = blocking(AsyncClient.read_link)

@@ -31,11 +31,16 @@ def find_language(environment: Mapping[str, str]) -> str:
     return name if name in LANGUAGES else DEFAULT
 
 
-def use_language(chosen: str) -> None:
-    """Makes it the language of this process's messages, those of click among them."""
+def use_language(chosen: str, more: tuple[str, Path] | None = None) -> None:
+    """Makes it the language of this process's messages, those of click among them; `more` names a further catalogue,
+    by its domain and folder, for what has messages of its own."""
     global current, language  # noqa: PLW0603 - as in gettext, the language is the process's
     language = chosen
     current = gettext.translation(DOMAIN, LOCALES, [chosen], fallback=True)
+    if more is not None:
+        own = gettext.translation(*more, [chosen], fallback=True)
+        own.add_fallback(current)
+        current = own
     # click asks gettext's own domain, and that asks the environment.
     os.environ["LANGUAGE"] = chosen
     gettext.bindtextdomain(DOMAIN, str(LOCALES))
@@ -46,6 +51,11 @@ def tell(message: str, /, **values: Any) -> str:
     """The message in the process's language, with its values in the places that it names."""
     told = current.gettext(message) if message else ""
     return told.format(**values) if values else told
+
+
+def tell_all(*messages: str) -> tuple[str, ...]:
+    """Each of the messages in the process's language, as the heads of a table."""
+    return tuple(map(tell, messages))
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

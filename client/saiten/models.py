@@ -59,12 +59,15 @@ class Item(TypedDict, total=False):
 @dataclass(frozen=True)
 class Rule:
     """What a gate requires of an aspect, a composite or `NAME.blended`: a least mean, or a largest drop in scale
-    points. `must_detect` is the drop that the data must be able to show with 80 % power."""
+    points. Of the code of a `finding` in conversations: a largest rise, in system turns per 100. `must_detect` is the
+    drop or rise that the data must be able to show with 80 % power."""
 
-    aspect: str
+    aspect: str | None = None
     _: KW_ONLY
     min_mean: float | None = None
     max_drop: float | None = None
+    finding: str | None = None
+    max_rise: float | None = None
     must_detect: float | None = None
 
 
@@ -766,6 +769,20 @@ class Links(Answer):
     items: tuple[Link, ...]
 
 
+class Baseline(Answer):
+    """The run that the runs of a name are compared with."""
+
+    name: str
+    batch: str
+    pinned_at: datetime
+
+
+class Baselines(Answer):
+    """All pinned baselines of a project, in the order of their names."""
+
+    items: tuple[Baseline, ...]
+
+
 class Comparison(Answer):
     """Two runs, measure by measure; `signature_differences` holds (baseline, candidate) by piece of the signature."""
 
@@ -776,6 +793,7 @@ class Comparison(Answer):
     aspects: dict[str, Measure]
     composites: dict[str, Measure] = Field(default_factory=dict)
     blended: dict[str, Measure] = Field(default_factory=dict)
+    findings: dict[str, Measure] = Field(default_factory=dict)
     coverage: dict[str, RunCoverage]
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
     link: LinkMark | None = None
@@ -791,6 +809,7 @@ class GateReason(Answer):
 
     code: str
     aspect: str | None = None
+    finding: str | None = None
     verdict: GateVerdict
     detail: str
     about: str = "rule"
@@ -925,7 +944,8 @@ class RoundOptions(TypedDict, total=False):
     raters_per_item: int
     items_per_rater: int | None
     seed: int
-    choose: Literal["random", "informative", "stratified"]
+    choose: Literal["random", "informative", "stratified", "chosen"]
+    positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]
 

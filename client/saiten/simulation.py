@@ -115,7 +115,8 @@ class User(Protocol):
     """Who talks to the system."""
 
     async def say(self, told: Simulated, *, last: bool) -> str:
-        """The next utterance; `last` where the conversation ends after its reply. Raises SaitenError."""
+        """The next utterance; `last` where the conversation ends after its reply. Raises BotFailed where this person
+        says nothing, and SaitenError where no user can speak."""
         ...
 
 
@@ -171,12 +172,17 @@ class ModelUser:
         attempt = 0
         while True:
             try:
-                return await self._ask(body)
+                said = await self._ask(body)
+                break
             except BotFailed as failure:
                 if failure.pause is None or attempt == MODEL_RETRIES:
                     raise UserUnusable(tell("--user: {why}", why=failure.detail)) from None
                 await self._sleep(max(failure.pause, FIRST_PAUSE_SECONDS * 2**attempt))
                 attempt += 1
+        try:
+            return check_text(said.strip())
+        except BotFailed as failure:  # a model may refuse to play one person, or to answer one turn
+            raise BotFailed(failure.code, tell("--user: {why}", why=failure.detail)) from None
 
     @staticmethod
     def write_messages(told: Simulated, *, last: bool) -> list[dict[str, str]]:
@@ -192,7 +198,7 @@ class ModelUser:
         return messages
 
     async def _ask(self, body: Mapping[str, Any]) -> str:
-        """One attempt. Raises BotFailed."""
+        """What the model wrote, which may be nothing; one attempt. Raises BotFailed."""
         try:
             async with (
                 asyncio.timeout(MODEL_SECONDS),
@@ -213,24 +219,23 @@ class ModelUser:
             content = json.loads(decode(received))["choices"][0]["message"]["content"]
         except (ValueError, RecursionError, LookupError, TypeError):
             raise BotFailed("reply-invalid", tell("the reply holds no message: {body}", body=quote(received))) from None
-        if not isinstance(content, str):
-            raise BotFailed("reply-invalid", tell("the reply holds no message: {body}", body=quote(received)))
-        return check_text(content.strip())
+        return content if isinstance(content, str) else ""
 
 
 async def simulate(bot: Bot, user: User, told: Simulated, turns: int) -> None:
     """Lets them talk until the conversation has `turns` turns; the user begins, and the system has the last word.
 
-    A reply that is not to be had ends the conversation and is noted. Raises SaitenError where the user cannot speak.
+    A reply that is not to be had, from either, ends the conversation and is noted. Raises SaitenError where no user can
+    speak.
     """
     own, other = SPEAKERS[told.language]
     exchanges = turns // 2
     async with bot.converse() as conversation:
         for number in range(exchanges):
-            text = await user.say(told, last=number == exchanges - 1 and number > 0)
-            told.turns.append({"speaker": own, "role": "user", "text": text})
-            context = [{"speaker": turn["speaker"], "text": turn["text"]} for turn in told.turns]
             try:
+                text = await user.say(told, last=number == exchanges - 1 and number > 0)
+                told.turns.append({"speaker": own, "role": "user", "text": text})
+                context = [{"speaker": turn["speaker"], "text": turn["text"]} for turn in told.turns]
                 said = await conversation.answer(Turn(context, f"{told.id}-{number + 1}", told.id))
             except BotFailed as failure:
                 told.failure = failure

@@ -15,6 +15,7 @@ from saiten.client import Client, Reference, Run
 from saiten.models import Context, Evaluation, EvaluationOptions, GateReport, GateTerms, Rule
 from saiten.pytest_plugin import PROPERTIES
 from saiten.run import HasId, id_of
+from saiten.wording import name_rule
 
 
 def assert_no_regression(
@@ -84,7 +85,7 @@ def tell(report: GateReport) -> str:
     """The verdict, and each reason that is not a pass; all of them where every one is."""
     decisive = [reason for reason in report.reasons if reason.verdict != "pass"] or report.reasons
     return "\n".join(
-        [f"gate: {report.verdict}", *(f"{reason.aspect or reason.about}: {reason.detail}" for reason in decisive)]
+        [f"gate: {report.verdict}", *(f"{name_rule(reason) or reason.about}: {reason.detail}" for reason in decisive)]
     )
 
 

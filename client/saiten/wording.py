@@ -45,8 +45,13 @@ def tell_p(p: float) -> str:
 
 def describe_rule(rule: Any) -> str:
     """The rule in a few words: `max_drop 0.1, min_mean 2`."""
-    asked = {"max_drop": rule.max_drop, "min_mean": rule.min_mean}
+    asked = {"max_drop": rule.max_drop, "min_mean": rule.min_mean, "max_rise": rule.max_rise}
     return ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+
+
+def name_rule(rule: Any) -> str:
+    """What a rule, or a reason about one, is of: an aspect, or `finding:CODE`; empty for anything else."""
+    return rule.aspect or (f"finding:{rule.finding}" if rule.finding else "")
 
 
 def stands_still(measure: Any) -> bool:

@@ -164,3 +164,23 @@ def test_what_a_renewal_finds_being_computed_is_waited_for(service: str, judge: 
         assert len(asked) >= 2
         assert seen.is_same()
         assert seen.complaints == []
+
+
+def test_new_runs_wait_behind_a_button(service: str, judge: JudgeProcess, browser: Browser):
+    """Nothing moves under who reads: the list shows them when they are asked for, without being loaded again."""
+    items = [make_item("told", number) for number in range(3)]
+    finish_run(service, items, name="first")
+    with visit(browser, service) as seen:
+        page = seen.goto("/")
+        seen.mark()
+        for number, text in enumerate(("1 new run", "2 new runs")):
+            finish_run(service, items, name=f"later {number}")
+            expect(page.get_by_role("status").get_by_role("button", name=text)).to_be_visible()
+        assert page.locator("tr[data-row]").count() == 1
+        page.get_by_role("button", name="2 new runs").click()
+        expect(page.locator("tr[data-row]")).to_have_count(3)
+        expect(page.get_by_role("button", name="new run")).to_have_count(0)
+        finish_run(service, items, name="last")
+        expect(page.get_by_role("button", name="1 new run")).to_be_visible()
+        assert seen.is_same()
+        assert seen.complaints == []

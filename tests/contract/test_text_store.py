@@ -22,16 +22,18 @@ from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, Roun
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
 from app.domain.summary import tally_scores
 from app.domain.work import FinishedCandidate, Work
-from app.storage.sql import texts
+from app.storage.sql import frames, texts
 from app.storage.sql.batches.erasure import Erasure
+from app.storage.sql.batches.rows import key_of
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.engine import change, file_of, read, write
 from app.storage.sql.evaluations import EvaluationStore, answer_under
+from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import PolicyStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
-from app.storage.sql.tables import evaluations, metadata
+from app.storage.sql.tables import evaluations, metadata, run_frames, text_grams
 from app.storage.sql.texts import TextStore, erase_singles
 from tests.support.batches import LEASE, START, HandClock, claim
 from tests.support.drawn import draw
@@ -166,13 +168,20 @@ async def finish_batch(bench: Bench, batch_id: str = "ba_1", count: int = 6) -> 
 
 
 @pytest.mark.parametrize("texts", ["hash", "drop"])
-async def test_redaction_leaves_no_text_and_all_figures(bench: Bench, texts: TextKeeping) -> None:
+async def test_redaction_leaves_no_text_and_all_figures(
+    bench: Bench, texts: TextKeeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "LEAST_KEPT", 1)
     await bench.records.save("team", full_record("ev_1"), ["key-single"])
     await finish_batch(bench)
     rating = HumanRating(item="item-0", batch="ba_1", rater="r1", ratings={"naturalness": 3}, comment=SECRET)
     await bench.ratings.keep("team", [rating], START)
     await bench.records.claim_key("team", "k", "digest")
     await bench.records.answer_key("team", "k", 200, SECRET.encode())
+    read_before = await FrameStore(bench.engine).read_frame("team", "ba_1")
+    async with read(bench.engine) as connection:
+        packed = (await connection.execute(select(run_frames.c.frame))).scalar_one()
+    assert frames.unpack_frame(packed).contexts.tolist() == read_before.contexts.tolist()
     before = await bench.batches.find("team", "ba_1")
     tallied = (await bench.batches.tallies("team", ["ba_1"]))["ba_1"]
     bench.clock.move(400 * DAY)
@@ -182,6 +191,10 @@ async def test_redaction_leaves_no_text_and_all_figures(bench: Bench, texts: Tex
     assert NAME not in dumped
     assert digest_of(0) not in dumped
     assert digest_context(talk(0)) not in dumped
+    assert str(key_of(digest_context(talk(0)))) not in dumped
+    async with read(bench.engine) as connection:
+        assert (await connection.execute(select(text_grams.c.gram))).all() == []
+        assert (await connection.execute(select(run_frames.c.state))).all() == []
     assert before is not None
     assert await bench.batches.find("team", "ba_1") == before.model_copy(update={"texts": texts})
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tallied
@@ -209,10 +222,13 @@ async def test_hashed_texts_stay_equal_and_dropped_ones_say_nothing(bench: Bench
     assert first == third != second
     contexts = [row.scores.context for row in rows]
     assert contexts[0] == contexts[2] != contexts[1]
+    frame = await FrameStore(bench.engine).read_frame("team", "ba_1")
+    assert frame.contexts[:3].tolist() == [key_of(one) for one in contexts if one is not None]
     await bench.redact("drop")
     rows = await bench.browser.read("team", "ba_1", [0, 1])
     assert {row.candidate.response for row in rows} == {DROPPED}
     assert {row.scores.context for row in rows} == {None}
+    assert {*(await FrameStore(bench.engine).read_frame("team", "ba_1")).contexts.tolist()} == {0}
 
 
 @pytest.mark.parametrize("texts", ["hash", "drop"])

@@ -16,6 +16,7 @@ from app.ratings.reliability import Reliabilities, Revalidation
 from app.ratings.service import RatingService
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
+from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.governance import AuditLog
@@ -80,6 +81,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         reliabilities=reliabilities,
         anchors=anchors,
         links=LinkService(batches=batches, links=LinkStore(engine), rubrics=source, now=now, new_id=lambda: "ln_1"),
+        baselines=BaselineStore(engine),
         now=now,
         telemetry=telemetry,
     )

@@ -1,6 +1,6 @@
 """A process in which all of Saiten is imported, and which forks one for each command or service that a test wants run.
 
-    python -m tests.support.forks FD        # FD: the socket on which it is told what to run
+    python -m tests.support.forks FD        # FD: the socket at which it is asked to
 
 To import takes a command two seconds of CPU; some thousand of them were two thirds of the test run. A fork is a process
 of its own as much as one that is executed: descriptors, folder, environment, signals and exit code are its own, and it
@@ -21,6 +21,7 @@ import runpy
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -153,29 +154,35 @@ def ask_fork(command: str, document: bytes) -> tuple[int, bytes]:
 
 
 class Nursery:
-    """Forks on request, and tells how its children end."""
+    """Forks on request, and tells how its children end. Each channel is of one process that tests."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self.channel = channel
-        self.reports: dict[int, int] = {}
+    def __init__(self, listener: socket.socket) -> None:
+        self.listener = listener
+        self.channels: list[socket.socket] = []
+        self.reports: dict[int, tuple[int, socket.socket]] = {}
         self.woken, waker = os.pipe()
         for end in (self.woken, waker):
             os.set_blocking(end, False)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the tests ends them, and then the channel
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts the tests ends them, and then the channels
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
 
     def run(self) -> dict[str, Any]:
-        """Serves until the channel ends; returns only in a child, with what it is to run."""
+        """Serves until the last channel ends; returns only in a child, with what it is to run."""
         while True:
-            ready, _, _ = select.select([self.channel.fileno(), self.woken], [], [])
+            ready = self.wait(None)
             if self.woken in ready:
                 os.read(self.woken, 4096)
                 self.reap()
-            if self.channel.fileno() in ready:
-                message, descriptors, _, _ = socket.recv_fds(self.channel, LARGEST_MESSAGE, HANDED_OVER)
+            if self.listener in ready:
+                self.admit()
+            for channel in [one for one in self.channels if one in ready]:
+                message, descriptors = b"", list[int]()
+                with suppress(ConnectionResetError):
+                    message, descriptors, _, _ = socket.recv_fds(channel, LARGEST_MESSAGE, HANDED_OVER)
                 if not message:
-                    self.end()
+                    self.end(channel)
+                    continue
                 order: dict[str, Any] = json.loads(message)
                 report = descriptors.pop()
                 child = os.fork()
@@ -184,30 +191,52 @@ class Nursery:
                     return order
                 for descriptor in descriptors:
                     os.close(descriptor)
-                self.reports[child] = report
-                os.write(report, f"{child}\n".encode())
+                self.reports[child] = report, channel
+                with suppress(BrokenPipeError):
+                    os.write(report, f"{child}\n".encode())
+
+    def wait(self, seconds: float | None) -> list[int | socket.socket]:
+        sources: list[int | socket.socket] = [self.woken, self.listener, *self.channels]
+        return select.select(sources, [], [], seconds)[0]
+
+    def admit(self) -> None:
+        """Opens a channel to a process of the same user: the address can be seen by all."""
+        channel, _ = self.listener.accept()
+        _, user, _ = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user != os.geteuid():
+            channel.close()
+            return
+        with suppress(BrokenPipeError):
+            channel.sendall(b"ready")
+        self.channels.append(channel)
 
     def reap(self) -> None:
         """Tells the exit codes of children that have ended."""
-        for child, report in [*self.reports.items()]:
+        for child, (report, _) in [*self.reports.items()]:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 with suppress(BrokenPipeError):
                     os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-                os.close(self.reports.pop(child))
+                os.close(report)
+                del self.reports[child]
 
-    def end(self) -> None:
-        """Nobody asks any more: what still runs is not wanted either."""
-        for child in self.reports:
-            os.kill(child, signal.SIGKILL)
-        os._exit(0)
+    def end(self, channel: socket.socket) -> None:
+        """Nobody asks there any more: what still runs for it is not wanted either."""
+        for child, (_, asked) in self.reports.items():
+            if asked is channel:
+                os.kill(child, signal.SIGKILL)
+        self.channels.remove(channel)
+        channel.close()
+        if not self.channels and self.listener not in self.wait(0):
+            os._exit(0)
 
     def become(self, order: dict[str, Any], descriptors: list[int]) -> None:
         """Makes this process, just forked, one that was started with this order."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.channel.detach()
+        for inherited in (self.listener, *self.channels):
+            inherited.detach()
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
         os.closerange(3, 4096)
@@ -264,11 +293,9 @@ class QuickEnd:
 def main() -> None:
     """Loads everything, says so, and runs in each child what `python -m MODULE` does, to the child's own end."""
     ending = QuickEnd()
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    listener = socket.socket(fileno=int(sys.argv[1]))
     load_everything()
-    nursery = Nursery(channel)
-    channel.sendall(b"ready")
-    ending.run(nursery.run()["module"])
+    ending.run(Nursery(listener).run()["module"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Asks the process that forks commands, of which each test process has one. `tests/support/forks.py` is the other end."""
+"""Asks the process that forks commands, which all processes of a test run share. `tests/support/forks.py` is the other end."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -17,30 +18,34 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
+ADDRESS = "\0saiten-forks-" + os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+"""In Linux's abstract namespace: it goes with the last process that uses it, and leaves no file."""
+
+
 @cache
 def nursery() -> Nursery:
-    """This process's own, started at first use; it ends with this process."""
+    """This process's own end of it, made at first use."""
     return Nursery()
 
 
 class Nursery:
-    """A process in which everything is imported."""
+    """A process in which everything is imported: to import takes five seconds of CPU, so there is one for all that test
+    side by side. The first that needs it starts it, and it ends with the last of them."""
 
     def __init__(self) -> None:
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            # Not waited for: it ends when this process does, and the channel with it.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.forks", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "client")))},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
         self._turn = threading.Lock()
-        if self._channel.recv(64) != b"ready":
-            raise RuntimeError("the process that forks commands did not start")
+        while True:
+            self._begun = begin()
+            self._channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                self._channel.connect(ADDRESS)
+                if self._channel.recv(64) == b"ready":
+                    return
+            except ConnectionError:  # another is about to begin it, or the last that used it has just ended
+                pass
+            self._channel.close()
+            if self._begun:
+                raise RuntimeError("the process that forks commands did not start")
 
     def order(self, order: dict[str, Any], streams: Sequence[int]) -> tuple[int, int]:
         """Has a process forked with these standard streams; its id, and the descriptor that will tell its exit code."""
@@ -51,6 +56,26 @@ class Nursery:
         finally:
             os.close(to_report)
         return int(read_line(report)), report
+
+
+def begin() -> subprocess.Popen[bytes] | None:
+    """The process, which is not waited for; None where its address is taken."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        try:
+            listener.bind(ADDRESS)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return None
+        listener.listen(64)
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.support.forks", str(listener.fileno())],
+            pass_fds=[listener.fileno()],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "client")))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 def read_line(descriptor: int) -> str:

@@ -72,7 +72,8 @@ class PostgresServer:
         return f"postgresql+asyncpg://saiten@127.0.0.1:{self._port}/postgres"
 
     def start(self) -> None:
-        flags = ["-c", "listen_addresses=127.0.0.1", "-c", f"fsync={self._fsync}", "-c", "max_connections=200"]
+        settings = ("listen_addresses=127.0.0.1", f"fsync={self._fsync}", "max_connections=200", "jit=off")
+        flags = [part for setting in settings for part in ("-c", setting)]
         self._server = subprocess.Popen(
             [self._postgres, "-D", self._data, "-p", str(self._port), "-k", self._folder, *flags],
             user=self._user,

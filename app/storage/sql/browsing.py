@@ -20,12 +20,12 @@ from app.storage.sql.batches.rows import (
     RECEIVING,
     VALUES,
     enclose,
-    lower_ascii,
     read_candidate,
     read_entry,
     read_measures,
 )
 from app.storage.sql.engine import read
+from app.storage.sql.search import fold
 from app.storage.sql.tables import can_store, equals
 
 NOTHING = BrowsedPage(total=0, rows=())
@@ -243,7 +243,7 @@ def conditions_of(columns: Mapping[str, str], dialect: str, batch_id: str, query
     exact = ((figure.status, query.status), (figure.system, query.system))
     wanted += [column == value for column, value in exact if value is not None]
     if query.text:
-        holds = find(text.text, lower_ascii(query.text)) > 0
+        holds = find(text.text, fold(query.text)) > 0
         wanted.append(figure.position.in_(select(text.position).where(text.batch_id == batch_id, holds)))
     return wanted
 

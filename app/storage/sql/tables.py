@@ -157,8 +157,8 @@ batch_items = table(
     sa.Column("cluster", sa.String(16), nullable=True),
 )
 
-# The searched text: item id, utterances and response, separated by `SEPARATOR`, with ASCII letters in lower case. In
-# this table and the next, SQLite stores the rows of a batch together, in the order of the primary key.
+# The searched text: item id, utterances and response, separated by `SEPARATOR` and folded (`search.fold`). In this
+# table and the next two, SQLite stores the rows of a batch together, in the order of the primary key.
 batch_texts = table(
     "batch_texts",
     batch_id(primary_key=True),
@@ -167,8 +167,19 @@ batch_texts = table(
     sqlite_with_rowid=False,
 )
 
+# Which texts have a pair of characters (`gram`, see `search`): `places` are positions less `first`, 16 bits each.
+text_grams = table(
+    "text_grams",
+    batch_id(primary_key=True),
+    sa.Column("gram", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("first", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("places", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # A result's values, in rows that can be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
-# are names with a space before and after each.
+# are names with a space before and after each. `item_key` and `context_key` are digests (`rows.key_of`) that are equal
+# for equal items and contexts; null where not known. `spread` is that of `Scores`.
 result_figures = table(
     "result_figures",
     batch_id(primary_key=True),
@@ -178,7 +189,18 @@ result_figures = table(
     *columns(sa.Text, "warnings", "unrated"),
     *(sa.Column(f"v{number:02}", sa.Float(precision=53), nullable=True) for number in range(MOST_MEASURES)),
     sa.Column("cluster", sa.String(16), nullable=True),
+    *columns(sa.BigInteger, "item_key", "context_key", nullable=True),
+    sa.Column("spread", sa.Float(precision=53), nullable=True),
     sqlite_with_rowid=False,
+)
+
+# A large ended batch's results as columns (`frames.pack_frame`), made when they are first looked at, in the state that
+# the batch had. It has no texts, but goes with them: its keys are digests.
+run_frames = table(
+    "run_frames",
+    batch_id(primary_key=True),
+    sa.Column("state", sa.String(64), nullable=False),
+    sa.Column("frame", sa.LargeBinary, nullable=False),
 )
 
 batch_signatures = table(
@@ -445,4 +467,14 @@ links = table(
     sa.Index(None, "project", "created_at", "id"),
     sa.Index(None, "old_batch"),
     sa.Index(None, "new_batch"),
+)
+
+# The run that a name's runs are compared with, which goes with its batch. `key` is the digest of the name.
+baselines = table(
+    "baselines",
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("pinned_at", Instant, nullable=False),
+    sa.Index(None, "batch_id"),
 )

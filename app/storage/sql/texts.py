@@ -47,7 +47,9 @@ from app.storage.sql.batches.rows import (
     ROWS,
     STORED,
     describe_result,
+    figure,
     insert_figures,
+    key_of,
     read_candidate,
     read_failure,
     read_measures,
@@ -59,6 +61,7 @@ from app.storage.sql.batches.rows import (
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.provider_batches import ProviderBatchStore
 from app.storage.sql.ratings import take_turn
+from app.storage.sql.search import remove_index, remove_places
 from app.storage.sql.tables import can_store
 
 AT_ONCE = 500
@@ -100,6 +103,8 @@ SINGLE = update(t.evaluations).where(result.id == bindparam("this")).values(reco
 RESULT = SINGLE.values({name: bindparam(f"new_{name}") for name in ("failure", "scores")})
 THIS_ITEM = (item.batch_id == bindparam("this")) & (item.position == bindparam("place"))
 CANDIDATE = update(t.batch_items).where(THIS_ITEM).values(request=bindparam("new_request"))
+THIS_FIGURE = (figure.batch_id == bindparam("this")) & (figure.position == bindparam("place"))
+CONTEXT = update(t.result_figures).where(THIS_FIGURE).values(context_key=bindparam("new_key"))
 COMMENT = update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
 
 
@@ -297,6 +302,7 @@ async def erase_candidates(
     blank = update(t.batch_items).where(item.batch_id == batch_id, item.position.in_(found))
     await connection.execute(blank.values(request=redaction.erased_candidate().model_dump_json(), tries=0))
     await connection.execute(delete(t.batch_texts).where(text.batch_id == batch_id, text.position.in_(found)))
+    await remove_places(connection, batch_id, found)
     await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
     await leave_rounds(connection, batch_id, found, now)
     return len(gone)
@@ -327,7 +333,8 @@ async def blank_results(
     measures = read_measures(locked.account.measures)
     await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
     placed = [(one.entry.position, SCORES) for one in fresh]
-    await insert_figures(connection, {row.id: placed}, {row.id: measures}, {})
+    entries = {(row.id, one.entry.position): one.entry for one in fresh}
+    await insert_figures(connection, {row.id: placed}, {row.id: measures}, entries)
     signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
     await count_in(connection, {each: -count for each, count in signatures.items()})
     # They count as failed. What they cost was spent all the same.
@@ -440,6 +447,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
         this = update(t.batches).where(batch.id == found.id)
         # Marked from the start: a process that still has data of the batch must not restore its texts.
         await connection.execute(this.values(texts=UNDER_WAY[texts]))
+        await remove_index(connection, found.id)
         # What a search looks through is emptied as the texts go.
         query = select(text.position).where(text.batch_id == found.id, *([text.text != ""] if texts == "hash" else []))
         left = query.order_by(text.position).limit(limit - done)
@@ -448,6 +456,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
             await redact_places(sweep, found.id, texts, some)
         if len(places) < limit - done:
             await forget_provider(connection, found.id)
+            await remove_index(connection, found.id)
             await connection.execute(this.values(texts=texts))
         done += len(places)
     return done
@@ -475,15 +484,16 @@ async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequenc
     asked = select(item.batch_id, item.position, item.request).where(
         item.batch_id == batch_id, item.position.in_(places)
     )
-    given = select(result.id, result.record, result.failure, result.scores, result.calls).where(
-        result.batch_id == batch_id, result.position.in_(places)
-    )
+    columns = (result.id, result.position, result.record, result.failure, result.scores, result.calls)
+    given = select(*columns).where(result.batch_id == batch_id, result.position.in_(places))
     candidates = (await connection.execute(asked)).all()
     results = (await connection.execute(given)).all()
     salt = None if texts == "drop" else sweep.salt
     # In a thread: reading and writing 500 records takes a good part of a second.
     await sweep.run_each(CANDIDATE, await asyncio.to_thread(rewrite_candidates, candidates, cover))
-    await sweep.run_each(RESULT, await asyncio.to_thread(rewrite_results, results, cover, salt))
+    rewritten = await asyncio.to_thread(rewrite_results, results, cover, salt)
+    await sweep.run_each(RESULT, rewritten)
+    await sweep.run_each(CONTEXT, list_contexts(batch_id, results, rewritten))
     await note_erased_calls(connection, keys_of(results))
     gone: Any = delete(t.batch_texts) if texts == "drop" else update(t.batch_texts).values(text="")
     await connection.execute(gone.where(text.batch_id == batch_id, text.position.in_(places)))
@@ -570,6 +580,15 @@ def rewrite_results(rows: Iterable[Any], cover: Cover, salt: str | None) -> list
             }
         )
     return changed
+
+
+def list_contexts(batch_id: str, rows: Sequence[Any], rewritten: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What stands for the contexts of results whose scores were rewritten."""
+    contexts = [unpack_scores(each["new_scores"]).context for each in rewritten]
+    return [
+        {"this": batch_id, "place": row.position, "new_key": None if context is None else key_of(context)}
+        for row, context in zip(rows, contexts, strict=True)
+    ]
 
 
 def keys_of(rows: Iterable[Any]) -> list[str]:

@@ -15,7 +15,7 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import Report
 from app.domain.validation import validate
-from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type
+from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type, while_connected
 from app.web.dependencies import Serving, may_write
 from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_place, require_price
@@ -164,7 +164,8 @@ async def gate_batch(
             if body.judge_check is None:  # otherwise the judge is not called
                 rated = await container.batches.find(request.state.project, body.candidate)
                 require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
-            report = await container.comparison.gate(request.state.project, body, scope)
+            gating = container.comparison.gate(request.state.project, body, scope)
+            report = await while_connected(request, gating)
     return await answer_in_language(request, container, report)
 
 
@@ -181,7 +182,8 @@ async def check_judge(
     """Scores the rubric's frozen anchors without any cache, and compares them with the stored ratings."""
     async with evaluating(request) as scope:
         require_price(request, body.rubric, body.judge)
-        check = await container.comparison.check_judge(request.state.project, body, scope)
+        checking = container.comparison.check_judge(request.state.project, body, scope)
+        check = await while_connected(request, checking)
     return Response(check.model_dump_json(), media_type=JSON)
 
 

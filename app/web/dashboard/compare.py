@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.computations import Examination, PendingComputation
+from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.comparison import (
@@ -28,9 +29,9 @@ from app.domain.comparison import (
 from app.domain.composites import range_of
 from app.domain.dialogue import Utterance
 from app.domain.errors import SignatureMismatch, UnknownAspect
-from app.domain.reliability import State
+from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
-from app.ratings.reliability import asked_of, attach_states
+from app.ratings.reliability import asked_of
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, mark, query, speech_of
@@ -50,12 +51,16 @@ LONGEST = 100
 
 @dataclass(frozen=True)
 class CompareQuery:
-    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together."""
+    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together; `link` the
+    id of a link between the runs' judges, empty for none; `figures` whose the table shows, `corrected` or empty for the
+    judge's."""
 
     baseline: str
     candidate: str
     measure: str
+    link: str
     mismatch: bool
+    figures: str = ""
 
     def address(self, **changes: Any) -> str:
         """This page, asked otherwise."""
@@ -87,9 +92,10 @@ async def show_comparison(request: Request, container: Serving, project: Project
 
 def read_asked(request: Request) -> CompareQuery:
     """The parameters, truncated."""
-    asked, names = request.query_params, ("baseline", "candidate", "measure")
+    asked, names = request.query_params, ("baseline", "candidate", "measure", "link")
     given = {name: asked.get(name, "").strip()[:LONGEST] for name in names}
-    return CompareQuery(**given, mismatch=asked.get("mismatch") == "1")
+    figures = "corrected" if asked.get("figures") == "corrected" else ""
+    return CompareQuery(**given, mismatch=asked.get("mismatch") == "1", figures=figures)
 
 
 def describe(container: Container) -> dict[str, Any]:
@@ -104,11 +110,13 @@ def describe(container: Container) -> dict[str, Any]:
 async def suggest(
     container: Container, project: str, runs: list[Batch], baseline: Batch | None, candidate: Batch | None
 ) -> dict[str, str]:
-    """What stands chosen at first: the newest run, and the one before it of its name and system."""
+    """What stands chosen at first: the newest run, and its name's pinned baseline, else the run before it of its name
+    and system."""
     first = candidate or next((run for run in runs if baseline is None or run.id != baseline.id), None)
     before = baseline
     if first is not None and before is None:
-        before = (await run_values.find_predecessors(container.batches, project, [first])).get(first.id)
+        before = (await container.comparison.pinned(project, [first])).get(first.id)
+        before = before or (await run_values.find_predecessors(container.batches, project, [first])).get(first.id)
     if before is None:
         before = next((run for run in runs if first is not None and run.id != first.id), None)
     return {"baseline": before.id if before else "", "candidate": first.id if first else ""}
@@ -126,11 +134,20 @@ async def gather(
         examined = await ask(container, project, asked, rubric, both)
     except SignatureMismatch as error:
         pieces = explain_pieces(error.pieces)
-        return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1")}
+        links, lines = await container.comparison.links.list(project), [run_values.signatures_of(run) for run in both]
+        link = choose_link(links, *lines)
+        linked = asked.address(link=link.id) if link else None
+        return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1"), "linked": linked}
     if isinstance(examined, PendingComputation):
         return {"state": "computing"}
+    await container.dashboard.explorer.prepare(project, both, rubric)
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
-    return {"state": "ready", **report}
+
+    def figures_address(**changes: Any) -> str:
+        """The page at its table of differences."""
+        return f"{asked.address(**changes)}#differences"
+
+    return {"state": "ready", "figures_address": figures_address, **report}
 
 
 async def ask(
@@ -139,10 +156,11 @@ async def ask(
     """The comparison, once it is computed; an unknown measure is ignored."""
     known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
     measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
+    link = await container.comparison.links.find_stored(project, asked.link) if asked.link else None
     try:
-        return await examine(container, project, both, rubric, measure=measure, mismatch=asked.mismatch)
+        return await examine(container, project, both, rubric, measure=measure, mismatch=asked.mismatch, link=link)
     except UnknownAspect:
-        return await examine(container, project, both, rubric, mismatch=asked.mismatch)
+        return await examine(container, project, both, rubric, mismatch=asked.mismatch, link=link)
 
 
 async def make_report(
@@ -152,15 +170,18 @@ async def make_report(
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
-    gate = attach_states(found.gate, await container.ratings.reliabilities.states(project, lines, asked_of(found.gate)))
+    gate = found.gate
+    trust = await container.ratings.reliabilities.weakest(project, lines, asked_of(gate))
     chart = await paint(container, speech, build_chart(tables["aspects"], shorten(*both), speech))
     ids = both[0].id, both[1].id
     return {
         "comparison": gate.comparison,
         "gate": gate,
-        "reasons": list_reasons(gate, names, speech),
+        "trust": trust,
+        "reasons": list_reasons(gate, trust, names, speech),
         "tables": tables,
-        "corrected": [(name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
+        "corrected": [(key, name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
+        "corrected_by": found.corrected,
         "worse": list_names(tables["aspects"], "worse", speech),
         "better": list_names(tables["aspects"], "better", speech),
         "chart": chart,
@@ -335,16 +356,18 @@ def build_chart(rows: Sequence[MeasureRow], names: Mapping[str, str], speech: Sp
 @dataclass(frozen=True)
 class ReasonView:
     """One reason. `text` is empty where there are no words for it yet but the interface's own English `detail`;
-    `state` is whether the judge agrees with people on the measure, None without a measure."""
+    `trust` is whether the judge agrees with people on the measure, None without a measure."""
 
     verdict: GateVerdict
     measure: str | None
     text: str
     detail: str
-    state: State | None = None
+    trust: AspectValidation | None = None
 
 
-def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> list[ReasonView]:
+def list_reasons(
+    gate: GateReport, trust: Mapping[str, AspectValidation], names: Mapping[str, str], speech: Speech
+) -> list[ReasonView]:
     """All reasons, those that decided first."""
     return [
         ReasonView(
@@ -352,7 +375,7 @@ def list_reasons(gate: GateReport, names: Mapping[str, str], speech: Speech) -> 
             names.get(reason.aspect, reason.aspect) if reason.aspect else None,
             explain_reason(reason, gate, speech),
             reason.detail,
-            gate.reliability.get(reason.aspect) if reason.aspect else None,
+            trust.get(reason.aspect) if reason.aspect else None,
         )
         for reason in gate.reasons
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -35,7 +35,7 @@ from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.conversation import TurnView, view_findings
 from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.page import PageRoute, Project, render, toggle_invisible
 from app.web.dashboard.run_values import ENDED, find_rubric, system_of
 from app.web.dependencies import Serving
 
@@ -162,6 +162,7 @@ async def show(request: Request, container: Container, project: str, shown: Show
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
+        toggle_invisible=toggle_invisible(request),
         conversation=candidate.conversation,
         turns=list_turns(shown, evaluation, known, warned),
         **describe(evaluation, container),
@@ -239,10 +240,17 @@ async def find_ratings(service: RatingService, project: str, response: ResponseN
         after = -1
         # Of an item's id alone there may be ratings of many runs, the newest last.
         while page := await service.list_ratings(project, each, after=after, limit=RATINGS_PAGE):
-            found.update((number, rating) for number, rating in page if concerns(rating, response))
+            found.update(page)
             after = page[-1][0]
+    return view_ratings([rating for _, rating in sorted(found.items())], response)
+
+
+def view_ratings(ratings: Iterable[StoredRating], response: ResponseNames) -> list[RaterView]:
+    """Those of the ratings that are of the response, by rater."""
     views: dict[str, RaterView] = {}
-    for _, rating in sorted(found.items()):
+    for rating in ratings:
+        if not concerns(rating, response):
+            continue
         view = views.setdefault(rating.rater, RaterView(rating.rater))
         view.ratings.update(rating.ratings)
         view.simulated, view.faulty_turns = rating.simulated, rating.faulty_turns or ()

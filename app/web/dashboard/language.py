@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from io import BytesIO
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import yaml
 from babel import Locale, dates, numbers
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
@@ -62,6 +63,13 @@ LEAST_DOLLARS = 0.0001
 """Smaller amounts are shown as less than this."""
 
 
+@lru_cache(maxsize=4096)
+def write_number(value: float, digits: int, locale: Locale) -> str:
+    """`1,234.50`. Pages with a thousand numbers have a few different ones."""
+    shape = "#,##0" + ("." + "0" * digits if digits else "")
+    return str(numbers.format_decimal(value, format=shape, locale=locale))
+
+
 class LocaleFormats:
     """Numbers and times as the language writes them. None is a dash everywhere."""
 
@@ -78,8 +86,7 @@ class LocaleFormats:
         """`3.14`, `−0.25`; what rounds to zero has no sign."""
         if value is None:
             return self.NOTHING
-        shape = "#,##0" + ("." + "0" * digits if digits else "")
-        text = numbers.format_decimal(abs(value), format=shape, locale=self._locale)
+        text = write_number(abs(value), digits, self._locale)
         if not any(character in "123456789" for character in text):
             return text
         return ("−" if value < 0 else plus) + text
@@ -218,9 +225,14 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "fail": mark("fail"),
     },
     "reliability": {
-        "validated": mark("agrees with people"),
-        "not-shown": mark("not shown to agree with people"),
-        "unknown": mark("not compared with people"),
+        "validated": mark("validated"),
+        "not-shown": mark("not shown"),
+        "unknown": mark("unknown"),
+    },
+    "trust": {
+        "validated": mark("The judge's ratings are shown to go with people's on this aspect."),
+        "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
+        "unknown": mark("This judge has not been compared with people on this aspect."),
     },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin")},
 }
@@ -238,8 +250,26 @@ def lang_of(text: str, expected: str) -> str:
     return "en"
 
 
+@cache
+def shipped_phrases() -> dict[tuple[str, str], list[dict[str, str]]]:
+    """What the shipped rubrics call things in all languages, by each language and text."""
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+    rows = yaml.safe_load((files(__package__) / "locales" / "phrases.yaml").read_text(encoding="utf-8"))
+    for row in rows:
+        phrase = dict(zip(("ja", "ko", "en"), row, strict=True))
+        for own in phrase.items():
+            found.setdefault(own, []).append(phrase)
+    return found
+
+
 def pick(phrase: Mapping[str, Any], language: str) -> tuple[Any, str]:
-    """A rubric's text in the visitor's language, else in English, else in whatever there is; and its language."""
+    """A rubric's text in the visitor's language, its own or that of the shipped phrases, else in English, else in
+    whatever there is; and its language."""
+    if language not in phrase:
+        texts = [(own, text) for own, text in phrase.items() if isinstance(text, str)]
+        for known in (found for text in texts for found in shipped_phrases().get(text, ())):
+            if all(known[own] == text for own, text in texts if own in known):
+                return known[language], language
     for wanted in (language, "en", *phrase):
         if wanted in phrase:
             return phrase[wanted], wanted
@@ -262,6 +292,10 @@ class Speech(NamedTuple):
     def say(self, message: str, **values: Any) -> str:
         """The message in the language, with its values; a percent sign in it is doubled."""
         return self.translations.gettext(message) % values
+
+    def ngettext(self, one: str, many: str, number: int, shown: str) -> str:
+        """The message for so many, which it names `%(count)s`."""
+        return self.translations.ngettext(one, many, number) % {"count": shown}
 
     def pick(self, phrase: Mapping[str, str]) -> str:
         """A rubric's text in the language."""

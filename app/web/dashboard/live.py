@@ -1,67 +1,158 @@
-"""`/live`: the progress of runs, as server-sent events with HTML for the page."""
+"""`/live`: the progress of runs and how much is new since the page was made, as server-sent events for the page.
+
+A page has one stream. It looks at the store several times a second at most, tells what changed within a second, and
+ends with the service.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
+from app.container import Container
 from app.domain.batch import Batch
-from app.domain.errors import NotFound
+from app.domain.errors import NotFound, StoreError
 from app.web.api import batches
 from app.web.api.batches import ENDS, GoesOn, look, steady
-from app.web.dashboard.language import speech_of
+from app.web.dashboard.items import read_number
+from app.web.dashboard.language import Speech, speech_of
 from app.web.dashboard.page import PageRoute, Project, render_text
-from app.web.dependencies import Serving
+from app.web.dashboard.runs import read_asked
+from app.web.dependencies import Serving, read_cursor
+
+logger = logging.getLogger("saiten.web")
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 MOST_RUNS = 50
+MOST_STREAMS = 500
+"""Of a process. Beyond them a page is told not to come back, and does without."""
+
+LONGEST_POLL_SECONDS = 0.75
+"""What is stored is told within a second."""
+
+MOST_NEW = 25
+"""As many as a page of the list has; of more it is said that there are more."""
+
 OVER = "over"
 """The last event: every run has ended. A reconnection with this id is answered with 204."""
 
 Find = Callable[[], Awaitable[Batch | None]]
 Show = Callable[[Batch], str]
+Count = Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True)
+class News:
+    """How much a page does not show yet: it is counted again and again, and told with these words."""
+
+    count: Count
+    say: Callable[[int], str]
 
 
 @router.get("/live")
 async def follow_runs(
     request: Request, container: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
 ) -> Response:
-    """`progress` with each run's progress at once and at every change, `ended` and `gone` of a run, `over` at last."""
-    if request.headers.get("last-event-id") == OVER:
+    """`progress` with each run's progress at once and at every change, `ended` and `gone` of a run, `news` with how
+    much is new, and `over` where nothing is left to follow.
+
+    `since` is the newest run that a list shows, whose filter the other parameters are; `results` is a run of whose
+    results a page has seen `seen`.
+    """
+    streams: Counter[str] = request.app.state.streams
+    if request.headers.get("last-event-id") == OVER or streams["open"] >= MOST_STREAMS:
         return Response(status_code=204)
     finds = {
         run_id: partial(container.batches.look, project, run_id)
         for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
     }
     runs = {run_id: found for run_id, find in finds.items() if (found := await find()) is not None}
-    if not runs:
+    news = await find_news(request, container, project)
+    if not runs and news is None:
         raise NotFound("there is none of these runs in this project")
 
     def show(batch: Batch) -> str:
         return render_text(request, "progress.html", batch=batch)
 
-    stream = stream_events(runs, finds, show, partial(say_end, request), batches.make_rest(request))
+    told = stream_events(runs, finds, show, partial(say_end, request), batches.make_rest(request), news=news)
     # Otherwise nginx holds events back until its buffer is full.
-    return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return EventSourceResponse(count_stream(streams, told), headers=headers)
+
+
+async def count_stream(streams: Counter[str], events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events, counted as a stream for as long as it is open."""
+    streams["open"] += 1
+    try:
+        async for event in events:
+            yield event
+    finally:
+        streams["open"] -= 1
+
+
+async def find_news(request: Request, container: Container, project: str) -> News | None:
+    """What is to be counted; None where the page asks for none. Raises NotFound for a run that is not there."""
+    speech, asked = speech_of(request), request.query_params
+    if (since := asked.get("since")) is not None:
+        seen, wanted = read_cursor(since or None), read_asked(request).filter()
+
+        async def count_runs() -> int:
+            newest = await container.batches.list(project, wanted, after=None, limit=1)
+            if not newest or (seen is not None and (newest[0].created_at, newest[0].id) <= seen):
+                return 0
+            found = await container.batches.list(project, wanted, after=None, limit=MOST_NEW + 1)
+            return sum(seen is None or (one.created_at, one.id) > seen for one in found)
+
+        return News(count_runs, lambda count: say_news(speech, count))
+    if (run_id := asked.get("results")) is not None:
+        await container.batches.find(project, run_id)
+        known = read_number(asked.get("seen")) or 0
+
+        async def count_results() -> int:
+            batch = await container.batches.look(project, run_id)
+            return 0 if batch is None else max(0, batch.counts.total - batch.counts.queued - known)
+
+        return News(count_results, lambda count: say_results(speech, count))
+    return None
+
+
+def say_news(speech: Speech, count: int) -> str:
+    """`3 new runs`; of more than MOST_NEW that there are more."""
+    shown = speech.formats.count(min(count, MOST_NEW)) + ("+" if count > MOST_NEW else "")
+    return speech.ngettext("%(count)s new run", "%(count)s new runs", count, shown)
+
+
+def say_results(speech: Speech, count: int) -> str:
+    """`12 new results`."""
+    return speech.ngettext("%(count)s new result", "%(count)s new results", count, speech.formats.count(count))
 
 
 async def stream_events(
-    runs: Mapping[str, Batch], finds: Mapping[str, Find], show: Show, say: Show, goes_on: GoesOn
+    runs: Mapping[str, Batch],
+    finds: Mapping[str, Find],
+    show: Show,
+    say: Show,
+    goes_on: GoesOn,
+    *,
+    news: News | None = None,
 ) -> AsyncIterator[bytes]:
-    """The events from `runs` to the end of all of them, or as long as the stream goes on."""
+    """The events from `runs` to the end of all of them, or with `news` as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
     open_runs = {run_id: batch for run_id, batch in runs.items() if batch.status not in ENDS}
     for batch in runs.values():
         yield write_event(batch, show, say)
-    sent_at, wait = clock(), batches.SHORTEST_POLL_SECONDS
-    while open_runs:
+    sent_at, wait, told = clock(), batches.SHORTEST_POLL_SECONDS, 0
+    while open_runs or news is not None:
         if not await goes_on(wait):
             return
         changed = False
@@ -75,13 +166,26 @@ async def stream_events(
                 del open_runs[run_id]
             else:
                 open_runs[run_id] = found
-        wait = batches.SHORTEST_POLL_SECONDS if changed else min(batches.LONGEST_POLL_SECONDS, wait * 1.5)
+        if news is not None and (count := await count_again(news, told)) != told:
+            told, changed = count, True
+            yield write("news", {"text": news.say(count) if count else ""})
+        longest = min(LONGEST_POLL_SECONDS, batches.LONGEST_POLL_SECONDS)
+        wait = batches.SHORTEST_POLL_SECONDS if changed else min(longest, wait * 1.5)
         if changed:
             sent_at = clock()
         elif clock() - sent_at >= batches.HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
             sent_at = clock()
     yield write(OVER, {}, event_id=OVER)
+
+
+async def count_again(news: News, told: int) -> int:
+    """How much is new now, or was if the store is unavailable."""
+    try:
+        return await news.count()
+    except StoreError as error:
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code})
+        return told
 
 
 def write_event(batch: Batch, show: Show, say: Show) -> bytes:

@@ -6,11 +6,11 @@ import asyncio
 import gzip
 import hashlib
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -25,9 +25,10 @@ from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
 from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import receive, require_media_type
+from app.web.dashboard.invisible import reveal
 from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
-from app.web.languages import LANGUAGES
+from app.web.languages import LANGUAGES, tell_sentence
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (
@@ -98,9 +99,11 @@ def environment_of(language: str) -> Environment:
         asset=asset_address,
         fmt=speech.formats,
         term=speech.term,
+        tell=partial(tell_sentence, language),
         lang_of=lang_of,
         pick=lambda phrase: pick(phrase, language),
         query=query,
+        reveal=reveal,
     )
     return made
 
@@ -124,6 +127,7 @@ def render_text(request: Request, template: str, /, **context: Any) -> str:
         "project": getattr(state, "project", None),
         "scope": getattr(state, "scope", None),
         "signed_in": getattr(state, "signed_in", False),
+        "invisible": request.query_params.get("invisible") == "1",
     }
     return environment_of(language_of(request)).get_template(template).render({**common, **context})
 
@@ -133,6 +137,14 @@ def here(request: Request) -> str:
     asked = request.scope["query_string"].decode("latin-1")
     path: str = request.scope["path"]
     return f"{path}?{asked}" if asked else path
+
+
+def toggle_invisible(request: Request) -> str:
+    """This page with invisible characters shown, or without them."""
+    asked = [(name, value) for name, value in request.query_params.multi_items() if name != "invisible"]
+    if request.query_params.get("invisible") != "1":
+        asked.append(("invisible", "1"))
+    return f"{request.scope['path']}?{urlencode(asked)}"
 
 
 def redirect(address: str) -> Response:

@@ -29,6 +29,9 @@ COOKIE_SECONDS = 90 * 86_400
 RECENT = 50
 """Completed runs that the form offers; others can be given in the address."""
 
+LONGEST = 20_000
+"""Characters of a parameter: the places of as many responses as a round takes."""
+
 SHOWN = 100
 """Rounds in the list."""
 
@@ -39,7 +42,8 @@ MOST_RATINGS = 10_000
 @router.get("/rate")
 async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
-    given = {**dict.fromkeys(RoundOptions.model_fields, ""), "run": request.query_params.get("run", "").strip()}
+    asked = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("run", "positions")}
+    given = {**dict.fromkeys(RoundOptions.model_fields, ""), **asked}
     return await show_list(request, container, project, given, {})
 
 
@@ -55,6 +59,9 @@ async def start_round(request: Request, container: Serving, project: WritablePro
         try:
             opened = await container.ratings.rounds.open(project, given["run"], options)
         except (NotFound, InvalidRequest) as error:
+            if error.pointer == "/positions":
+                faults["positions"] = describe_fault("positions", request.app.state.limits)
+                return await show_list(request, container, project, given, faults)
             faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
         else:
             return redirect(f"/rate/{opened.id}")
@@ -89,7 +96,7 @@ async def show_list(
         is_asked=bool(given["run"] or faults),
         faults=faults,
         bounds=BOUNDS,
-        choices=[*CHOICES.items()],
+        choices=[(name, label) for name, label in CHOICES.items() if name != "chosen"],
         name_characters=request.app.state.limits.name_characters,
         may_write=may_write(request),
     )
@@ -188,6 +195,7 @@ CHOICES: Mapping[str, str] = {
     "random": mark("At random"),
     "informative": mark("More of those in which the judge is unsteady"),
     "stratified": mark("Some of every level of the judge's ratings"),
+    "chosen": mark("Chosen one by one. Their ratings say nothing of the others, so they are left out of figures."),
 }
 
 BOUNDS = {
@@ -223,10 +231,12 @@ def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, Rat
     document: dict[str, Any] = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
     if given["choose"]:
         document["choose"] = given["choose"]
+    if given["positions"]:
+        document |= {"choose": "chosen", "positions": [read_whole(one) for one in given["positions"].split(",")]}
     try:
         return validate(RoundOptions, {"name": given["name"], **document}, limits)
     except InvalidDocument as error:
-        names = [where.removeprefix("/") for where, _ in error.faults]
+        names = [where.split("/")[1] for where, _ in error.faults]
         faults.update({name: describe_fault(name, limits) for name in names})
         return None
 
@@ -236,6 +246,8 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
     if name in BOUNDS:
         low, high = BOUNDS[name]
         return RatingFault(mark("Enter a whole number from %(low)s to %(high)s."), {"low": low, "high": high})
+    if name == "positions":
+        return RatingFault(mark("Choose responses of this run that the judge has rated."), {})
     if name == "choose":
         return RatingFault(mark("Choose one of these."), {})
     most = limits.name_characters

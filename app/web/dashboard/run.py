@@ -11,25 +11,25 @@ from typing import Any, NamedTuple, cast
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
-from app.charts.histogram import HistogramLabels, build_histogram
-from app.charts.trend import MOST_BUILDS, MOST_LINES, TrendLabels, TrendLine, TrendPoint, build_trend
+from app.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
 from app.comparison.computations import PendingComputation, correlate_results
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
-from app.domain.batch import Batch, BatchFilter
+from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
 from app.domain.composites import range_of
 from app.domain.errors import InvalidRequest, SaitenError
 from app.domain.reports import CorrectedAspect, CorrectedReport, Correlations
 from app.domain.rubric import Aspect, Rubric
-from app.domain.signature import read_comparable, read_signature
+from app.domain.signature import read_signature
 from app.domain.summary import AspectSummary, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.conversation import gather_findings
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
-from app.web.dependencies import Serving, note
+from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend
+from app.web.dependencies import Serving, may_write, note
 
 MOST_ROWS = 100
 """On people's scale."""
@@ -53,6 +53,8 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         build=build_of(batch),
         judges=run_values.judges_of(container, batch),
         before=befores.get(batch.id),
+        **await describe_baseline(container, project, batch),
+        may_write=may_write(request),
         is_open=batch.status not in run_values.ENDED,
         advice=WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE) if batch.status == "paused" else None,
         bill=make_bill(batch),
@@ -60,6 +62,14 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         figures=figures,
         metadata={name: value for name, value in batch.metadata.items() if name not in {"system", "build"}},
     )
+
+
+async def describe_baseline(container: Container, project: str, batch: Batch) -> dict[str, Any]:
+    """The baseline of the run's name with which it can be compared, and whether it is that baseline itself."""
+    pins = await container.comparison.baselines.list(project, [batch.name]) if batch.name is not None else []
+    is_baseline = any(one.batch == batch.id for one in pins)
+    pinned = {} if is_baseline or not pins else await container.comparison.pinned(project, [batch])
+    return {"is_baseline": is_baseline, "baseline": pinned.get(batch.id)}
 
 
 async def gather_figures(
@@ -70,27 +80,28 @@ async def gather_figures(
     summary = await container.batches.summarize(project, batch.id)
     summary = await container.ratings.reliabilities.mark_summary(project, summary)
     cards = make_cards(rubric, summary, samples=batch.judge.samples)
+    axis = HistogramAxis(max((level.count for card in cards for level in card.levels), default=1))
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
     correlations, drawings, trend, people = await asyncio.gather(
         correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
-        asyncio.gather(*(draw_histogram(container, speech, card) for card in cards)),
-        find_trend(container, project, speech, batch, cards),
+        asyncio.gather(*(draw_histogram(container, speech, card, axis) for card in cards)),
+        find_trend(container, project, speech, batch=batch, aspects=[trended(card) for card in cards]),
         correct(container, project, speech, batch, rubric),
     )
-    trended = [drawing for _, drawing in trend.panels] if trend else []
+    drawn = [panel.drawing for panel in trend.panels] if isinstance(trend, Trend) else []
     turns = None
     if summary.findings is not None:
         faults = request.query_params.get("faults")
         turns = await gather_findings(container, project, speech, batch, summary.findings, asked=faults)
-        trended += turns.drawings
+        drawn += turns.drawings
     titles = titles_of(SaitenError)
     return {
         "summary": summary,
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},
-        "painting": any(map(run_values.is_missing, [*drawings, *trended])),
+        "painting": any(map(run_values.is_missing, [*drawings, *drawn])),
         "lowest": find_lowest(cards),
         "composites": [
             (one.id, range_of(one, rubric), query(f"/runs/{batch.id}/items", sort=one.id)) for one in rubric.composites
@@ -101,7 +112,10 @@ async def gather_figures(
         "coefficient": coefficient,
         "correlations": correlations,
         "people": people,
-        "trend": trend,
+        "trend": trend if isinstance(trend, Trend) else None,
+        "summing": isinstance(trend, PendingComputation),
+        "corrected": people.by_aspect if people else {},
+        "whose": "corrected" if request.query_params.get("figures") == "corrected" else "judge",
         "turns": turns,
     }
 
@@ -109,6 +123,7 @@ async def gather_figures(
 class PeopleRow(NamedTuple):
     """One measure on people's scale; `name` has the system in front where the run has several."""
 
+    id: str
     name: str
     found: CorrectedAspect
 
@@ -118,6 +133,12 @@ class PeopleScale(NamedTuple):
 
     rows: tuple[PeopleRow, ...] = ()
     is_computing: bool = False
+
+    @property
+    def by_aspect(self) -> Mapping[str, CorrectedAspect]:
+        """The figures of a run of one system by aspect; none of several systems."""
+        found = {row.id: row.found for row in self.rows}
+        return found if len(found) == len(self.rows) else {}
 
 
 async def correct(
@@ -147,7 +168,7 @@ async def correct(
     names = run_values.name_measures(rubric, speech)
     several = len(found.systems) > 1
     rows = [
-        PeopleRow(f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)
+        PeopleRow(aspect, f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)
         for system, by_aspect in found.systems.items()
         for aspect, one in by_aspect.aspects.items()
         if one.rated
@@ -179,6 +200,22 @@ async def cancel_run(request: Request, container: Serving, project: WritableProj
     return redirect(f"/runs/{run_id}")
 
 
+@router.post("/{run_id}/baseline")
+async def pin_run(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
+    """Makes the run the baseline of its name, or it no longer is."""
+    form = await read_form(request)
+    batch = await container.batches.find(project, run_id)
+    if form.get("unpin"):
+        pins = await container.comparison.baselines.list(project, [batch.name or ""])
+        if any(one.batch == batch.id for one in pins):  # else another run took its place meanwhile
+            await container.comparison.unpin(project, batch.name or "")
+            await note(request, container, "baseline.unpinned", batch.id)
+    else:
+        await container.comparison.pin(project, batch.name or "", batch.id)
+        await note(request, container, "baseline.pinned", batch.id)
+    return redirect(f"/runs/{run_id}")
+
+
 @router.get("/{run_id}/delete")
 async def ask_before_erasure(request: Request, container: Serving, project: WritableProject, run_id: str) -> Response:
     """Says what would be lost."""
@@ -194,30 +231,8 @@ async def erase_run(request: Request, container: Serving, project: WritableProje
     return redirect("/")
 
 
-CARD_WIDTH = 292
-"""Pixels: what a card leaves on a phone."""
-
-
-class TrendRun(NamedTuple):
-    """A run among those of its name. `same` is whether its results were made as the shown run's were."""
-
-    batch: Batch
-    summary: Summary
-    label: str
-    system: str | None
-    same: bool
-
-
-class Trend(NamedTuple):
-    """Runs of one name and rubric, oldest first, and a drawing per aspect. `left_out` counts systems without a line."""
-
-    runs: Sequence[TrendRun]
-    panels: Sequence[tuple[AspectCard, Markup]]
-    left_out: int
-
-
-async def draw_histogram(container: Container, speech: Speech, card: AspectCard) -> Markup:
-    """How often each level was given."""
+async def draw_histogram(container: Container, speech: Speech, card: AspectCard, axis: HistogramAxis) -> Markup:
+    """How often each level was given, on the axis of all aspects."""
     _ = speech.say
     n, mean = speech.formats.count(card.summary.n), speech.formats.number(card.summary.mean)
     labels = HistogramLabels(
@@ -230,74 +245,18 @@ async def draw_histogram(container: Container, speech: Speech, card: AspectCard)
         (f"{level.value} {speech.pick(level.label)}" if level.label else str(level.value), level.count)
         for level in card.levels
     ]
-    spec = build_histogram(levels, card.summary.unrated, labels, width=CARD_WIDTH)
+    tones = [tell_tone(level.value, card) for level in card.levels]
+    spec = build_histogram(levels, card.summary.unrated, labels, tones=tones, axis=axis, width=CARD_WIDTH)
     return await paint(container, speech, spec)
 
 
-async def find_trend(
-    container: Container, project: str, speech: Speech, batch: Batch, cards: Sequence[AspectCard]
-) -> Trend | None:
-    """The run among the newest of its name and rubric; None for a run without a name, or alone of its name."""
-    if batch.name is None:
-        return None
-    wanted = BatchFilter(name=batch.name, rubric=batch.rubric)
-    batches = await container.batches.list(project, wanted, after=None, limit=MOST_BUILDS)
-    if len(batches) < 2:
-        return None
-    summaries = await container.batches.summaries(project, batches)
-    runs = [
-        TrendRun(
-            each,
-            summaries[each.id],
-            label=build_of(each) or f"{each.created_at:%Y-%m-%d}",
-            system=system_of(each),
-            same=are_alike(each, batch),
-        )
-        for each in reversed(batches)
-        if each.id in summaries and any(aspect.n for aspect in summaries[each.id].aspects.values())
-    ]
-    if len(runs) < 2:
-        return None
-    systems = list(dict.fromkeys([system_of(batch), *(run.system for run in runs)]))
-    specs = [chart_trend(speech, card, runs, systems, batch) for card in cards]
-    drawn = await asyncio.gather(*(paint(container, speech, spec) for spec in specs))
-    return Trend(runs, list(zip(cards, drawn, strict=True)), max(0, len(systems) - MOST_LINES))
-
-
-def are_alike(one: Batch, other: Batch) -> bool:
-    """Whether the results of both were made in one way."""
-    mine, theirs = ([read_comparable(each) for each in signatures_of(batch)] for batch in (one, other))
-    return all(each in theirs for each in mine) and all(each in mine for each in theirs)
-
-
-def chart_trend(
-    speech: Speech, card: AspectCard, runs: Sequence[TrendRun], systems: Sequence[str | None], batch: Batch
-) -> dict[str, Any]:
-    """One aspect's means over the runs, a line per system."""
-    _ = speech.say
-    name, scale = speech.pick(card.name), (float(card.low), float(card.high))
-    labels = TrendLabels(
-        title=_("%(aspect)s over the runs", aspect=name),
-        description=_("Means with 95 %% intervals of %(count)s runs", count=speech.formats.count(len(runs))),
-        axis=_("%(aspect)s, %(low)s to %(high)s", aspect=name, low=card.low, high=card.high),
-        current=_("this run"),
-        nothing=_("Nothing is rated yet."),
-    )
-    lines = [
-        TrendLine(
-            system or _("no system given"), [point_of(run, card.id) if run.system == system else None for run in runs]
-        )
-        for system in systems
-    ]
-    current = next((number for number, run in enumerate(runs) if run.batch.id == batch.id), None)
-    names = [run.label for run in runs]
-    return build_trend(names, lines, labels, scale=scale, current=current, width=CARD_WIDTH)
-
-
-def point_of(run: TrendRun, aspect: str) -> TrendPoint | None:
-    """The run's mean of the aspect."""
-    found = run.summary.aspects.get(aspect)
-    return None if found is None or found.mean is None else TrendPoint(found.mean, found.interval)
+def tell_tone(value: int, card: AspectCard) -> float:
+    """How good a level is: 0 is the worst of the scale, 1 the best."""
+    best = card.aspect.best if card.aspect else None
+    if best is None:
+        best = card.high
+    farthest = max(best - card.low, card.high - best, 1)
+    return 1 - min(1.0, abs(value - best) / farthest)
 
 
 WHAT_TO_DO: Mapping[str, str] = {
@@ -398,6 +357,13 @@ def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[Aspect
         links = {"worst": items(sort=name), "unrated": items(unrated=name)}
         cards.append(AspectCard(name, aspect, found, low, high, levels, **links))
     return cards
+
+
+def trended(card: AspectCard) -> TrendAspect:
+    """The aspect as its trend is drawn."""
+    return TrendAspect(
+        card.id, card.name, (float(card.low), float(card.high)), card.aspect.best if card.aspect else None
+    )
 
 
 def find_lowest(cards: Sequence[AspectCard]) -> AspectCard | None:

@@ -12,6 +12,7 @@ from app.comparison.computations import WAIT_SECONDS, Examination, PendingComput
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import UnknownRubric
+from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import SYSTEM
@@ -143,18 +144,20 @@ async def examine(
     *,
     measure: str | None = None,
     mismatch: bool = False,
+    link: StoredLink | None = None,
     wait_seconds: float = WAIT_SECONDS,
 ) -> Examination | PendingComputation:
-    """The comparison, once it is computed. Raises SignatureMismatch, and UnknownAspect for the measure."""
+    """The comparison, once it is computed. Raises SignatureMismatch, UnknownAspect for the measure, and InvalidRequest
+    for a link of other judges."""
     service = container.ratings.service
     excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
     rated = await service.mark_ratings(project), excluded
-    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch, rated)
+    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch, link and link.link.id, rated)
     return await container.dashboard.computations.get(
         project,
         key,
         lambda: container.dashboard.examiner.examine(
-            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure
+            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure, link=link
         ),
         wait_seconds=wait_seconds,
     )

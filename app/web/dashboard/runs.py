@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple, get_args
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
@@ -16,12 +17,14 @@ from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
+from app.domain.reliability import AspectValidation
+from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
 from app.web.dashboard import run_values
-from app.web.dashboard.compare import list_names, make_tables
+from app.web.dashboard.compare import MOST_NAMED, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, examine, find_rubric, system_of
+from app.web.dashboard.run_values import build_of, examine, find_rubric, signatures_of, system_of
 from app.web.dependencies import Serving, read_cursor, write_cursor
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -75,15 +78,17 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     for batch in batches:
         groups.setdefault(batch.rubric_name, []).append(batch)
     completed = [batch for batch in batches if batch.status == "completed"]
+    pinned = await container.comparison.pinned(project, completed)
     ids = {"baseline": asked.baseline, "candidate": asked.candidate}
     picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     return render(
         request,
         "runs.html",
         asked=asked,
-        groups=[(name, find_rubric(container, name), members) for name, members in groups.items()],
+        groups=[await describe_group(container, project, name, members) for name, members in groups.items()],
         summaries=await container.batches.summaries(project, batches, intervals=False),
-        befores=await run_values.find_predecessors(container.batches, project, completed),
+        befores={**await run_values.find_predecessors(container.batches, project, completed), **pinned},
+        pinned=pinned,
         count=len(batches),
         glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
         picked=picked,
@@ -94,11 +99,36 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         system_of=system_of,
         build_of=build_of,
         judges_of=partial(run_values.judges_of, container),
+        watch=watch(asked, batches) if after is None else None,
         first=None if after is None else asked.address(),
         following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id)) if len(found) > PAGE else None,
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
+
+
+def watch(asked: RunsQuery, batches: Sequence[Batch]) -> str:
+    """The query by which the page asks for what is new in its list."""
+    newest = write_cursor(batches[0].created_at, batches[0].id) if batches else ""
+    filters = {name: value for name, value in vars(asked).items() if value and name not in ("baseline", "candidate")}
+    return urlencode({"since": newest, **filters})
+
+
+class RunGroup(NamedTuple):
+    """Runs of one rubric and version, with what is known of their judges by aspect."""
+
+    name: str
+    rubric: Rubric | None
+    batches: Sequence[Batch]
+    trust: Mapping[str, AspectValidation]
+
+
+async def describe_group(container: Container, project: str, name: str, batches: Sequence[Batch]) -> RunGroup:
+    """The runs under their rubric, which is None if it is no longer installed."""
+    rubric = find_rubric(container, name)
+    lines = {line for batch in batches for line in signatures_of(batch)}
+    aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
+    return RunGroup(name, rubric, batches, await container.ratings.reliabilities.weakest(project, lines, aspects))
 
 
 def read_asked(request: Request) -> RunsQuery:
@@ -124,21 +154,26 @@ State = Literal["known", "computing", "mismatch", "unknown"]
 
 
 class Glance(NamedTuple):
-    """A run and the previous one. `worse` and `better` name aspects; the comparison page explains `unknown`."""
+    """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED` aspects each, by
+    name, with what is known of the judge; `more_…` counts the others. The comparison page explains `unknown`."""
 
     batch: Batch
     before: Batch
     state: State
-    worse: str = ""
-    better: str = ""
+    worse: Sequence[tuple[str, AspectValidation]] = ()
+    better: Sequence[tuple[str, AspectValidation]] = ()
+    more_worse: int = 0
+    more_better: int = 0
 
 
 async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
-    """The newest runs compared with their predecessors, worse ones first.
+    """The newest runs compared with their pinned baselines, else with their predecessors; worse ones first.
 
     At most `MOST` are compared: those whose means fell most clearly among all names and systems.
     """
     pairs = await container.batches.newest_pairs(project, wanted, limit=MOST_LINES)
+    pinned = await container.comparison.pinned(project, [batch for batch, _ in pairs])
+    pairs = [(batch, pinned.get(batch.id, before)) for batch, before in pairs]
     if len(pairs) > MOST:
         batches = {batch.id: batch for pair in pairs for batch in pair}
         summaries = await container.batches.summaries(project, [*batches.values()], intervals=False)
@@ -185,4 +220,10 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     if isinstance(found, PendingComputation):
         return Glance(batch, before, "computing")
     rows = make_tables(found.comparison, rubric, speech)["aspects"]
-    return Glance(batch, before, "known", list_names(rows, "worse", speech), list_names(rows, "better", speech))
+    lines = {*signatures_of(before), *signatures_of(batch)}
+    trust = await container.ratings.reliabilities.weakest(project, lines, [row.id for row in rows])
+    worse, better = (
+        [(row.name, trust[row.id]) for row in rows if row.measure.verdict == verdict] for verdict in ("worse", "better")
+    )
+    more = (max(0, len(found) - MOST_NAMED) for found in (worse, better))
+    return Glance(batch, before, "known", worse[:MOST_NAMED], better[:MOST_NAMED], *more)

@@ -133,6 +133,9 @@ def translate(command: click.Command) -> None:
     """Puts the help of a command, its options and its commands into the process's language."""
     if language.language == language.DEFAULT:
         return
+    from saiten.commands.folding import TranslatedContext
+
+    command.context_class = TranslatedContext
     command.help, command.epilog = tell(cleandoc(command.help or "")), tell(command.epilog or "")
     for one in command.params:
         if isinstance(one, click.Option):
@@ -168,10 +171,11 @@ def main() -> None:
     sys.exit(run(saiten))
 
 
-def run(group: Callable[..., Any], *reported: type[Exception]) -> int:
+def run(group: Callable[..., Any], *reported: type[Exception], say: Callable[[str], str] = str) -> int:
     """Runs the command of this process's arguments and returns its exit code.
 
-    Errors of the types `reported`, which have a `detail` as a SaitenError has, are told in one line as well.
+    Errors of the types `reported`, which have a `detail` as a SaitenError has, are told in one line as well; `say`
+    puts a detail into the process's language.
     """
     told: tuple[type[Exception], ...] = (SaitenError, *reported)
     try:
@@ -184,7 +188,7 @@ def run(group: Callable[..., Any], *reported: type[Exception]) -> int:
         error.show()
         return error.exit_code
     except told as error:
-        click.echo(f"saiten: {getattr(error, 'detail', error)}", err=True)
+        click.echo(f"saiten: {say(getattr(error, 'detail', str(error)))}", err=True)
         return exits.UNUSABLE if isinstance(error, InputUnusable) else exits.COULD_NOT_RUN
     except OutputFailed as failure:
         discard_output()

@@ -101,13 +101,19 @@ async def run_batch(
 
 
 def print_summary(summary: Summary) -> None:
-    """The batch's id and counts, and a row for each aspect and composite."""
+    """The batch's id and counts, and a row for each aspect and composite; of conversations, one for each code of
+    findings with its rate per 100 system turns."""
     target, counts = console(), summary.counts
     heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
     rows: list[tuple[str, ...]] = []
     for name, found in {**summary.aspects, **summary.composites}.items():
         interval = DASH if found.interval is None else "[{:.2f}, {:.2f}]".format(*found.interval)
         rows.append((name, str(found.n), str(getattr(found, "unrated", "")), figure(found.mean, ".2f"), interval))
+    if summary.findings is not None:
+        for code, rate in summary.findings.codes.items():
+            interval = DASH if rate.interval is None else "[{:.2f}, {:.2f}]".format(*rate.interval)
+            rows.append((f"finding:{code} / 100", str(rate.system_turns), "", figure(rate.rate, ".2f"), interval))
     states = zip(STATES.values(), (counts.scored, counts.partial, counts.failed), strict=True)
     told = ", ".join(tell(words, count=count) for words, count in states if count)
-    print_sheet(TerminalTable(f"{summary.name or summary.batch} ({summary.batch}): {told}", heads, rows), target)
+    title = f"{summary.name} ({summary.batch})" if summary.name else summary.batch
+    print_sheet(TerminalTable(f"{title}: {told}", heads, rows), target)

@@ -33,7 +33,9 @@ NO_ITEM = mark("no item was found; name the columns: --map response=COLUMN,conte
     metavar="FILE",
     help="Write the human ratings that FILE holds there, for `saiten analyze` and `saiten ratings import`.",
 )
-@click.option("--system", metavar="NAME", help="The system of items that name none.")
+@click.option(
+    "--system", metavar="NAME", help="The system of items that name none; in the log of a messenger, who answers."
+)
 @reading_options
 def command(
     file: str,
@@ -55,7 +57,9 @@ def command(
     if output is not None:
         require_place(output, file)
     try:
-        items = open_items(file, choose_reading(source, maps, input_encoding), skips=True, rated=rated is not None)
+        items = open_items(
+            file, choose_reading(source, maps, input_encoding), skips=True, rated=rated is not None, system=system
+        )
         with ExitStack() as stack:
             ratings = None if rated is None else stack.enter_context(open_ratings(rated, file))
             values = pass_items(items, system, ratings)

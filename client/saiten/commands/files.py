@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,6 +85,31 @@ def guess(path: str, first: bytes) -> str:
     return "json" if start == b"[" else "ndjson" if start in {b"{", b""} else "csv"
 
 
+def gather_faults(faults: Sequence[tuple[str, str]], total: int | None = None) -> str:
+    """The first few faults as (place, what), of `total` in all: what several places have in common is told once."""
+    places: dict[str, list[str]] = {}
+    for place, what in faults[:MOST_SHOWN]:
+        places.setdefault(what, []).append(place)
+    told = [f"{found[0]}: {what}{tell_others(found)}" for what, found in places.items()]
+    rest = (len(faults) if total is None else total) - len(faults[:MOST_SHOWN])
+    return "\n".join(map(printable, [*told, *([tell_rest(rest)] if rest > 0 else [])]))
+
+
+def tell_others(places: Sequence[str]) -> str:
+    """` (the same at 3, 4)`: what tells the other places from the first; empty where there is none."""
+    if len(places) < 2:
+        return ""
+    # Places are compared by characters: they are no paths.
+    start = len(commonprefix(places).rstrip("0123456789"))  # noqa: RUF071
+    end = len(commonprefix([place[::-1] for place in places]).rstrip("0123456789"))  # noqa: RUF071
+    return tell(" (the same at {places})", places=", ".join(place[start : len(place) - end] for place in places[1:]))
+
+
+def tell_rest(count: int) -> str:
+    """How many more there are."""
+    return tell("… and {more} more", more=count)
+
+
 def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up: bool = False) -> str:
     """The first few faults, one per line, and how many more there are.
 
@@ -92,7 +118,7 @@ def shorten_faults(faults: Sequence[str], total: int | None = None, *, given_up:
     more = (len(faults) if total is None else total) - MOST_SHOWN
     rest = tell("… and at least {more:,} more: the rest was not read", more=more)
     if not given_up:
-        rest = tell("… and {more} more", more=more)
+        rest = tell_rest(more)
     shown = [*faults[:MOST_SHOWN], *([rest] if more > 0 else [])]
     return "\n".join(map(printable, shown))
 

@@ -13,16 +13,16 @@ from typing import Any
 import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from saiten import private
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
 from saiten.commands.files import InvalidItems
+from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import GATE_VERDICTS, VOID, has_moved, name_measure, remark, show_size, uses_lexical
-from saiten.commands.output import DASH, LEFT, console, figure
+from saiten.commands.output import DASH, LEFT, console, figure, print_line
 from saiten.commands.runs import (
     Found,
     Items,
@@ -30,6 +30,7 @@ from saiten.commands.runs import (
     Results,
     fetch_results,
     find,
+    find_pinned,
     find_rubric,
     name_rubric,
     options_of,
@@ -44,7 +45,7 @@ from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import stands_still, tell_p
+from saiten.wording import name_rule, stands_still, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -95,13 +96,13 @@ def headline(report: GateReport) -> str:
 def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
     """Prints one reason: folded on a terminal, else on one line, so that logs can be searched."""
     sign = VOID_SIGN if void else SIGNS[reason.verdict]
-    text = printable(f"{reason.aspect or reason.assertion or tell(reason.about)}: {reason.detail}")
+    text = printable(f"{name_rule(reason) or reason.assertion or tell(reason.about)}: {reason.detail}")
     if not on.is_terminal:
         on.print(Text(f"  {sign} {text}"), soft_wrap=True)
         return
-    row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_row(Text(sign), Text(text, style="dim" if void else ""))
-    on.print(Padding(row, (0, 0, 0, 2)))
+    for number, line in enumerate(fold(text, on.width - 4)):
+        head = "   " if number else f" {sign} "
+        on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
 def print_comparison(comparison: Comparison, *, on: Console) -> None:
@@ -119,17 +120,29 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
         ),
         soft_wrap=True,
     )
-    on.print(Text(printable(comparison.pairing.reason), style="dim"), soft_wrap=not on.is_terminal)
-    on.print(tabulate(measures, comparison.alpha, wide=wide))
+    print_line(comparison.pairing.reason, on, style="dim")
+    if comparison.link is not None:
+        runs, link = ", ".join(comparison.link.runs), comparison.link.id
+        told = tell(
+            "{linked} {runs}: on this judge's scale by {link}, with the linking error", **LINKED, runs=runs, link=link
+        )
+        print_line(told, on)
+    on.print(tabulate(measures, comparison, wide=wide))
     for note in list_notes(comparison, measures, wide=wide):
-        on.print(Text(printable(note)), soft_wrap=not on.is_terminal)
+        print_line(note, on)
 
 
-def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Table:
+LINKED = {"linked": "≈"}
+"""The sign of means on another judge's scale."""
+
+
+def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: bool) -> Table:
     """One row per measure: both means, the difference with its interval, p after Holm, and what is detectable."""
+    linked = comparison.link.runs if comparison.link else ()
+    before, after = (LINKED["linked"] if role in linked else "" for role in ("baseline", "candidate"))
     table = Table(box=SIMPLE_HEAD, padding=(0, 2 if wide else 1, 0, 0), **LEFT)
     table.add_column("", overflow="fold", min_width=NAME_WIDTH)
-    level = tell("difference\n[{percent:g} %]", percent=100 * (1 - alpha))
+    level = tell("difference\n[{percent:g} %]", percent=100 * (1 - comparison.alpha))
     for head in ("n", tell("baseline\n→ candidate"), level, "p\n(Holm)", *([tell("detect-\nable")] if wide else [])):
         table.add_column(Text(head), justify="right", no_wrap=True)
     table.add_column(tell("verdict"), no_wrap=True)
@@ -137,7 +150,7 @@ def tabulate(measures: Mapping[str, Measure], alpha: float, *, wide: bool) -> Ta
         cells = [
             printable(name_measure(name, measure)),
             show_size(measure),
-            f"{figure(measure.baseline_mean, '.2f')} → {figure(measure.candidate_mean, '.2f')}",
+            f"{before}{figure(measure.baseline_mean, '.2f')} → {after}{figure(measure.candidate_mean, '.2f')}",
             tell_difference(measure),
             DASH
             if measure.p_adjusted is None
@@ -304,6 +317,8 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         baseline = None
         if settings.baseline is not None and job.record is None:
             baseline = await find(service, settings.baseline, "baseline", settings)
+        elif job.record is None:
+            baseline = await find_pinned(service, candidate, settings)
         settings = await keep_version(service, candidate, baseline, settings)
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)

@@ -19,7 +19,7 @@ from saiten.commands.collect import open_bot, write_items
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME
 from saiten.formats import UnreadableInput, parse_map, read_items
-from saiten.language import tell
+from saiten.language import mark, tell
 from saiten.plain_text import printable
 
 NONE = "none"
@@ -32,18 +32,27 @@ RUBRIC_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?")
 MAIN_MEASURES = {"ja-dialogue": "overall", "ko-comment": "ssa", "lfqa": "mate"}
 """The measure of a shipped rubric that says the most, and that the first gate is about."""
 
+ABOUT = mark(
+    "# What a build of the bot must hold. `saiten gate` takes this file from the working directory; options of the\n"
+    "# command line come before it."
+)
+RECORDED = mark("# written by `saiten gate --record baseline.ndjson`")
+SERVED = mark("# a team's service, with its key in SAITEN_API_KEY")
+ASSERTED = mark(
+    "# What every response must hold, whatever the judge says. Remove the signs of comments, and fit the values."
+)
+
 SETTINGS = """\
-# What a build of the bot must hold. `saiten gate` takes this file from the working directory; options of the command
-# line come before it.
+{about}
 
 [gate]
 candidate = "{candidates}"
-baseline = "baseline.ndjson"           # written by `saiten gate --record baseline.ndjson`
+baseline = "baseline.ndjson"           {recorded}
 rubric = {rubric}
-{anchored}# url = "https://saiten.example.org"   # a team's service, with its key in SAITEN_API_KEY
+{anchored}# url = "https://saiten.example.org"   {served}
 
 {rules}
-# What every response must hold, whatever the judge says. Remove the signs of comments, and fit the values.
+{asserted}
 # [[assertions]]
 # max_characters = 400
 #
@@ -51,19 +60,21 @@ rubric = {rubric}
 # not_contains = "As an AI"
 """
 
+CHECKED = mark("# did the judge itself move since the baseline?")
 ANCHORED = """\
-check_judge = true                     # did the judge itself move since the baseline?
+check_judge = true                     {checked}
 judge_reference = "judge.json"
 """
 
+RULED = mark("# The build fails where the mean fell beyond chance and, as observed, by more than this.")
 RULE = """\
-# The build fails where the mean fell beyond chance and, as observed, by more than this.
+{ruled}
 [[gate.rules]]
 aspect = "{aspect}"
 max_drop = 0.1
 """
 
-NO_RULE = "# Without rules no aspect may drop. A rule: [[gate.rules]], aspect = NAME, max_drop = 0.1.\n"
+NO_RULE = mark("# Without rules no aspect may drop. A rule: [[gate.rules]], aspect = NAME, max_drop = 0.1.")
 
 ASKS = {
     "github-actions.yml": "run: python3 -m mybot answer contexts.ndjson > candidates.ndjson",
@@ -166,9 +177,16 @@ def guess_rubric(items: list[dict[str, Any]]) -> str:
 def write_settings(rubric: str) -> str:
     """The text of saiten.toml."""
     aspect = MAIN_MEASURES.get(rubric.partition("@")[0])
-    rules = RULE.format(aspect=aspect) if aspect else NO_RULE
-    anchored = ANCHORED if aspect else ""
-    return SETTINGS.format(candidates=CANDIDATES, rubric=json.dumps(rubric), rules=rules, anchored=anchored)
+    return SETTINGS.format(
+        candidates=CANDIDATES,
+        rubric=json.dumps(rubric),
+        rules=RULE.format(aspect=aspect, ruled=tell(RULED)) if aspect else f"{tell(NO_RULE)}\n",
+        anchored=ANCHORED.format(checked=tell(CHECKED)) if aspect else "",
+        about=tell(ABOUT),
+        recorded=tell(RECORDED),
+        served=tell(SERVED),
+        asserted=tell(ASSERTED),
+    )
 
 
 def workflow_of(ci: str, answered: str) -> dict[Path, str]:

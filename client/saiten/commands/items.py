@@ -64,6 +64,7 @@ def open_items(
     skips: bool,
     own: Callable[[dict[str, Any]], bool] = is_saiten,
     rated: bool = False,
+    system: str | None = None,
 ) -> ItemReader:
     """The items of a file, or of standard input for `-`, still to be read; raises InvalidItems."""
     try:
@@ -75,6 +76,7 @@ def open_items(
             on_missing="skip" if skips else "refuse",
             own=own,
             rated=rated,
+            system=system,
         )
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 from saiten.commands.markdown import LEXICAL_NOTE, has_moved, remark, uses_lexical
 from saiten.language import tell
 from saiten.models import GateReason, GateReport
-from saiten.wording import describe_rule
+from saiten.wording import describe_rule, name_rule
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -114,7 +114,7 @@ def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCa
     detail = reason.detail + remark(report.reliability, reason.aspect)
     if reason.rule is not None:
         rule = report.rules[reason.rule]
-        name = f"{rule.aspect}: {describe_rule(rule)}"
+        name = f"{name_rule(rule)}: {describe_rule(rule)}"
     if moved and reason.about == "rule":
         return JUnitCase(name, "skipped", f"{tell('the judge moved')}: {detail}", reason.code)
     return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code)

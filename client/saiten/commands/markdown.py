@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from saiten.language import mark, tell
 from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure
-from saiten.wording import describe_rule, read_signature, tell_p
+from saiten.wording import describe_rule, name_rule, read_signature, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
@@ -35,6 +35,7 @@ PARTS = (mark("coverage"), mark("judge"), mark("rule"))
 """What a reason may be about."""
 
 LEXICAL = "lexical"
+RUNS = {"baseline": mark("baseline"), "candidate": mark("candidate")}
 LEXICAL_NOTE = mark(" (lexical judge: a baseline, not an LLM judge)")
 
 
@@ -105,7 +106,7 @@ def tell_link(comparison: Comparison) -> str:
         return ""
     return tell(
         " ({runs} linked from another judge by {link}, with the linking error)",
-        runs=escape(", ".join(comparison.link.runs)),
+        runs=", ".join(tell(RUNS.get(name, name)) for name in comparison.link.runs),
         link=escape(comparison.link.id),
     )
 
@@ -125,7 +126,7 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
     name = f"{tell('assertion')} ({reason.assertion})" if reason.assertion is not None else tell(reason.about)
     if reason.rule is not None:
         rule = report.rules[reason.rule]
-        name = f"{rule.aspect} ({describe_rule(rule)})"
+        name = f"{name_rule(rule)} ({describe_rule(rule)})"
     return f"{escape(name)}: {escape(reason.detail + remark(report.reliability, reason.aspect))}"
 
 
@@ -135,6 +136,7 @@ def write_table(comparison: Comparison) -> list[str]:
         *((name, measure) for name, measure in comparison.aspects.items()),
         *((name, measure) for name, measure in comparison.composites.items()),
         *((f"{name}.blended", measure) for name, measure in comparison.blended.items()),
+        *((f"finding:{code}", measure) for code, measure in comparison.findings.items()),
     ]
     if not rows:
         return []

@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from saiten.commands.folding import fold
 from saiten.language import mark, tell, tell_items
 from saiten.plain_text import escape_controls, printable
 
@@ -41,6 +42,13 @@ def console(*, error: bool = False) -> Console:
     """A console on standard output, or on standard error; 100 columns where it is no terminal."""
     made = Console(stderr=error, highlight=False, markup=False, emoji=False)
     return made if made.is_terminal else Console(stderr=error, highlight=False, markup=False, emoji=False, width=100)
+
+
+def print_line(text: str, on: Console, *, style: str = "") -> None:
+    """Prints one line: folded on a terminal, else as it is, so that logs can be searched."""
+    lines = fold(printable(text), on.width) if on.is_terminal else [printable(text)]
+    for line in lines:
+        on.print(Text(line, style=style), soft_wrap=True)
 
 
 def print_ndjson(result: dict[str, Any]) -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import InvalidItems, Placed, name_file, parse, shorten_faults
+from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file, parse
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
 from saiten.commands.results import write_whole
@@ -22,9 +23,10 @@ from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
 from saiten.formats import FoundItem
 from saiten.language import tell
-from saiten.models import Batch
+from saiten.models import Baselines, Batch
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
+from saiten.waiting import read_object
 from saiten.wording import read_signature
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
@@ -34,6 +36,8 @@ Rubric = dict[str, Any]
 
 
 STATUSES = ("scored", "partial", "failed")
+NOT_FOUND = 404
+SYSTEM = "system"
 
 
 class ResultPart(BaseModel):
@@ -51,9 +55,14 @@ class RubricPart(ResultPart):
         return self.id if self.version is None else f"{self.id}@{self.version}"
 
 
+class UnratedPart(ResultPart):
+    reason: str
+
+
 class AspectPart(ResultPart):
     mean: float | None
     blended: float | None = None
+    unrated: UnratedPart | None = None
 
 
 class ResultLine(ResultPart):
@@ -142,7 +151,8 @@ def name_rubric(rubric: Rubric) -> str:
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
-LINE = re.compile(r"^line \d+: ")
+LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
+"""A line of the batch, in each language in which the service says it."""
 
 Role = Literal["candidate", "baseline"]
 Progress = Callable[[Batch], None]
@@ -210,6 +220,38 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
     return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
 
 
+async def find_pinned(service: Connection, candidate: Found, settings: GateSettings) -> Batch | None:
+    """The baseline that is pinned for the candidate's name, where a rule needs one, as the service chooses it for
+    batches; None where there is none. Prints which."""
+    if isinstance(candidate, Results):
+        return None
+    own = options_of(candidate, settings) if isinstance(candidate, Items) else candidate.model_dump()
+    drops = not settings.rules or any(
+        isinstance(one, dict) and one.get("max_drop") is not None for one in settings.rules
+    )
+    pinned = await read_pin(service, str(own["name"])) if drops and own.get("name") else None
+    found = None if pinned is None else read(Batch, await service.batch(pinned))
+    metadata = own.get("metadata")
+    system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None
+    if found is None or found.metadata.get(SYSTEM) != system:
+        return None
+    if isinstance(candidate, Batch) and (candidate.id == found.id or candidate.rubric_name != found.rubric_name):
+        return None
+    click.echo(tell("baseline: {id}, which is pinned for this name", id=found.id), err=True)
+    return found
+
+
+async def read_pin(service: Connection, name: str) -> str | None:
+    """The batch that is pinned for the name; None where there is none, also by a service older than baselines."""
+    try:
+        pins = read(Baselines, read_object(await service.request("GET", "/v1/baselines"))).items
+    except ServiceRefused as error:
+        if error.status != NOT_FOUND:
+            raise
+        return None
+    return next((one.batch for one in pins if one.name == name), None)
+
+
 def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
     """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
@@ -268,15 +310,15 @@ async def submit(service: Connection, items: Items, options: dict[str, Any]) -> 
         if not error.faults:
             raise
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
-        raise InvalidItems(shorten_faults(faults, error.total)) from None
+        raise InvalidItems(gather_faults(faults, error.total)) from None
 
 
-def name_fault(items: Items, pointer: str, detail: str) -> str:
-    """The fault, located in the file instead of in the batch made from it."""
+def name_fault(items: Items, pointer: str, detail: str) -> tuple[str, str]:
+    """The place of a fault in the file instead of in the batch made from it, and the fault."""
     found = ITEM.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
-        return f"{items.name}: {pointer or tell('the batch')}: {LINE.sub('', detail)}"
-    return f"{items.values[int(found[1])].place(found[2] or '')}: {LINE.sub('', detail)}"
+        return f"{items.name}: {pointer or tell('the batch')}", LINE.sub("", detail)
+    return items.values[int(found[1])].place(found[2] or ""), LINE.sub("", detail)
 
 
 async def wait(service: Connection, batch_id: str, progress: Progress) -> Batch:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions, report_assertions
-from saiten.commands.files import InvalidItems, name_file, shorten_faults
+from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
 from saiten.commands.output import open_progress, print_ndjson, print_scores
 from saiten.commands.results import require_output_file, write_results
@@ -298,17 +298,17 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
         if error.status != UNFIT:
             raise
         faults = [name_fault(items, pointer, detail) for pointer, detail in error.faults]
-        raise InvalidItems(shorten_faults(faults or [error.detail], error.total or 1)) from None
+        raise InvalidItems(gather_faults(faults, error.total) if faults else error.detail) from None
     clusters = read_object(answer).get("clusters")
     if not isinstance(clusters, list) or len(clusters) != len(items):
         raise AnswerInvalid(tell("the service did not validate the items; is it of this client's version?"))
     return clusters
 
 
-def name_fault(items: Sequence[ScoredItem], pointer: str, detail: str) -> str:
-    """The fault of a request, located in the file."""
+def name_fault(items: Sequence[ScoredItem], pointer: str, detail: str) -> tuple[str, str]:
+    """The place in the file of a request's fault, and the fault."""
     found = FAULT.fullmatch(pointer)
-    return f"{items[int(found[1])].found.place(found[2] or '')}: {detail}" if found else detail
+    return items[int(found[1])].found.place(found[2] or "") if found else pointer, detail
 
 
 async def score_and_show(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +40,7 @@ from saiten.simulation import (
     read_people,
     simulate,
 )
+from saiten.strict_json import MARK, parse_strict_json
 from saiten.waiting import read_object
 
 KEY = "SAITEN_USER_API_KEY"
@@ -151,9 +151,12 @@ def command(
             write_failed(target, failed)
             report(talks, complete, failed, target)
     rated = True
-    if scores and complete:
+    ratings = target.with_name(f"{target.stem}.results.ndjson")
+    if scores and not complete:
+        ratings.unlink(missing_ok=True)  # those of an earlier run
+    elif scores:
         bodies = [{**one.to_item(kept), "rubric": rubric or f"{language}-conversation"} for one in complete]
-        rated = asyncio.run(score(bodies, url, target.with_name(f"{target.stem}.results.ndjson")))
+        rated = asyncio.run(score(bodies, url, ratings))
     if failed or not rated:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
@@ -213,13 +216,18 @@ def read_persona(written: str | None) -> dict[str, Any] | None:
     if written is None:
         return None
     try:
-        text = Path(written[1:]).read_text(encoding="utf-8") if written.startswith("@") else written
-        value = json.loads(text)
+        named = written.startswith("@")
+        body = Path(written[1:]).read_bytes() if named else written.encode("utf-8", "surrogateescape")
+        value = parse_strict_json(body.removeprefix(MARK))
     except OSError as error:
         raise InvalidItems(f"--persona: {written[1:]}: {tell(error.strerror or '')}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidItems(printable(tell("--persona is not JSON: {error}", error=error))) from None
-    if not isinstance(value, dict):
+    if (
+        not isinstance(value, dict)
+        or not value
+        or not all(isinstance(one, str | int | float) for one in value.values())
+    ):
         raise InvalidItems(tell('--persona: write an object, such as {"name": "…", "age": 24}'))
     return value
 

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from saiten.formats.chats import find_chat, read_chat
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, find_columns, is_target, parse_map, tell_targets
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
@@ -75,6 +76,7 @@ def read_items(
     on_missing: Literal["skip", "refuse", "keep"] = "skip",
     own: Callable[[dict[str, Any]], bool] = is_saiten,
     rated: bool = False,
+    system: str | None = None,
 ) -> ItemReader:
     """The items of a file, of a stream of bytes, or of standard input for `-`.
 
@@ -98,7 +100,13 @@ def read_items(
     report = Report()
     keeps = on_missing == "keep"
     reader = Reading(
-        report, columns, "table" if keeps else source, own if on_missing == "refuse" else None, keeps=keeps, rated=rated
+        report,
+        columns,
+        "table" if keeps else source,
+        own if on_missing == "refuse" else None,
+        keeps=keeps,
+        rated=rated,
+        system=system,
     )
     return ItemReader(reader.run(source_file, input_encoding), report)
 
@@ -116,6 +124,8 @@ class Reading:
     """Whether rows without a response give items without one."""
     rated: bool = False
     """Whether ratings by people are taken."""
+    system: str | None = None
+    """Who answers, in the log of a messenger."""
     shapes: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """The columns of items, kept once for all items that have the same."""
 
@@ -136,6 +146,11 @@ class Reading:
         if self.own is not None and self.source in (None, "saiten") and not self.mapping and self.own(first.value):
             self.report.source = "saiten"
             yield from self.pass_on(records)
+            return
+        if self.source is None and not self.mapping and (chat := find_chat(first.value)):
+            self.report.source = "chat"
+            for record, items in read_chat(records, chat, self.report, self.system):
+                yield from self.take(record, iter(items), closes=False)
             return
         source = self.source or ("table" if self.mapping else detect(first.value))
         if source in TOOLS and TOOLS[source].matches(first.value):

@@ -25,7 +25,7 @@ TOOLS = {"tool", "function", "ipython", "environment"}
 NAMED = USERS | ASSISTANTS | SYSTEMS | TOOLS | INSTRUCTIONS
 
 ROLE_KEYS = ("role", "from", "speaker", "speaker_id", "author", "sender", "name", "話者", "発話者", "화자", "역할")
-TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "発話", "発言", "발화", "내용")
+TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "body", "発話", "発言", "발화", "내용")
 ANSWER_KEYS = (
     *("content", "text", "output", "response", "answer", "completion", "message", "messages", "value"),
     *("output_text", "generated_text"),

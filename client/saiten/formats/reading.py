@@ -22,6 +22,7 @@ from shutil import copyfileobj
 from typing import IO, Any, cast
 
 from saiten.formats.archives import zipfile
+from saiten.formats.chats import is_chat_text, read_chat_text
 from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
@@ -119,6 +120,9 @@ def read_text(
             tell("{name}: is YAML; write it as JSON (promptfoo does for `--output results.json`)", name=name)
         )
     tabular = name.lower().endswith((".csv", ".tsv"))
+    if not tabular and is_chat_text(first):
+        report.reads = tell("text, {encoding}", encoding=encoding)
+        return read_chat_text(everything, name)
     if first.startswith("{") and is_object(first):
         report.reads = f"NDJSON, {encoding}"
         return read_ndjson(everything, name)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from saiten.formats.chats import MOST_CONTEXT
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, count_known, find_columns
 from saiten.formats.mapping import (
     ASSISTANT,
+    MOST_ID_CHARACTERS,
     NO_RESPONSE,
     ROLE_KEYS,
     TEXT_KEYS,
@@ -23,6 +25,7 @@ from saiten.formats.mapping import (
 )
 from saiten.formats.records import Record, is_blank, parse_cell, refuse_infinite, write_text
 from saiten.formats.research import (
+    MOST_TURNS,
     OVERALL_OF_DSTC9,
     RatedItem,
     join_raters,
@@ -483,8 +486,34 @@ def gather_events(record: Record) -> None:
         record.value["events"] = left
 
 
+def read_chatgpt(record: Record) -> Items:
+    """A conversation of ChatGPT's export: an item for each answer on the branch that was shown last."""
+    nodes, at = record.value["mapping"], record.get("current_node")
+    branch: list[dict[str, Any]] = []
+    while isinstance(at, str) and isinstance(node := nodes.get(at), dict) and len(branch) < min(len(nodes), MOST_TURNS):
+        branch.append(node)
+        at = node.get("parent")
+    record.move("mapping", "context")
+    spoken: list[Spoken] = []
+    for node in reversed(branch):
+        role = write_text(Record("", node).get("message.author.role"))
+        parts = Record("", node).get("message.content.parts")
+        text = "\n".join(part for part in parts if isinstance(part, str)) if isinstance(parts, list) else ""
+        if role not in {USER, ASSISTANT} or not text.strip():
+            continue
+        if role == ASSISTANT and spoken:
+            item = make_item(record, spoken[-MOST_CONTEXT:], text, {"dialogue": "conversation_id"})
+            yield (
+                {"id": f"{item['dialogue']}-{len(spoken)}"[:MOST_ID_CHARACTERS], **item} if "dialogue" in item else item
+            )
+        spoken = [*spoken, Spoken(role, text)]
+    if not any(one.speaker == ASSISTANT for one in spoken[1:]):
+        yield Skipped(tell(NO_RESPONSE))
+
+
 TOOLS: Mapping[str, Tool] = {
     "saiten": Tool(is_saiten, read_saiten),
+    "chatgpt": Tool(lambda value: "current_node" in value and is_object_with("mapping")(value), read_chatgpt),
     "logickor": Tool(
         has("questions", "outputs"),
         read_turns("questions", "outputs", "references", id="id", metadata__category="category"),

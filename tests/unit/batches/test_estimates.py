@@ -10,18 +10,30 @@ from typing import Any
 
 import pytest
 
+from app.batches.attempt import make_example, rate
 from app.batches.document import BatchReader
 from app.batches.estimates import BatchEstimate, admit
 from app.batches.intake import Spool, take_in
-from app.domain.batch import BatchItem, BatchOptions, Candidate, EstimateReport, list_candidates, request_of
+from app.domain.batch import (
+    BatchConversation,
+    BatchItem,
+    BatchOptions,
+    Candidate,
+    EstimateReport,
+    any_request_of,
+    list_candidates,
+    request_of,
+)
 from app.domain.dialogue import Limits
 from app.domain.errors import LanguageNotSupported, TranslatorNotConfigured, UnknownAspect, UnknownRubric
-from app.domain.evaluation import JudgeOptions
+from app.domain.evaluation import ConversationRequest, JudgeOptions
 from app.providers.call_cache import CachedCalls
 from app.providers.deepl.requests import plan_passages
-from app.providers.ports import JudgingEstimate, JudgingTask
+from app.providers.ports import JudgingEstimate, JudgingTask, RequestScope
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
+from app.storage.rubric_files import open_rubrics
+from tests.support.conversations import make_turns
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
@@ -280,3 +292,40 @@ async def test_a_budget_bears_the_calls_for_malformed_replies(mode: str, tries: 
         intake = await take_in(pieces(), BatchReader(Limits(), ndjson=False), spool)
         # 1.30 a call; of the provider's mode a quarter is taken, which is half of one call.
         assert await admit(intake, instruments) == pytest.approx(expected)
+
+
+def test_a_conversation_is_estimated_by_its_windows_and_a_repeated_one_once() -> None:
+    rubric = open_rubrics(None).get("ja-conversation")
+    instruments = replace(make_instruments(PricedJudge()), rubrics=FakeRubrics([rubric]), window_tokens=60)
+    found = BatchEstimate(BatchOptions(rubric=rubric.id, relevance=None, integrity="judge-twice"), instruments)
+    turns = make_turns(*(f"{number}番目の長めの答えです。" for number in range(6)))
+    parts: tuple[dict[str, Any], ...] = (
+        {},
+        {"goal": "予約する。"},
+        {"persona": {"name": "佐藤"}},
+        {"metadata": {"a": "b"}},
+    )
+    for more in parts:
+        item = BatchConversation.model_validate({"turns": turns, **more})
+        found.add(next(list_candidates(item, 0, 0))[1])
+    roles = BatchConversation.model_validate({"turns": [{**one, "role": "system"} for one in turns[1::2]]})
+    users = roles.model_copy(
+        update={"turns": (*(one.model_copy(update={"role": "user"}) for one in roles.turns[:-1]), roles.turns[-1])}
+    )
+    for item in (roles, users):
+        found.add(next(list_candidates(item, 0, 0))[1])
+    report = found.report()
+    # What only its metadata tell apart costs nothing more; persona, goal and roles are shown to the judge.
+    assert (report.candidates, report.distinct_candidates) == (6, 5)
+    assert report.calls == report.second_look_calls > 5
+    assert report.cost_usd is not None
+    assert report.second_look_cost_usd == pytest.approx(report.cost_usd)
+    assert report.cost_usd_provider_batch is None
+
+
+async def test_a_judge_of_conversations_is_probed_with_one() -> None:
+    rubric = open_rubrics(None).get("ko-conversation")
+    request = any_request_of(BatchOptions(rubric=rubric.id), make_example(rubric))
+    assert isinstance(request, ConversationRequest)
+    instruments = replace(make_instruments(), rubrics=FakeRubrics([rubric]), lane="batch")
+    assert (await rate(request, instruments, RequestScope())).evaluation.findings == ()

@@ -1,4 +1,7 @@
-from app.charts.histogram import HistogramLabels, build_histogram
+import pytest
+
+from app.charts.canvas import measure, wrap
+from app.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
 from tests.unit.charts.drawing import bar_width, draw, place
 
 LABELS = HistogramLabels(title="Relevance", description="Levels", unrated="unrated", nothing="no ratings")
@@ -67,4 +70,28 @@ def test_long_labels_leave_room_for_bars() -> None:
     drawn = draw(build_histogram([("とても長い水準の名前" * 20, 1_000_000)], 0, LABELS))
     assert drawn.size[0] == 260
     assert bar_width(drawn.marks("bars")[0]) >= 40
-    assert drawn.texts("labels")[0].endswith("…")
+    assert len(drawn.texts("labels")) == 2
+    assert drawn.texts("labels")[1].endswith("…")
+
+
+def test_labels_are_broken_into_lines() -> None:
+    assert wrap("1 No particular topic", 80, 2) == ["1 No", "particular…"]
+    assert wrap("2 特定の話題がない", 90, 2) == ["2 特定の話題が", "ない"]
+    assert wrap("short", 90, 2) == ["short"]
+    assert all(measure(line) <= 60 for line in wrap("a" * 500, 60, 3))
+    drawn = draw(build_histogram([("3 話題に合っている話題に合っている", 4), ("2 short", 1)], 1, LABELS))
+    first, second, short, apart = (place(mark)[1] for mark in drawn.marks("labels"))
+    assert second - first == 14
+    assert abs(place(drawn.marks("figures")[0])[1] - (first + second) / 2) <= 1
+    assert first < second < short < apart
+
+
+def test_charts_on_one_axis_begin_at_one_place_and_have_one_scale() -> None:
+    axis, levels = HistogramAxis(200), [("a", 50), ("b", 100)]
+    small = draw(build_histogram(levels, 0, LABELS, axis=axis, tones=[0.0, 1.0]))
+    large = draw(build_histogram([("a long label", 200)], 0, LABELS, axis=axis, tones=[0.5]))
+    assert small.size[0] == large.size[0]
+    widths = [bar_width(mark) for drawn in (small, large) for mark in drawn.marks("bars")]
+    assert widths == [pytest.approx(widths[2] / 4, abs=0.1), pytest.approx(widths[2] / 2, abs=0.1), widths[2]]
+    colours = [mark.get("fill") for drawn in (small, large) for mark in drawn.marks("bars")]
+    assert colours == ["var(--level-1)", "var(--level-5)", "var(--level-3)"]

@@ -74,7 +74,8 @@ async def test_texts_of_others_are_only_ever_text(text: str) -> None:
         assert element.tag.rpartition("}")[2] in {"svg", "g", "path", "line", "text"}
         assert not {name for name in element.attrib if name.startswith("on") or name in {"style", "href", "id"}}
     assert drawn.text.count("<script") == drawn.text.count("<img") == drawn.text.count("xlink") == 0
-    assert len(drawn.texts("labels")) == 3
+    # Three labels, of which long ones have two lines.
+    assert 3 <= len(drawn.texts("labels")) <= 6
 
 
 async def test_a_text_that_fits_is_drawn_as_it_is() -> None:

@@ -1,117 +1,150 @@
+from __future__ import annotations
+
 import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
-from app.charts.canvas import measure
-from app.charts.trend import TrendLabels, TrendLine, TrendPoint, build_trend
-from tests.unit.charts.drawing import SVG, draw, place, span
+from app.charts.trend import (
+    MOST_LANES,
+    TrendBuild,
+    TrendChange,
+    TrendLabels,
+    TrendLane,
+    TrendPoint,
+    build_trend,
+    shorten_names,
+)
+from tests.unit.charts.drawing import Drawing, draw, place, span
 
-LABELS = TrendLabels(title="Relevance", description="d", axis="mean, 1–5", current="this build", nothing="no builds")
-
-
-def line(name: str, *means: float | None, half: float | None = 0.2) -> TrendLine:
-    return TrendLine(
-        name,
-        [
-            None if mean is None else TrendPoint(mean, None if half is None else (mean - half, mean + half))
-            for mean in means
-        ],
-    )
-
-
-def test_points_stand_where_their_means_are() -> None:
-    drawn = draw(build_trend(["v1", "v2", "v3"], [line("a", 3.0, 3.5, 4.0)], LABELS, scale=(1, 5)))
-    (x1, y1), (x2, y2), (x3, y3) = map(place, drawn.marks("points-a"))
-    assert x1 < x2 < x3
-    assert y1 > y2 > y3
-    assert abs((y1 - y2) - (y2 - y3)) < 0.1
-    assert len(drawn.marks("intervals-a")) == 3
-    assert drawn.texts("builds") == ["v1", "v2", "v3"]
-
-
-def test_intervals_are_as_long_as_they_are() -> None:
-    points = [TrendPoint(3.0, (2.5, 3.5)), TrendPoint(3.0, (2.75, 3.25)), TrendPoint(3.0, None)]
-    drawn = draw(build_trend(["a", "b", "c"], [TrendLine("s", points)], LABELS, scale=(1, 5)))
-    long, short = (abs(span(mark)[1]) for mark in drawn.marks("intervals-a"))
-    assert abs(long - 2 * short) <= 2
+LABELS = TrendLabels(
+    title="Relevance",
+    description="d",
+    nothing="no builds",
+    axis="mean, 1–5",
+    current="this build",
+    change="change of the level",
+    broken="scored in another way",
+    linked="linked",
+)
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_the_current_build_is_filled_named_and_has_its_mean() -> None:
-    drawn = draw(build_trend(["v1", "v2"], [line("a", 3.0, 3.5)], LABELS, scale=(1, 5), current=1))
-    (other,), (current,) = drawn.marks("points-a"), drawn.marks("current-a")
-    assert other.get("fill") == "var(--surface)"
-    assert current.get("fill") == "var(--chart-1)"
+def name_builds(count: int, days: float = 1.0) -> list[TrendBuild]:
+    times = [FIRST + timedelta(days=days * number) for number in range(count)]
+    return [TrendBuild(f"release-{time:%Y.%m.%d}+{number * 48271:07x}", time) for number, time in enumerate(times)]
+
+
+def lane(name: str, *means: float | None, half: float | None = 0.2, **marks: Any) -> TrendLane:
+    points = [
+        None if mean is None else TrendPoint(mean, None if half is None else (mean - half, mean + half))
+        for mean in means
+    ]
+    return TrendLane(name, points, **marks)
+
+
+def show(count: int, lanes: Sequence[TrendLane], scale: tuple[float, float] = (1, 5), **options: Any) -> Drawing:
+    return draw(build_trend(name_builds(count), lanes, LABELS, scale=scale, **options))
+
+
+def test_points_stand_where_their_means_are_on_the_whole_scale() -> None:
+    drawn = show(3, [lane("a", 1.0, 3.0, 5.0)])
+    (x1, y1), (x2, y2), (x3, y3) = map(place, drawn.marks("points"))
+    assert x2 - x1 == x3 - x2 > 0
+    assert y1 - y2 == y2 - y3 > 30
+    assert drawn.texts("ticks") == ["1", "2", "3", "4", "5"]
+    assert [place(mark)[1] for mark in drawn.marks("grid")] == [y1, (y1 + y2) / 2, y2, (y2 + y3) / 2, y3]
+    assert drawn.texts("lanes") == []
+    (band,) = drawn.marks("band")
+    assert band.get("fill-opacity")
+    # A point without neighbours has its interval as a line.
+    (alone,) = show(2, [lane("a", 3.0, None)]).marks("intervals")
+    assert abs(abs(span(alone)[1]) - 0.4 * (y1 - y3) / 4) < 0.1
+
+
+def test_each_system_has_a_lane_of_its_own() -> None:
+    lanes = [lane(f"system {number}", 3.0, None, 4.0) for number in range(MOST_LANES + 1)]
+    drawn = show(3, lanes)
+    assert drawn.texts("lanes") == [one.name for one in lanes[:MOST_LANES]]
+    paths = [mark.attrib["d"] for mark in drawn.marks("line")]
+    assert len(paths) == MOST_LANES
+    # A line goes over the builds of other systems.
+    assert all(re.fullmatch(r"M[^ML]+L[^ML]+", path) for path in paths)
+    heights = sorted({place(mark)[1] for mark in drawn.marks("points")})
+    assert len(heights) == 2 * MOST_LANES
+
+
+def test_the_current_build_is_marked_named_and_has_its_mean() -> None:
+    drawn = show(2, [lane("a", 3.0, 3.5), lane("b", 2.0, None)], current=1)
+    assert len(drawn.marks("current")) == 1
     assert drawn.texts("current-text") == ["this build 3.50"]
-    assert (drawn.texts("builds"), drawn.texts("build")) == (["v1"], ["v2"])
+    assert (drawn.texts("builds"), drawn.texts("build")) == (["2026.01.01"], ["2026.01.02"])
+    assert show(2, [lane("a", 3.0, 3.5), lane("b", 2.0, 3.0)], current=1).texts("current-text") == ["this build"]
 
 
-def test_a_line_goes_over_builds_of_others() -> None:
-    drawn = draw(build_trend(["v1", "v2", "v3"], [line("a", 3.0, None, 4.0)], LABELS, scale=(1, 5)))
-    (path,) = drawn.marks("line-a")
-    assert re.fullmatch(r"M[^ML]+L[^ML]+", path.attrib["d"])
+def test_changes_breaks_and_links_are_drawn_and_explained() -> None:
+    changes = [TrendChange(6, 5, 8, -0.4, "worse"), TrendChange(9, 9, 9, 0.3, "better")]
+    points = [TrendPoint(3.0, (2.9, 3.1), linked=number < 3) for number in range(12)]
+    drawn = show(12, [TrendLane("a", points, breaks=[3], changes=changes)], width=600)
+    # Between the build before and the build after.
+    xs = sorted(place(mark)[0] for mark in (*drawn.marks("points"), *drawn.marks("linked-points")))
+    step = xs[1] - xs[0]
+    (broken,), (worse,), (better,) = (drawn.marks(name) for name in ("breaks", "change-worse", "change-better"))
+    for mark, build in ((broken, 3), (worse, 6), (better, 9)):
+        assert abs(place(mark)[0] - (xs[build] - step / 2)) < 0.02
+    (area,) = drawn.marks("span-worse")
+    found = re.match(r"M([\d.]+),[\d.]+h([\d.]+)", area.attrib["d"])
+    assert found is not None
+    assert abs(float(found[1]) - (xs[5] - step / 2)) < 0.02
+    assert abs(float(found[2]) - 3 * step) < 0.02
+    assert (drawn.texts("size-worse"), drawn.texts("size-better")) == (["▼ −0.40"], ["▲ +0.30"])
+    assert len(drawn.marks("linked-points")) == 3
+    assert (len(drawn.marks("line")), len(drawn.marks("linked-line")), len(drawn.marks("band"))) == (1, 1, 2)
+    keys = [drawn.texts(f"key-text-{name}")[0] for name in ("change", "break", "linked")]
+    assert keys == ["change of the level", "scored in another way", "linked"]
+    assert "change of the level" not in show(2, [lane("a", 3.0, 3.0)]).all_texts()
 
 
-def test_systems_differ_by_shape_and_dash() -> None:
-    lines = [line(f"system {number}", 3.0, 3.5 + number / 10) for number in range(6)]
-    drawn = draw(build_trend(["v1", "v2"], lines, LABELS, scale=(1, 5), current=1))
-    assert len({drawn.marks(f"points-{name}")[0].attrib["d"] for name in "abcdef"}) == 6
-    assert len({drawn.marks(f"line-{name}")[0].attrib["stroke-dasharray"] for name in "abcdef"}) == 6
-    assert [drawn.texts(f"key-text-{name}")[0] for name in "abcdef"] == [one.name for one in lines]
-    assert len({place(drawn.marks(f"current-{name}")[0])[0] for name in "abcdef"}) == 6
-    assert drawn.texts("current-text") == ["this build"]
+def test_two_hundred_builds_are_read_at_any_width() -> None:
+    for width, axis in ((328, "build"), (1080, "build"), (328, "time"), (1080, "time")):
+        drawn = show(200, [lane("a", *([3.0] * 200))], width=width, axis=axis, current=120)
+        assert drawn.size[0] == width
+        names = [mark for name in ("builds", "build") for mark in drawn.marks(name)]
+        middles = sorted(place(mark)[0] for mark in names)
+        assert 2 <= len(middles) <= 16
+        assert min(right - left for left, right in pairwise(middles)) >= 60
+        assert all(re.fullmatch(r"2026[.-]\d\d[.-]\d\d", mark.text or "") for mark in names)
+        assert bool(drawn.texts("build")) == (axis == "build")
 
 
-def test_draws_six_systems_and_fifty_builds() -> None:
-    builds = [f"build {number}" for number in range(60)]
-    lines = [line(f"s{number}", *([3.0] * 60)) for number in range(8)]
-    drawn = draw(build_trend(builds, lines, LABELS, scale=(1, 5), current=59))
-    assert len(drawn.marks("points-f")) == 49
-    assert not drawn.marks("points-g")
-    assert drawn.texts("build") == ["build 59"]
-    assert "build 9" not in drawn.texts("builds")
-    assert 5 < len(drawn.texts("builds")) < 50
-    older = draw(build_trend(builds, lines, LABELS, scale=(1, 5), current=3))
-    assert not older.marks("current-a")
-    assert not older.texts("current-text")
+def test_names_are_shortened_while_they_differ() -> None:
+    long = ["release-2026.11.09+553e0b6", "release-2026.11.10+aa01f33", "release-2026.12.01+1"]
+    assert shorten_names(long) == ["2026.11.09", "2026.11.10", "2026.12.01"]
+    # Only what would be the same twice keeps its end.
+    assert shorten_names([*long, "release-2026.11.09+9"])[::3] == ["2026.11.09+553e0b6", "2026.11.09+9"]
+    assert shorten_names([*long, "release-2026.11.09+9"])[1:3] == ["2026.11.10", "2026.12.01"]
+    assert shorten_names(["v1", "v2", "v10"]) == ["v1", "v2", "v10"]
+    assert shorten_names(["release-1", "release-1"]) == ["release-1", "release-1"]
+    assert shorten_names(["a-", "a-b"]) == ["a-", "b"]
+    assert shorten_names(["+x", "+y"]) == ["+x", "+y"]
+    assert shorten_names([]) == []
 
 
-def test_fifty_builds_of_one_system_fit_on_a_phone() -> None:
-    builds = [f"2026.{number}.0-candidate" for number in range(50)]
-    drawn = draw(build_trend(builds, [line("a", *([3.0] * 50))], LABELS, scale=(1, 5), current=25))
-    assert drawn.size[0] == 328
-    xs = [place(mark)[0] for name in ("builds", "build") for mark in drawn.marks(name)]
-    gaps = [right - left for left, right in zip(sorted(xs), sorted(xs)[1:], strict=False)]
-    assert min(gaps) >= 15
-    assert drawn.texts("build") == ["2026.25.0-candidate"] or "…" in drawn.texts("build")[0]
+def test_times_are_round_and_in_place() -> None:
+    spans = {0.01: r"\d\d-\d\d \d\d:00", 1: r"2026-\d\d-\d\d", 20: r"20\d\d-\d\d-01", 900: r"\d{4}-01-01"}
+    for days, form in spans.items():
+        builds = name_builds(40, days)
+        drawn = draw(build_trend(builds, [lane("a", *([3.0] * 40))], LABELS, scale=(1, 5), axis="time", width=700))
+        texts = drawn.texts("builds")
+        assert 1 <= len(texts) <= 12, (days, texts)
+        assert all(re.fullmatch(form, text) for text in texts), (days, texts)
+    same = [TrendBuild("a", FIRST), TrendBuild("b", FIRST)]
+    alone = draw(build_trend(same, [lane("a", 3.0, 4.0)], LABELS, scale=(1, 5), axis="time"))
+    assert alone.texts("builds") == ["2026-01-01 00:00"]
 
 
-def test_no_name_of_a_build_is_cut_off_at_the_left() -> None:
-    for count in (1, 2, 10, 50):
-        builds = [f"release-candidate-{number}" for number in range(count)]
-        drawn = draw(build_trend(builds, [line("a", *([3.0] * count))], LABELS, scale=(1, 5)))
-        plot = drawn.root.find(f".//{SVG}g[@transform]")
-        assert plot is not None
-        first = min((place(mark)[0], mark) for mark in drawn.marks("builds"))[1]
-        slanted = 0.5 * measure(first.text or "", 11) if "rotate" in first.attrib["transform"] else 0
-        assert place(plot)[0] + place(first)[0] - slanted >= 0
-
-
-def test_the_axis_shows_no_value_beyond_the_scale() -> None:
-    drawn = draw(build_trend(["v1"], [line("a", 5.0, half=None)], LABELS, scale=(1, 5)))
-    numbers = [float(text) for text in drawn.all_texts() if re.fullmatch(r"[\d.]+", text)]
-    assert numbers
-    assert max(numbers) == 5
-    assert len(drawn.marks("points-a")) == 1
-
-
-def test_chance_is_not_blown_up() -> None:
-    near = draw(build_trend(["a", "b"], [line("s", 3.0, 3.01, half=None)], LABELS, scale=(1, 5)))
-    (_, one), (_, other) = map(place, near.marks("points-a"))
-    assert abs(one - other) < 3
-
-
-def test_without_a_single_point() -> None:
-    assert draw(build_trend(["v1"], [line("a", None)], LABELS, scale=(1, 5))).all_texts() == ["no builds"]
+def test_what_there_is_nothing_of() -> None:
+    assert show(1, [lane("a", None)]).all_texts() == ["no builds"]
     assert draw(build_trend([], [], LABELS, scale=(1, 5))).all_texts() == ["no builds"]
-
-
-def test_a_scale_of_no_length() -> None:
-    assert len(draw(build_trend(["v"], [line("a", 2.0, half=None)], LABELS, scale=(2, 2))).marks("points-a")) == 1
+    assert len(show(1, [lane("a", 2.0, half=None)], scale=(2, 2)).marks("points")) == 1

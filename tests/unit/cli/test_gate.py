@@ -176,6 +176,11 @@ async def test_a_service_gates_and_names_what_its_409_names(tmp_path: Path) -> N
         assert against_file.returncode == FAIL, against_file.stderr
         batches = (await client.get("/v1/batches", params={"name": "main"})).json()["items"]
         newest, oldest = (batch["id"] for batch in batches)
+        await client.put("/v1/baselines/main", json={"batch": oldest})
+        pinned = await gating(tmp_path, *url, "--candidate", newest)
+        assert (pinned.returncode, f"baseline: {oldest}, which is pinned" in pinned.stderr) == (FAIL, True)
+        itself = await gating(tmp_path, *url, "--candidate", oldest)
+        assert (itself.returncode, "pinned" in itself.stderr) == (COULD_NOT_RUN, False)
         by_id = await gating(tmp_path, *url, "--candidate", oldest, "--baseline", oldest)
         assert (by_id.returncode, "are the same batch" in by_id.stderr) == (COULD_NOT_RUN, True)
         steady = await gating(tmp_path, *url, "--candidate", newest, "--baseline", oldest, "--check-judge")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from app.domain.comparison import ComparedRun, GateReport, GateRule, RunItem
+from app.domain.link import LinkMark
 from app.stats.gate import judge_gate
 from saiten.commands.gate import make_progress
 from saiten.models import Batch
@@ -61,6 +62,15 @@ def test_every_measure_has_one_line_with_all_its_figures(report: GateReport, wid
     # Name, n, two means with an arrow, difference, two ends of its interval, p, (detectable,) verdict.
     assert {len(row.split()) for row in rows} == {words}
     assert ("detectable: naturalness " in shown) == (width < 96)
+
+
+def test_linked_means_are_marked(report: GateReport) -> None:
+    assert report.comparison is not None
+    link = LinkMark(id="ln_1", old_signature="a", new_signature="b", runs=("baseline",))
+    linked = report.model_copy(update={"comparison": report.comparison.model_copy(update={"link": link})})
+    shown = show(linked, 100)
+    assert "≈ baseline: on this judge's scale by ln_1, with the linking error" in shown
+    assert all("≈4.00 → 3.25" in row for row in table_of(shown))
 
 
 def test_reasons_stand_on_one_line_each_in_a_log_and_are_folded_on_a_terminal(report: GateReport) -> None:

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from app.cli.judging import Judged, has_little, share_budget
+from app.cli.judges import run
+from app.cli.judging import Judged, has_little, read_study, share_budget
 from saiten.commands.files import InvalidItems
+from saiten.commands.items import choose_reading
 from saiten.models import Batch, EstimateReport
 from saiten.reading import read
 from tests.support.command import saiten, served
@@ -115,6 +118,20 @@ def test_ratings_that_concern_no_item_are_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.ndjson").write_text('{"judge": "x"}\n' + (tmp_path / items).read_text("utf-8"), "utf-8")
     odd = saiten("judges", "run", "odd.ndjson", "--ratings", other, folder=tmp_path)
     assert (odd.returncode, odd.stderr) == (2, "saiten: odd.ndjson: 'judge' in the options is not an object\n")
+    item = {"context": [{"speaker": "A", "text": "はい"}], "response": "いいえ"}
+    rating = {"item": "1", "rater": "R1", "ratings": {"overall": 1}}
+    given = write_lines(tmp_path / "given.ndjson", [{**item, "id": "1"}, item, {**item, "id": ["1"]}])
+    few = write_lines(tmp_path / "few.ndjson", [item, item, {**item, "id": ["1"]}])
+    rated = write_lines(tmp_path / "rated.ndjson", [rating])
+    more = write_lines(tmp_path / "more.ndjson", [rating, {**rating, "item": "x"}])
+    reading = choose_reading(None, (), None)
+    for name, people, told in ((given, rated, "given.ndjson:2: has the id '1', as"), (few, more, "has no item 'x'")):
+        with pytest.raises(InvalidItems, match=told):
+            read_study(str(tmp_path / name), reading, str(tmp_path / people))
+    # An id that is no text is for the service to refuse.
+    assert len(read_study(str(tmp_path / few), reading, str(tmp_path / rated)).items.values) == 2
+    unbound = CliRunner().invoke(run, [few, "--ratings", rated, "--budget", "nan"])
+    assert (unbound.exit_code, "--budget nan is no amount" in unbound.output) == (2, True)
     alone = saiten("judges", "run", items, folder=tmp_path)
     assert (alone.returncode, "--ratings" in alone.stderr) == (2, True)
 

@@ -95,8 +95,8 @@ async def test_every_fault_is_counted_and_the_first_are_told_with_their_lines(
 ) -> None:
     bad = [{**PLAIN, "response": ""}] * 30
     told = (await services_refusal_of(write(tmp_path, PLAIN, *bad), service)).splitlines()
-    assert told[0].endswith(":2: /response: is blank or holds only invisible characters")
-    assert told[-1] == "… and 25 more"
+    assert told[0].endswith(":2: /response: is blank or holds only invisible characters (the same at 3, 4, 5, 6)")
+    assert told[1:] == ["… and 25 more"]
 
 
 async def test_turns_of_one_dialogue_are_found_over_the_whole_file(tmp_path: Path, service: Connection) -> None:

@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app.domain.conversation import Conversation
+from saiten.bots import ProcessBot
 from saiten.commands.simulate import command
-from saiten.simulation import LANGUAGES, ModelUser, ScriptedUser, Simulated, UserUnusable, plan, read_people
+from saiten.simulation import LANGUAGES, ModelUser, ScriptedUser, Simulated, UserUnusable, plan, read_people, simulate
 from tests.support.bots import HttpSystem, reply_json, write_bot
 from tests.support.fake_openai import FakeOpenAI, say, status
 
@@ -94,6 +95,9 @@ def test_a_bot_that_fails_cuts_only_its_conversation_off() -> None:
         (("--turns", "5"), "--turns must be even"),
         (("--user", "http://127.0.0.1:1/v1"), "--user and --user-model go together"),
         (("--persona", "[1]"), "--persona: write an object"),
+        (("--persona", '{"a": {"b": 1}}'), "--persona: write an object"),
+        (("--persona", '{"age": NaN}'), "--persona is not JSON"),
+        (("--persona", '{"a": "\\ud800"}'), "--persona is not JSON"),
     ],
 )
 def test_bad_usage_is_told_before_anything_is_said(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ async def test_a_model_plays_the_person() -> None:
     assert fake.authorizations == ["Bearer sk-user"]
 
 
-async def test_a_model_that_is_busy_is_asked_again_and_one_that_refuses_is_not() -> None:
+async def test_a_model_that_is_busy_is_asked_again_and_one_that_refuses_is_not(tmp_path: Path) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -149,6 +153,14 @@ async def test_a_model_that_is_busy_is_asked_again_and_one_that_refuses_is_not()
         with pytest.raises(UserUnusable, match="401"):
             await user.say(begun(), last=False)
         assert len(pauses) == 1
+        # One that does not play a person ends that conversation alone.
+        fake.script(say(""))
+        (told,) = plan("ja", 5, ("impatient-customer",))
+        bot = ProcessBot(write_bot(tmp_path))
+        await simulate(bot, user, told, 4)
+        assert told.failure is not None
+        assert (told.failure.code, told.turns) == ("reply-empty", [])
+        await bot.close()
 
 
 def test_what_was_said_is_rated_as_a_whole() -> None:

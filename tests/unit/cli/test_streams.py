@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import begin, environment, finish, saiten, saiten_redirected, started
+from tests.support.command import begin, environment, finish, saiten, saiten_redirected, served, started
 from tests.support.nursery import Forked
 from tests.support.records import BODY
 
@@ -26,17 +26,16 @@ def write_items(folder: Path, count: int) -> str:
 
 
 # Both forms are written to the same stream: each is tried with one of two ways in which Python is told an encoding.
-@pytest.mark.parametrize(
-    ("form", "variables"),
-    [
-        ("ndjson", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
-        ("table", {"PYTHONIOENCODING": "latin-1"}),
-    ],
-)
-def test_output_is_utf8_whatever_the_locale(tmp_path: Path, form: str, variables: dict[str, str]) -> None:
-    done = saiten("score", write_items(tmp_path, 1), "--format", form, folder=tmp_path, stdin=None, **variables)
-    assert done.returncode == 0, done.stderr
-    assert "機械-가" in done.stdout
+def test_output_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    file = write_items(tmp_path, 1)
+    with served(tmp_path, SAITEN_JUDGE="lexical") as (url, _):
+        for form, variables in (
+            ("ndjson", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+            ("table", {"PYTHONIOENCODING": "latin-1"}),
+        ):
+            done = saiten("score", file, "--format", form, "--url", url, folder=tmp_path, stdin=None, **variables)
+            assert done.returncode == 0, done.stderr
+            assert "機械-가" in done.stdout
 
 
 def test_a_mistake_in_a_file_of_japanese_name_is_said_in_the_c_locale(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.support.command import environment
+from tests.support.nursery import Forked
 from tests.support.waiting import LIMIT_SECONDS
 
 
+# The first is executed: the end of Python is seen too.
 @pytest.mark.parametrize(
     ("arguments", "settings", "host"),
     [
@@ -27,11 +30,16 @@ from tests.support.waiting import LIMIT_SECONDS
 def test_a_worker_answers_probes_and_stops_quietly(
     tmp_path: Path, redis_url: str, arguments: tuple[str, ...], settings: dict[str, str], host: str
 ) -> None:
-    command = [sys.executable, "-m", "app", "worker", *arguments]
     variables = environment(tmp_path, REDIS_URL=redis_url, **settings)
     with (tmp_path / "log").open("wb") as log:
-        worker = subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, stderr=log, text=True)
-        with worker:
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
+        with (
+            Forked(["worker", *arguments], module="app", folder=tmp_path, variables=variables, **streams)
+            if settings
+            else subprocess.Popen(
+                [sys.executable, "-m", "app", "worker", *arguments], cwd=tmp_path, env=variables, **streams
+            )
+        ) as worker:
             assert worker.stdout is not None
             said = next(line for line in worker.stdout if line.startswith("Metrics on "))
             address = said.split()[-1].removesuffix("/metrics")

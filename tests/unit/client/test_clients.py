@@ -16,15 +16,13 @@ import httpx
 import pytest
 
 import saiten
-from app.runtime.settings import Settings
-from app.web.application import create_application
 from saiten.items import LinesBody, name_speakers
 from saiten.models import REPORTS, AgreementReport, Batch, Evaluation, GateVerdict, Report, ResultRow
 from saiten.run import need
 from tests.support.both_clients import Kind, client_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_context, make_item
-from tests.support.serving import serving
+from tests.support.serving import openapi_document, serving
 
 CONTEXT = ["週末はどこかに出かけましたか？", "はい、家族で海まで行ってきました。"]
 ITEMS = [
@@ -106,6 +104,10 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (report.rules, report.comparison is not None) == ((rule,), True)
     assert (await client.check_judge(rubric="ja-dialogue")).verdict in {"recorded", "steady"}
 
+    assert (await client.pin_baseline("main", before)).batch == before.id
+    assert [(one.name, one.batch) for one in await client.baselines()] == [("main", before.id)]
+    await client.unpin_baseline("main")
+
     harsher = await client.run(ITEMS, rubric="ja-dialogue", judge={"samples": 2})
     link = await client.link(harsher.id, after.id)
     assert {one.state for one in link.aspects.values()} == {"refused"}
@@ -148,7 +150,7 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (await client.erase({"user": "u-1"})).evaluations == 1
     assert {event.action for event in await client.audit()} >= {"batch.erased", "policy.changed"}
 
-    routes = create_application(Settings(judge="lexical", encoder="off")).openapi()["paths"]
+    routes = openapi_document()["paths"]
     wanted = {(method.upper(), route) for route in routes if route.startswith("/v1") for method in routes[route]}
     found = {find_operation(method, path, routes) for method, path, _ in asked}
     assert wanted == found

@@ -1,4 +1,4 @@
-"""A batch that is on its way when its caller is interrupted is not left running."""
+"""A batch that is on its way when its caller is interrupted is not left running; and where its faults stand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from saiten import Connection, ServiceUnreachable
-from saiten.commands.runs import Items, submit
+from saiten.commands.runs import Items, name_fault, submit
 from saiten.connection import see_through
 from saiten.formats import FoundItem
 
@@ -82,3 +82,9 @@ async def test_a_gate_that_is_interrupted_while_it_posts_leaves_nothing_running(
         with pytest.raises(asyncio.CancelledError):
             await caller
     assert asked == ["POST /v1/batches", "POST /v1/batches/ba_1/cancel"]
+
+
+def test_a_fault_names_the_line_of_the_file_alone() -> None:
+    items = Items("f.ndjson", [FoundItem("f.ndjson:1", {})], {})
+    for line in ("line 2", "2 行目", "2행"):  # as the service says it in each language
+        assert ": ".join(name_fault(items, "/items/0/rubric", f"{line}: ?")) == "f.ndjson:1: /rubric: ?"

@@ -14,8 +14,10 @@ from types import ModuleType
 
 import httpx
 import pytest
+from rich.cells import cell_len
 
 from saiten import Connection, language
+from saiten.commands.folding import fold
 from saiten.language import find_language, tell, use_language
 from tests.support.command import saiten
 from tests.support.serving import serving
@@ -46,10 +48,13 @@ def english(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("chosen", ["ja", "ko"])
 def test_every_message_is_translated_with_its_values(chosen: str) -> None:
-    assert CATALOGUES.check(chosen) == []
+    assert [fault for domain in CATALOGUES.FOLDERS for fault in CATALOGUES.check(chosen, domain)] == []
 
 
 SAYING = {
+    "BadParameter": 0,
+    "SettingsInvalid": 0,
+    "NotFound": 0,
     "InvalidItems": 0,
     "UnreadableInput": 0,
     "UsageError": 0,
@@ -94,7 +99,28 @@ def test_no_message_of_the_commands_passes_the_catalogues_by() -> None:
         for name in ("score", "batch", "gate", "gating", "ratings", "convert", "items", "init", "collect", "assertions")
     ]
     paths += [CLIENT / "commands" / f"{name}.py" for name in ("files", "results", "runs", "service", "gate_settings")]
+    paths += [path for path in (ROOT / "app" / "cli").glob("*.py") if path.stem != "__init__"]
     assert [place for path in paths for place in find_untold(path)] == []
+
+
+def test_commands_of_the_server_speak_the_language_too(tmp_path: Path) -> None:
+    def say(*arguments: str, locale: str = "ja_JP.UTF-8") -> CompletedProcess[str]:
+        return saiten(*arguments, folder=tmp_path, LC_ALL=locale, SAITEN_LANGUAGE="", COLUMNS="80")
+
+    begun = say("rubric", "new", "my-bot", "--language", "ja")
+    assert begun.stdout.splitlines()[1] == "次の手順: saiten rubric check my-bot.yaml"
+    helped = say("analyze", "corrected", "--help").stdout
+    assert max(map(cell_len, helped.splitlines())) <= 80
+    assert "人が全体をどう評価するかを推定します" in helped
+    refused = say("rubric", "show", "no-such", locale="ko_KR.UTF-8")
+    assert "루브릭" in refused.stderr, "what the service refuses is told by its own catalogue"
+
+
+def test_japanese_folds_between_characters_and_korean_between_words() -> None:
+    folded = ["応答は、日", "本語「で", "す」。", "ボットは", "--plain を"]
+    assert fold("応答は、日本語「です」。ボットは --plain を", 10) == folded
+    assert fold("한국어는 낱말 사이에서\n나눕니다", 12) == ["한국어는", "낱말", "사이에서", "나눕니다"]
+    assert fold("", 10) == [""]
 
 
 @pytest.mark.parametrize(

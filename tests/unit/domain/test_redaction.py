@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from app.domain.batch import Candidate
+from app.domain.batch import BatchConversation, Candidate, list_candidates
+from app.domain.conversation import Conversation
 from app.domain.dialogue import Utterance
 from app.domain.redaction import DROPPED, ERASED, drop, hash_with, kind_of_text, redact_asked, rekey_context
+from app.storage.sql.batches.rows import read_candidate
 
 SALT = "s" * 64
 
@@ -46,3 +48,26 @@ def test_context_digests_are_keyed_once() -> None:
     assert len(keyed) == len("hmac:") + 16
     assert rekey_context(keyed, SALT) == keyed
     assert rekey_context(None, SALT) is None
+
+
+def test_a_stored_conversation_keeps_its_roles_and_no_text() -> None:
+    given = BatchConversation.model_validate({
+        "turns": [
+            {"speaker": "田中", "role": "user", "text": "予約したいです。"},
+            {"speaker": "受付", "role": "system", "text": "承知しました。"},
+        ],
+        "persona": {"name": "佐藤", "age": 41},
+        "goal": "金曜に予約する。",
+    })  # fmt: skip
+    ((_, candidate),) = list_candidates(given, 0, 0)
+    assert candidate.conversation == Conversation(
+        **{name: getattr(given, name) for name in ("turns", "persona", "goal")}
+    )
+    stored = read_candidate(candidate.model_dump_json())
+    assert stored.conversation == candidate.conversation
+    for cover in (drop, hash_with("salt")):
+        covered = redact_asked(stored, cover)
+        written = covered.model_dump_json()
+        assert not any(text in written for text in ("田中", "受付", "予約", "承知", "佐藤", "name"))
+        assert read_candidate(written) == redact_asked(covered, cover) == covered
+        assert covered.roles == ("user", "system")

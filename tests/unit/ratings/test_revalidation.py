@@ -176,6 +176,7 @@ class Following:
             reliabilities=bench.reliabilities,
             anchors=bench.anchors,
             links=bench.comparison.links,
+            baselines=bench.comparison.baselines,
             now=bench.now,
         )
         self.rating = RatingService(

@@ -94,6 +94,9 @@ class FullKeeper:
     async def list_ratings(self, *_: Any, **__: Any) -> list[tuple[int, StoredRating]]:
         return []
 
+    async def exclude(self, *_: Any) -> bool:
+        return True
+
 
 async def positions_of(rounds: Rounds, round_id: str = "rr_1") -> set[int]:
     """All that one rater gets."""

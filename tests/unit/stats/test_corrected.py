@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import BytesIO
 from math import inf, nan, sqrt
 
@@ -221,6 +222,15 @@ def test_skewed_values_are_refused_with_the_number_of_ratings() -> None:
     assert (
         correct(CorrectedSample(scores, more, np.arange(1_000)), CorrectionOptions(bounds=(1, 3))).corrected is not None
     )
+
+
+def test_a_rating_that_outweighs_all_others_is_no_estimate() -> None:
+    sample = draw()
+    for least, refused in ((1e-12, "80 ratings count as 1.0"), (1e-300, "count as 1.0"), (0.02, None)):
+        weights = np.where(np.arange(400) == 0, 1 / least, 4.0)
+        found = correct(replace(sample, weights=weights), CorrectionOptions(bounds=(1, 5)))
+        assert (found.human is None, found.corrected is None) == (refused is not None,) * 2
+        assert (refused or "") in (found.refused or "")
 
 
 def test_all_ratings_of_one_dialogue_are_too_few_dialogues() -> None:

@@ -11,7 +11,7 @@ from benchmarks import verdicts
 from benchmarks.gate import ALL_DROP, AT_THEIR_MEAN, OVERALL, SHARES, Scenario, cut, draw, lower, simulate
 from benchmarks.verdicts import World
 
-RUNS = 40
+RUNS = 24
 FLIPS = 1_000
 """Of each test, for speed; verdicts hardly depend on it."""
 CERTAINTY = 0.999

@@ -12,7 +12,7 @@ from app.domain.comparison import ComparedRun, GateRule, RunItem
 from app.domain.link import Link, LinkMark, StoredLink
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
-from app.stats.links import JudgePairs, LinkUse, link_judges, link_linearly, link_percentiles, link_run
+from app.stats.links import JudgePairs, LinkUse, link_counts, link_judges, link_linearly, link_percentiles, link_run
 from tests.support.fake_rubrics import aspect_data, small_rubric
 
 RUBRIC = small_rubric(
@@ -140,6 +140,23 @@ def use(old: ComparedRun, stored: StoredLink) -> tuple[ComparedRun, LinkUse]:
     linked, values = link_run(old, stored, RUBRIC, {"judge:b": len(old.items)})
     mark = LinkMark(id="ln_1", old_signature="judge:a", new_signature="judge:b", runs=("baseline",))
     return linked, LinkUse(mark, values)
+
+
+def test_counts_of_levels_are_linked_as_their_ratings_are() -> None:
+    stored, old = store(pair(150)), run("old", pair(200, seed=5).old, "judge:a")
+    linked, link = use(old, stored)
+    assert link.baseline is not None
+    values, before = ([item.ratings["clarity"] or 0.0 for item in one.items] for one in (linked, old))
+    counts = {str(level): sum(item.ratings["clarity"] == level for item in old.items) for level in LEVELS}
+    found = link_counts(counts, stored, "clarity")
+    assert found is not None
+    assert found.mean == pytest.approx(np.mean(values))
+    assert found.stretch == pytest.approx(np.std(values) / np.std(before))
+    assert found.error == pytest.approx(
+        link.baseline.draw_means("aspect", "clarity", np.full(200, 1 / 200), None).std(ddof=1)
+    )
+    for nothing in (({}, "clarity"), (counts, "warmth"), ({"9": 3}, "clarity")):
+        assert link_counts(nothing[0], stored, nothing[1]) is None
 
 
 def test_the_linking_error_is_in_every_figure_of_chance() -> None:

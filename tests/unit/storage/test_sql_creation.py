@@ -19,6 +19,7 @@ from app.storage.sql.schema import (
     newest_revision,
     upgrade,
 )
+from tests.support.cases import in_turn
 from tests.support.schema_catalog import Catalog, normalise, read_catalog
 
 
@@ -32,6 +33,12 @@ async def empty(database_url: str) -> AsyncIterator[AsyncEngine]:
     engine = open_engine(database_url)
     yield engine
     await engine.dispose()
+
+
+@pytest.fixture
+async def engine(empty: AsyncEngine) -> AsyncEngine:
+    await migrate(empty)
+    return empty
 
 
 async def look(engine: AsyncEngine) -> Catalog:
@@ -104,13 +111,13 @@ async def test_what_fails_on_the_way_leaves_nothing(empty: AsyncEngine) -> None:
     await migrate(empty)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "statement",
     [
         "DROP INDEX ix_batches_status",
         "CREATE INDEX ix_more ON batches (status) WHERE status = 'running'",
-        "CREATE INDEX ix_more ON batches (lower(status))",
-        "CREATE UNIQUE INDEX ix_more ON batches (name)",
+        "CREATE INDEX ix_even_more ON batches (lower(status))",
+        "CREATE UNIQUE INDEX ix_most ON batches (name)",
         "ALTER TABLE batches ADD COLUMN more INTEGER",
         "ALTER TABLE batches RENAME COLUMN texts TO words",
         "CREATE TABLE more (x INTEGER)",
@@ -123,7 +130,7 @@ async def test_the_comparison_sees_each_difference(engine: AsyncEngine, statemen
     assert await look(engine) != before
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("one", "other"),
     [
         ("x INTEGER NOT NULL", "x INTEGER"),

@@ -24,7 +24,9 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.engine import open_engine, read, write
 from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.frames import FrameStore
 from app.storage.sql.schema import alembic_config, migrate, migrating, newest_revision, upgrade
+from app.storage.sql.search import TextSearch
 from app.storage.sql.tables import metadata
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
@@ -206,7 +208,10 @@ async def test_batches_of_before_are_browsed_and_summed_up_as_those_of_today(eng
         ]
         pages = [await browser.browse("team", "ba_1", query, offset=0, limit=99) for query in queries]
         patterns = await browser.count_patterns("team", "ba_1", ["naturalness", "both"], most=9)
-        return [*pages, sorted(await browser.measures("team", "ba_1")), sorted(patterns or [], key=str)]
+        frame = await FrameStore(engine).read_frame("team", "ba_1")
+        found = (await TextSearch(engine).find("team", "ba_1", "返事 39")).tolist()
+        columns = [frame.items.tolist(), frame.contexts.tolist(), found]
+        return [*pages, sorted(await browser.measures("team", "ba_1")), sorted(patterns or [], key=str), *columns]
 
     before = await look()
     async with write(engine) as connection:

@@ -17,6 +17,7 @@ import pytest
 
 from app.comparison.analyses import analyse
 from app.domain.analysis_request import REQUESTS
+from tests.support.cases import in_turn
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_context, make_item
 from tests.support.serving import serving
@@ -155,7 +156,7 @@ async def test_an_analysis_that_there_is_not(client: httpx.AsyncClient) -> None:
     assert all(name in response.json()["detail"] for name in REQUESTS)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("query", "pointer"),
     [
         ("alpha=2", "/alpha"),
@@ -194,7 +195,7 @@ async def test_options_of_a_json_body_stand_in_it(client: httpx.AsyncClient) -> 
     assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "/query/alpha")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("body", "pointers"),
     [
         ({}, [""]),
@@ -267,7 +268,7 @@ async def test_hostile_bodies_are_the_callers_fault(client: httpx.AsyncClient) -
         assert "9" * 201 not in response.text
 
 
-@pytest.mark.parametrize("name", [*REQUESTS])
+@in_turn("name", [*REQUESTS])
 async def test_long_names_are_not_echoed_and_many_faults_are_capped(client: httpx.AsyncClient, name: str) -> None:
     text = "あ" * 3000
     data = [{"item": text, "system": text, "rater": text, "ratings": {text: "x"}, "scores": {text: None}}] * 50
@@ -370,7 +371,7 @@ async def test_batches_meet_in_win_rates(client: httpx.AsyncClient) -> None:
     assert set(found["aspects"]["overall"]["systems"]) == {"one", "two"}
 
 
-@pytest.mark.parametrize("name", [*REQUESTS])
+@in_turn("name", [*REQUESTS])
 async def test_a_batch_that_there_is_not(client: httpx.AsyncClient, name: str) -> None:
     response = await ask(client, name, {"batch": "ba_none"})
     assert (response.status_code, response.json()["code"]) == (404, "not-found")
@@ -521,7 +522,7 @@ async def test_corrected_figures_in_every_form(client: httpx.AsyncClient) -> Non
         assert response.json() == whole
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "query", "pointer"),
     [
         ({"ranges": {"good": [5, 1]}}, "", "/ranges/good"),

@@ -14,6 +14,8 @@ from app.storage.sql.engine import open_engine
 from app.storage.sql.keys import APIKeyStore
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
+from tests.support.serving import serving
+from tests.unit.web.conftest import judged_by
 from tests.unit.web.test_http import raw
 
 ITEM = {name: BODY[name] for name in ("context", "response")}
@@ -21,12 +23,16 @@ BODIES = ("body_text", "body_json", "body_text_set", "body_repeat", "body_hex", 
 CASES = Path(__file__).resolve().parents[4] / "shared" / "checks" / "bad_inputs.jsonl"
 
 
-def load() -> list[Any]:
-    """All cases; one that skips with its reason where the file is absent."""
+def load() -> list[dict[str, Any]]:
+    """All cases; skips where the file is absent."""
     if not CASES.is_file():
-        return [pytest.param(None, marks=pytest.mark.skip(reason="../shared/checks/bad_inputs.jsonl is absent"))]
-    cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-    return [pytest.param(case, id=case["id"]) for case in cases]
+        pytest.skip("../shared/checks/bad_inputs.jsonl is absent")
+    return [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+
+
+def is_refused(case: dict[str, Any]) -> bool:
+    """Whether it leaves the service as it was: no key is made, and no judge is asked."""
+    return case["expect"]["judge_calls"] == 0 and not {"auth", "script"} & case["send"].keys()
 
 
 def grow(value: Any) -> Any:
@@ -91,9 +97,7 @@ async def authorize(send: dict[str, Any], folder: Path) -> dict[str, str]:
 
 def test_no_case_is_left_out() -> None:
     """Every line is a case of its own, with something to send that this module knows."""
-    if not CASES.is_file():
-        pytest.skip("../shared/checks/bad_inputs.jsonl is absent")
-    cases = [case.values[0] for case in load()]
+    cases = load()
     assert len(cases) >= 46
     assert len({case["id"] for case in cases}) == len(cases)
     for case in cases:
@@ -102,28 +106,43 @@ def test_no_case_is_left_out() -> None:
         assert all(status < 500 for status in case["expect"]["status"]), case["id"]
 
 
-@pytest.mark.parametrize("case", load())
-async def test_case(client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path, case: dict[str, Any]) -> None:
+async def test_what_is_refused(client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path) -> None:
+    refused = [case for case in load() if is_refused(case)]
+    assert len(refused) > 30
+    for case in refused:
+        await check(client, fake, tmp_path, case)
+
+
+async def test_what_changes_the_service(tmp_path: Path) -> None:
+    """Each on a service of its own."""
+    for case in [case for case in load() if not is_refused(case)]:
+        folder = tmp_path / case["id"]
+        folder.mkdir()
+        async with FakeOpenAI() as fake, serving(folder, **judged_by(fake)) as client:
+            await check(client, fake, folder, case)
+
+
+async def check(client: httpx.AsyncClient, fake: FakeOpenAI, folder: Path, case: dict[str, Any]) -> None:
     send, expect = case["send"], case["expect"]
     if "raw" in send:
         answer = await raw(client, send["raw"].encode())
-        assert int(answer.split(b" ")[1]) in expect["status"], answer
+        assert int(answer.split(b" ")[1]) in expect["status"], (case["id"], answer)
         assert b"set-cookie" not in answer.lower()
     elif "script" in send:
         response = await send_script(client, send["script"])
-        assert response.status_code in expect["status"], response.text
+        assert response.status_code in expect["status"], (case["id"], response.text)
     else:
-        headers = {**grow(send["headers"]), **await authorize(send, tmp_path)}
+        headers = {**grow(send["headers"]), **await authorize(send, folder)}
         content = body_of(send) if send["method"] == "POST" else None
         response = await client.request(send["method"], send["path"], content=content, headers=headers)
-        assert response.status_code in expect["status"], response.text
+        assert response.status_code in expect["status"], (case["id"], response.text)
         if response.status_code >= 400:
             assert response.headers["content-type"] == "application/problem+json"
             problem = response.json()
             assert {"type", "title", "status", "code"} <= set(problem)
             assert "Traceback" not in response.text
     if expect["judge_calls"] is not None and "script" not in send:
-        assert len(fake.requests) == expect["judge_calls"]
+        assert len(fake.requests) == expect["judge_calls"], case["id"]
     if case["area"] == "batch":
         assert (await client.get("/v1/batches")).json()["items"] == []
         assert fake.requests == []

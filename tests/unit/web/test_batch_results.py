@@ -14,6 +14,7 @@ import pytest
 from app.domain.batch import ItemResult
 from app.domain.errors import StoreUnavailable
 from app.storage.sql.batches.store import BatchStore
+from tests.support.cases import in_turn
 from tests.support.posted import make_item, post_batch, wait_for
 from tests.support.serving import serving
 
@@ -108,7 +109,7 @@ async def test_what_has_no_result_yet_is_left_out(tmp_path: Path, redis_url: str
     assert summary["coverage"] == {"rated": 0, "expected": 18, "share": 0.0}
 
 
-@pytest.mark.parametrize("query", ["format=xml", "after=-2", "after=x", "limit=0", f"after={10**30}"])
+@in_turn("query", ["format=xml", "after=-2", "after=x", "limit=0", f"after={10**30}"])
 async def test_a_query_that_does_not_fit_is_a_problem(client: httpx.AsyncClient, query: str) -> None:
     path = await complete_batch(client, make_item())
     response = await client.get(f"{path}/results?{query}")

@@ -14,6 +14,7 @@ import pytest
 from app.storage.sql.engine import open_engine
 from app.storage.sql.keys import APIKeyStore
 from tests.support import fake_openai
+from tests.support.cases import in_turn
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, make_item, post_batch, wait_for, write_ndjson
 from tests.support.serving import serving
@@ -49,7 +50,7 @@ async def test_a_batch_is_accepted_in_either_form(client: httpx.AsyncClient, ndj
     assert (await client.get(response.headers["location"])).json() == batch
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "expected"),
     [
         ({"items": [make_item(0), make_item(1, response="")]}, ["/items/1/response"]),
@@ -63,7 +64,7 @@ async def test_a_batch_is_accepted_in_either_form(client: httpx.AsyncClient, ndj
         ({"colour": "red"}, ["/colour"]),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("ndjson", [False, True])
+@in_turn("ndjson", [False, True])
 async def test_a_fault_refuses_the_whole_batch_and_is_pointed_at(
     client: httpx.AsyncClient, change: dict[str, Any], expected: list[str] | None, ndjson: bool
 ) -> None:
@@ -80,7 +81,7 @@ async def test_a_fault_refuses_the_whole_batch_and_is_pointed_at(
     assert await list_ids(client) == []
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("content", "headers", "status", "code"),
     [
         (b"{", JSON, 400, "invalid-json"),
@@ -181,7 +182,7 @@ async def test_pages_follow_each_other(client: httpx.AsyncClient) -> None:
     assert found == made[::-1]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "cursor", ["x", "%E3%81%82", "%00", "YXxi", "MjAyNi0wMS0wMXxiYV8x", "MDAwMS0wMS0wMVQwMDowMDowMCsxNDowMHxiYV8x"]
 )
 async def test_a_cursor_that_nobody_gave_is_refused(client: httpx.AsyncClient, cursor: str) -> None:

@@ -1,4 +1,4 @@
-"""Large bodies that arrive together have a bound; small ones do not notice."""
+"""Large bodies that arrive together have a bound, which small ones do not notice; and callers who hang up."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from app.domain.errors import Overloaded
-from app.web.body import FREE_BYTES, BodyMemory
+from app.web.body import FREE_BYTES, BodyMemory, while_connected
+from app.web.problems import RequestRefused
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -57,3 +60,30 @@ async def test_with_no_room_left_large_bodies_are_refused_and_small_ones_served(
     assert b"overloaded" in said
     assert b"retry-after" in said.lower()
     assert small.status_code == 200
+
+
+async def test_a_caller_who_hangs_up_ends_the_work() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def receive() -> Message:
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def work(*, long: bool) -> str:
+        try:
+            begun.set()
+            await (asyncio.Event().wait() if long else asyncio.sleep(0))
+        finally:
+            ended.set()
+        return "done"
+
+    with pytest.raises(RequestRefused):
+        await while_connected(Request({"type": "http"}, receive), work(long=True))
+    assert ended.is_set()
+    begun.clear()
+
+    async def stay() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    assert await while_connected(Request({"type": "http"}, stay), work(long=False)) == "done"

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from app.comparison.judge_checks import MOST_RUNS, RECORDED_RUNS, load_anchors
+from tests.support.cases import in_turn
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, say, status, verdict_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_context, make_item, post_batch, wait_for
@@ -107,7 +108,7 @@ async def test_batches_of_two_rubrics_are_not_compared(client: httpx.AsyncClient
     assert {"rubric", "digest"} <= set(response.json()["pieces"])
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "pointer"),
     [
         ({"alpha": 0}, "/alpha"),
@@ -121,7 +122,7 @@ async def test_batches_of_two_rubrics_are_not_compared(client: httpx.AsyncClient
         ({"allow_signature_mismatch": 1}, "/allow_signature_mismatch"),
     ],
 )
-@pytest.mark.parametrize("what", ["comparisons", "gates"])
+@in_turn("what", ["comparisons", "gates"])
 async def test_a_field_that_does_not_fit_is_pointed_at(
     client: httpx.AsyncClient, what: str, change: dict[str, Any], pointer: str
 ) -> None:
@@ -220,7 +221,7 @@ async def test_too_few_items_decide_nothing(client: httpx.AsyncClient) -> None:
     assert (found["verdict"], found["reasons"][0]["code"]) == ("inconclusive", "not-enough-data")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "code", "pointer"),
     [
         ({}, "invalid-request", "/rules"),
@@ -304,7 +305,7 @@ async def test_a_reference_of_the_callers_own_comes_first(client: httpx.AsyncCli
     assert other["ratings"]["anchors"] == own["anchors"]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("ratings", "pointer"),
     [
         ({"ja-01": {"overall": [10**19]}}, "/reference/ratings/ja-01/overall/0"),

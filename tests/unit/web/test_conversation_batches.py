@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
+from tests.support.serving import serving
 
 PERSONA = {"name": "佐藤", "age": 41}
 PLANTED: list[dict[str, Any]] = [
@@ -50,9 +52,11 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     body = {"items": PLANTED, "budget_usd": 10}
     estimate = (await client.post("/v1/estimates", json=body)).json()
     assert (estimate["calls"], estimate["candidates"], estimate["cost_usd_provider_batch"]) == (3, 3, None)
+    ids = []
     for lines in (False, True):
         batch = (await post(client, body, lines=lines)).json()
         assert (batch["rubric"], batch["relevance"]) == ("ja-conversation", None)
+        ids.append(batch["id"])
         done = await wait_for(client, batch["id"])
         assert done["counts"]["scored"] == 3
         # The second batch finds every reply in the cache, as a repeated conversation does.
@@ -77,6 +81,17 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
         assert (judged["conversations"], judged["system_turns"], judged["clusters"]) == (3, 5, 3)
         assert judged["interval"][0] < 60 < judged["interval"][1]
         assert summary["findings"]["any"] == judged
+    asked = {"baseline": ids[0], "candidate": ids[1]}
+    gate = {**asked, "rules": [{"finding": "judge", "max_rise": 2}, {"aspect": "safety", "max_drop": 0.5}]}
+    report = (await client.post("/v1/gates", json=gate)).json()
+    told = {one["rule"]: (one["aspect"], one.get("finding"), one["code"]) for one in report["reasons"]}
+    assert told[0] == (None, "judge", "not-enough-data")
+    assert report["comparison"]["findings"]["judge"]["candidate_mean"] == pytest.approx(100 * (2 / 3 + 0 + 1) / 3)
+    checked = await client.post(
+        "/v1/validations/gates",
+        json={"rules": gate["rules"], "candidate_rubric": "ja-dialogue", "baseline_rubric": None},
+    )
+    assert checked.json()["errors"][0]["pointer"] == "/rules/0/finding"
     given = {name: value for name, value in PLANTED[0].items() if name != "id"}
     single = (await client.post("/v1/conversations", json=given)).json()
     for name in ("findings", "signature", "aspects"):
@@ -86,6 +101,23 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     assert {name: stored["request"][name] for name in ("turns", "persona")} == {
         name: given[name] for name in ("turns", "persona")
     }
+    # Erased, the conversation is out of results, figures and database.
+    assert (await client.post("/v1/erasures", json={"metadata": {"system": "bot-a"}})).json()["candidates"] == 2
+    rows = [json.loads(line) for line in (await client.get(f"/v1/batches/{ids[0]}/results")).text.splitlines()]
+    assert [row["status"] for row in rows] == ["failed", "scored", "scored"]
+    left = (await client.get(f"/v1/batches/{ids[0]}/summary")).json()["findings"]["codes"]
+    assert (left["judge"]["turns"], left["judge"]["system_turns"], left["register-shift"]["turns"]) == (1, 2, 0)
+    assert (await client.get(f"/v1/conversations/{stored['id']}")).status_code == 404
+
+
+async def test_the_lexical_judge_leaves_what_rules_find(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        batch = (await post(client, {"items": PLANTED})).json()
+        assert (await wait_for(client, batch["id"]))["counts"]["partial"] == 3
+        summary = (await client.get(f"/v1/batches/{batch['id']}/summary")).json()
+    codes = summary["findings"]["codes"]
+    assert (codes["register-shift"]["turns"], codes["judge"]["conversations"], codes["judge"]["rate"]) == (1, 0, None)
+    assert summary["coverage"]["share"] == 0.0
 
 
 async def test_what_does_not_fit_is_refused_with_its_place_and_nothing_is_stored(

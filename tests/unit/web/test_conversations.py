@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.cases import in_turn
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.serving import serving
@@ -77,7 +78,7 @@ async def test_turns_that_cannot_be_faulty_leave_the_rating_and_not_the_findings
 TWO_SPEAKERS = [*make_turns("はい。"), {"speaker": "店長", "role": "system", "text": "代わりました。"}]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changed", "pointer"),
     [
         ({"turns": [{"speaker": "客", "role": "user", "text": "もしもし。"}]}, "/turns"),

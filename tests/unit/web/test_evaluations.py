@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from app.storage.rubric_files import default_folder
+from tests.support.cases import in_turn
 from tests.support.fake_deepl import KEY, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI, hang, say, status
 from tests.support.records import BODY
@@ -285,7 +286,7 @@ async def test_scores_are_listed_by_pages(client: httpx.AsyncClient) -> None:
     assert len((await client.get("/v1/evaluations", params=shift)).json()["items"]) == 4
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("query", "where"),
     [
         ("cursor=x", "/query/cursor"),
@@ -310,9 +311,7 @@ async def test_a_filter_that_is_none_is_pointed_at(client: httpx.AsyncClient, qu
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, where)
 
 
-@pytest.mark.parametrize(
-    "value", ["%00", "%F0%9F%99%86%E2%80%8D", "%E2%80%AE", "%25%5F'%22%5C", "%ED%A0%80", "x" * 9000]
-)
+@in_turn("value", ["%00", "%F0%9F%99%86%E2%80%8D", "%E2%80%AE", "%25%5F'%22%5C", "%ED%A0%80", "x" * 9000])
 async def test_odd_filters_find_nothing(client: httpx.AsyncClient, value: str) -> None:
     await client.post("/v1/evaluations", json=BODY)
     for name in ("rubric", "batch", "dialogue", "metadata.x", "metadata."):

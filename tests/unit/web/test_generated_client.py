@@ -15,9 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from app.runtime.settings import Settings
-from app.web.application import create_application
-from tests.support.serving import serving
+from tests.support.serving import openapi_document, serving
 
 FOLDER = Path(__file__).parents[3] / "examples" / "openapi"
 ITEM = {"context": [{"speaker": "A", "text": "海へ行きました。"}], "response": "いいですね。"}
@@ -35,8 +33,7 @@ MODULES = {
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The generated package: its functions by name, and `models` and `types`."""
     folder = tmp_path_factory.mktemp("generated")
-    document = create_application(Settings()).openapi()
-    (folder / "openapi.json").write_text(json.dumps(document), "utf-8")
+    (folder / "openapi.json").write_text(json.dumps(openapi_document()), "utf-8")
     config = yaml.safe_load((FOLDER / "openapi-python-client.yaml").read_text("utf-8"))
     (folder / "config.yaml").write_text(yaml.safe_dump({**config, "post_hooks": []}), "utf-8")
     command = "generate --path openapi.json --config config.yaml --meta none --output-path saiten_generated"

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from app.domain.errors import MOST_REFUSED
+from tests.support.cases import in_turn
 from tests.support.posted import NDJSON
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -45,7 +46,7 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[http
         yield found
 
 
-@pytest.mark.parametrize(("path", "body"), BODIES.values(), ids=BODIES.keys())
+@in_turn(("path", "body"), BODIES.values())
 async def test_many_faults_are_one_short_answer(client: httpx.AsyncClient, path: str, body: Any) -> None:
     answer = await client.post(path, content=json.dumps(body, separators=(",", ":")), headers=JSON)
     assert answer.status_code == 422

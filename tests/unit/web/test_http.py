@@ -19,6 +19,7 @@ from app.domain.errors import SaitenError
 from app.storage.sql.engine import open_engine
 from app.storage.sql.keys import APIKeyStore
 from app.web.problems import STATUSES, clip, status_of
+from tests.support.cases import in_turn
 from tests.support.databases import run_statement
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.records import BODY
@@ -75,7 +76,7 @@ async def raw(client: httpx.AsyncClient, request: bytes) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("headers", "body", "status"),
     [
         ({"Content-Type": "text/plain"}, DOCUMENT, 415),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from pydantic_core import PydanticKnownError
 
 from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest
 from app.domain.validation import InvalidDocument
+from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
+from app.stats.links import JudgePairs, link_judges
+from app.stats.pairing import INCOMPARABLE
+from app.stats.resampling import NO_SPREAD
 from app.web.languages import (
     DEFAULT,
     GATES,
@@ -25,7 +32,7 @@ from app.web.languages import (
 )
 from app.web.problems import TITLES, RequestRefused, answer_error
 from saiten.faults import MESSAGES
-from tests.support.error_sentences import cut, find_sentences
+from tests.support.error_sentences import ROOT, cut, find_sentences
 from tests.support.records import BODY
 
 TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT})
@@ -43,7 +50,7 @@ OTHER_SENTENCES = (
     "not shown to go", "Spearman with humans", "the encoder did not answer", "the endpoint gave no usable",
     "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
     "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
-    "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable drop", "\0; \0 reaches",
+    "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable \0", "\0; \0 reaches",
     "the batch's key may cost", "The response \0; this speaker's",
     # Parts of sentences that the catalogues have in one piece.
     "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
@@ -133,7 +140,7 @@ def test_each_template_is_told_from_all_others(language: str) -> None:
         ),
         (
             JudgeRefusedRequest("the judge refused the request (HTTP 400)", said="is missing (and 3 more)"),
-            "評価モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
+            "判定モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
             None,
         ),
         (
@@ -249,6 +256,29 @@ def test_what_a_gate_found_is_told_with_its_figures(language: str) -> None:
     assert [figure for figure in figures if figure not in said] == []
 
 
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(language: str) -> None:
+    equal = np.full(30, 3.0)
+    uneven = np.where(np.arange(30) == 0, 1e9, 1.0)
+    samples = [
+        CorrectedSample(equal, np.tile(np.array([1.0, 2.0]), 15), np.arange(30), uneven),
+        CorrectedSample(equal, equal, np.arange(30)),
+        CorrectedSample(np.r_[np.ones(99), 5.0], np.r_[np.ones(14), 5.0, np.full(85, np.nan)], np.arange(100)),
+    ]
+    found = [f"no corrected figure: {correct(one, CorrectionOptions(bounds=(1, 5))).refused}" for one in samples]
+    levels = np.arange(120.0) % 2 + 1
+    pairs = [(levels[:20], levels[:20], 20), (levels, levels, 3), (levels, levels * 0 + 1, 120), (levels, levels, 120)]
+    links = [link_judges(JudgePairs(old, new, np.arange(len(old)) % units, (1, 2, 3))) for old, new, units in pairs]
+    links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2))))
+    noise = levels * 0 + 0.01
+    links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2), (noise, noise))))
+    found += [f"zz is not linked: {one.reason}" for one, _ in links]
+    found += [NO_SPREAD, INCOMPARABLE]
+    for sentence in found:
+        said = str(tell_report({"notes": [sentence]}, language)["notes"][0]).replace("`saiten link plan`", "")
+        assert not re.search("[a-y]{2}", said), (sentence, said)
+
+
 def test_the_catalogues_of_gates_have_the_same_templates() -> None:
     catalogs = [read_messages(language, GATES) for language in TRANSLATED]
     assert catalogs[0].keys() == catalogs[1].keys()
@@ -256,3 +286,45 @@ def test_the_catalogues_of_gates_have_the_same_templates() -> None:
         for template, said in catalog.items():
             assert said.strip(), template
             assert sorted(PLACEHOLDER.findall(template)) == sorted(PLACEHOLDER.findall(said)), template
+
+
+COMPARING = (
+    "stats/gate",
+    "stats/comparison",
+    "stats/pairing",
+    "stats/gate_plan",
+    "stats/drift",
+    "stats/corrected_runs",
+)
+"""What comparisons and gates say stands in these modules; of errors the other catalogue knows it."""
+
+
+def test_every_clause_of_the_comparing_code_is_in_a_catalogue() -> None:
+    known = [PLACEHOLDER.sub("\0", template) for area in (GATES, "") for template in read_messages("ja", area)]
+    clauses = [
+        (name, clause.strip(" ;:,.()"))
+        for name in COMPARING
+        for text in find_texts(ast.parse((ROOT / "app" / f"{name}.py").read_text(encoding="utf-8")))
+        for clause in re.split("\0|; |: ", text)
+    ]
+    assert len(clauses) > 200
+    worded = [
+        (name, clause) for name, clause in clauses if len(re.findall("[A-Za-z]{2,}", clause)) > 1 and " " in clause
+    ]
+    assert [found for found in worded if not any(found[1] in template for template in known)] == []
+
+
+def find_texts(tree: ast.AST) -> Iterator[str]:
+    """The texts of a module but for its docstrings; a NUL stands for each value in them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
+            yield from (
+                text for part in node.values if isinstance(part, ast.FormattedValue) for text in find_texts(part)
+            )
+        elif isinstance(node, ast.Constant):
+            yield from [node.value] if isinstance(node.value, str) else []
+        else:
+            yield from find_texts(node)

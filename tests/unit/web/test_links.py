@@ -49,8 +49,15 @@ async def score(client: httpx.AsyncClient, model: str, count: int = COUNT, **opt
     return found
 
 
+async def look(client: httpx.AsyncClient, path: str, **parameters: str) -> str:
+    """The page once nothing on it is being computed."""
+    while "computing" in (page := (await client.get(path, params=parameters)).text):
+        pass
+    return page
+
+
 async def test_a_link_is_made_used_and_deleted(client: httpx.AsyncClient) -> None:
-    old, new = await score(client, "old"), await score(client, "new")
+    old, new = [await score(client, model, name="nightly", metadata={"build": model}) for model in ("old", "new")]
     made = await client.post("/v1/links", json={"old": old, "new": new})
     assert made.status_code == 201, made.text
     link = made.json()
@@ -74,6 +81,30 @@ async def test_a_link_is_made_used_and_deleted(client: httpx.AsyncClient) -> Non
     gated = (await client.post("/v1/gates", json={**asked, "link": link["id"]})).json()
     assert gated["verdict"] != "fail"
     assert gated["comparison"]["link"] == compared["link"]
+
+    # The comparison's page offers the link, and marks what it moved.
+    assert f"link={link['id']}" in await look(client, "/compare", **asked)
+    page = await look(client, "/compare", **asked, link=link["id"])
+    assert f"<code>{link['id']}</code>" in page
+    assert re.search(r'<span title="linked">≈</span>[\d.]+ → \d', page)
+
+    # A trend is broken between the judges, and shows the old one's run by the link where that is asked for.
+    trend = f"/runs/{new}/trend"
+    broken, shown = await look(client, trend), await look(client, trend, links="1", axis="time")
+    assert (broken.count("different signature"), broken.count("chart-linked-points"), broken.count("chart-breaks")) == (
+        1,
+        0,
+        len(link["aspects"]),
+    )
+    assert "Show runs of other judges by links" in broken
+    moved = sum(one["state"] == "linked" for one in link["aspects"].values())
+    assert (shown.count("different signature"), shown.count("chart-linked-points")) == (0, moved)
+    assert shown.count("not linked") == len(link["aspects"]) - moved > 0
+    assert f'<span class="badge">linked</span> <code class="small">{link["id"]}</code>' in shown
+    overalls = [
+        re.findall(r'<td class="num">([\d.]+) <span class="soft small">\[([\d.]+)', one)[-1] for one in (broken, shown)
+    ]
+    assert float(overalls[1][0]) > float(overalls[0][0])
 
     refusals: list[tuple[str, dict[str, Any], int, str]] = [
         ("comparisons", {"baseline": new, "candidate": new}, 422, "no run was scored by the old judge of this link"),

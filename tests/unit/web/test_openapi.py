@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from app.web.application import create_application
 from app.web.glossary import FIELDS
 from app.web.openapi import ARTICLES, complete
 from app.web.problems import TITLES
+from tests.support.serving import openapi_document
 
 
 async def operations_of(client: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
@@ -74,18 +74,13 @@ async def test_what_is_read_again_with_more_is_described(client: httpx.AsyncClie
     }
 
 
-@cache
-def make_document() -> dict[str, Any]:
-    return create_application(Settings()).openapi()
-
-
 def test_the_document_is_the_same_each_time() -> None:
-    first, second = make_document(), create_application(Settings()).openapi()
+    first, second = openapi_document(), create_application(Settings()).openapi()
     assert json.dumps(first) == json.dumps(second)
 
 
 def test_operations_are_named_as_methods_and_described() -> None:
-    operations = [one for methods in make_document()["paths"].values() for one in methods.values()]
+    operations = [one for methods in openapi_document()["paths"].values() for one in methods.values()]
     names = [operation["operationId"] for operation in operations]
     assert {"createEvaluation", "listEvaluations", "createBatch", "readBatchResults"} <= set(names)
     assert len(names) == len(set(names))
@@ -100,7 +95,7 @@ def test_operations_are_named_as_methods_and_described() -> None:
 def test_every_field_is_described_and_the_glossary_holds_nothing_else() -> None:
     fields = {
         f"{model}.{name}": field.get("description")
-        for model, schema in make_document()["components"]["schemas"].items()
+        for model, schema in openapi_document()["components"]["schemas"].items()
         for name, field in schema.get("properties", {}).items()
     }
     assert [name for name, description in fields.items() if not description] == []
@@ -110,7 +105,7 @@ def test_every_field_is_described_and_the_glossary_holds_nothing_else() -> None:
 
 
 def test_every_body_has_an_example_that_fits_its_schema() -> None:
-    document = make_document()
+    document = openapi_document()
     for path, methods in document["paths"].items():
         for operation in methods.values():
             for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
@@ -123,5 +118,5 @@ def test_every_body_has_an_example_that_fits_its_schema() -> None:
 
 
 def test_a_problem_knows_every_code() -> None:
-    code = make_document()["components"]["schemas"]["Problem"]["properties"]["code"]
+    code = openapi_document()["components"]["schemas"]["Problem"]["properties"]["code"]
     assert code["anyOf"] == [{"type": "string", "enum": sorted(TITLES)}, {"type": "string"}]

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.cases import in_turn
 from tests.support.gate_files import ASPECTS
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_context, make_item, post_batch, wait_for
@@ -160,7 +161,7 @@ async def test_many_faults_are_capped_and_no_text_is_echoed_at_length(client: ht
     assert "あ" * 201 not in json.dumps(problem, ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("content", "headers", "status", "code"),
     [
         (b"", NDJSON, 422, "invalid-request"),
@@ -213,8 +214,8 @@ async def test_pages_follow_each_other(client: httpx.AsyncClient) -> None:
     assert await read(client, "?rater=r1&item=i0") == []
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-@pytest.mark.parametrize(
+@in_turn("method", ["GET", "DELETE"])
+@in_turn(
     ("query", "pointer"),
     [("ratr=r1&item=a", "/query/ratr"), ("item=a&item=b", "/query/item"), ("x=1", "/query/x")],
 )
@@ -226,7 +227,7 @@ async def test_a_misspelt_filter_is_refused(client: httpx.AsyncClient, method: s
     assert len(await read(client)) == 2
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=10001", "cursor=-1", "cursor=x", f"cursor={10**30}"])
+@in_turn("query", ["limit=0", "limit=10001", "cursor=-1", "cursor=x", f"cursor={10**30}"])
 async def test_a_page_that_does_not_fit_is_a_problem(client: httpx.AsyncClient, query: str) -> None:
     response = await client.get(f"/v1/ratings?{query}")
     assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.cases import in_turn
 from tests.support.posted import post_batch, wait_for
 from tests.support.serving import serving
 
@@ -80,7 +81,7 @@ async def test_probabilities_weight_the_figures_of_the_batch(client: httpx.Async
     assert "More ratings" in page
 
 
-@pytest.mark.parametrize("margin", ["0", "-1", "nan", "x", "inf"])
+@in_turn("margin", ["0", "-1", "nan", "x", "inf"])
 async def test_a_margin_is_a_number_above_0(client: httpx.AsyncClient, margin: str) -> None:
     run = await score(client, 2)
     opened = (await client.post(ROUNDS, json={"batch": run, "name": "a"})).json()
@@ -89,7 +90,7 @@ async def test_a_margin_is_a_number_above_0(client: httpx.AsyncClient, margin: s
     assert (await client.get(opened["address"], params={"margin": margin})).status_code == 200
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "wrong", [{"items": 0}, {"choose": "best"}, {"batch": ["ba_1", "ba_2"]}, {"batches": ["ba_1"]}, {"aspect": "x"}]
 )
 async def test_what_cannot_be_opened_is_told_at_its_field(client: httpx.AsyncClient, wrong: dict[str, object]) -> None:

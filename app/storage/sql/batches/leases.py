@@ -477,8 +477,8 @@ async def keep(
     if new:
         rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
         await connection.execute(insert(evaluations), rows)
-        clusters = {(each.job.batch, each.entry.position): each.entry.cluster for each, _ in new}
-        await insert_figures(connection, placed, {name: one.measures for name, one in added.items()}, clusters)
+        entries = {(each.job.batch, each.entry.position): each.entry for each, _ in new}
+        await insert_figures(connection, placed, {name: one.measures for name, one in added.items()}, entries)
     return added
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,9 +36,6 @@ def utc_now() -> datetime:
     """The current time, by this machine's clock."""
     return datetime.now(UTC)
 
-
-SEPARATOR = "\x1e"
-"""Between the texts of a candidate. No text may hold it, so no search matches across two."""
 
 STORED = {"limits": UNBOUNDED}
 """The validation context for stored values, because limits apply only to requests."""
@@ -81,17 +79,6 @@ def read_failure(text: str | None) -> Failure | None:
     return None if text is None else Failure.model_validate_json(text)
 
 
-def searchable(entry: Entry, candidate: Candidate) -> str:
-    """The text in which a search finds the candidate."""
-    texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
-    return lower_ascii(SEPARATOR.join(texts))
-
-
-def lower_ascii(text: str) -> str:
-    """The text with ASCII letters in lower case, as every database can do it."""
-    return text.encode().lower().decode()
-
-
 PLACE = ("position", "item", "candidate", "dialogue", "cluster")
 """Columns of a result's place in its batch."""
 
@@ -133,7 +120,7 @@ def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any]
 figure = result_figures.c
 BLENDED = ".blended"
 VALUES = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
-REWRITTEN = ("status", "system", "warnings", "unrated", *VALUES)
+REWRITTEN = ("status", "system", "warnings", "unrated", "context_key", "spread", *VALUES)
 REWRITE = (
     update(result_figures)
     .where(figure.batch_id == bindparam("this"), figure.position == bindparam("place"))
@@ -178,8 +165,15 @@ def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dic
         "system": scores.system,
         "warnings": enclose((*scores.warnings, *(FINDING + code for code in codes_of(scores)))),
         "unrated": enclose([name for name, figures in scores.aspects.items() if figures[0] is None]),
+        "context_key": None if scores.context is None else key_of(scores.context),
+        "spread": scores.spread,
         **dict(zip(VALUES[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
+
+
+def key_of(name: str) -> int:
+    """A number from 1 to 2⁶³ − 1 that stands for a name: equal for equal names, and by chance alone for others."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1 or 1
 
 
 def codes_of(scores: Scores) -> list[str]:
@@ -197,16 +191,17 @@ async def insert_figures(
     connection: AsyncConnection,
     added: Mapping[str, Placed],
     measures: Mapping[str, Sequence[str]],
-    clusters: Mapping[tuple[str, int], str | None],
+    entries: Mapping[tuple[str, int], Entry],
 ) -> None:
-    """Inserts the figures of new results, by batch. `clusters` are by batch and position."""
+    """Inserts the figures of new results, by batch. `entries` are by batch and position."""
     # All rows of a statement have the same columns; columns that no batch needs would only cost time.
     width = max((len(found) for found in measures.values()), default=0)
     rows = [
         {
             "batch_id": batch_id,
             "position": position,
-            "cluster": clusters.get((batch_id, position)),
+            "cluster": entries[batch_id, position].cluster,
+            "item_key": key_of(entries[batch_id, position].item),
             **describe_figures(scores, measures[batch_id], width),
         }
         for batch_id, results in added.items()

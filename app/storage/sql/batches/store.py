@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,10 +62,10 @@ from app.storage.sql.batches.rows import (
     read_options,
     read_placed,
     read_result,
-    searchable,
     utc_now,
 )
 from app.storage.sql.batches.views import LEFT, SEEN
+from app.storage.sql.search import describe_texts
 from app.storage.sql.tables import can_store, equals
 
 logger = logging.getLogger("saiten.batches")
@@ -143,15 +143,12 @@ class BatchStore:
             }
             for entry, candidate in candidates
         ]
-        texts: list[dict[str, Any]] = [
-            {"batch_id": batch_id, "position": entry.position, "text": searchable(entry, candidate)}
-            for entry, candidate in candidates
-        ]
+        texts, grams = await asyncio.to_thread(describe_texts, batch_id, candidates)
         grown = update(t.batches).where(t.batches.c.id == batch_id, t.batches.c.status == RECEIVING)
         async with db.write(self._engine) as connection:
             if (await connection.execute(grown.values(total=t.batches.c.total + len(rows)))).rowcount != 1:
                 raise StoreError(GONE)
-            for table, added in ((t.batch_items, rows), (t.batch_texts, texts)):
+            for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
                 for some in db.cut(added, ROWS):
                     await connection.execute(insert(table), some)
 
@@ -200,6 +197,11 @@ class BatchStore:
     async def find(self, project: str, batch_id: str) -> Batch | None:
         """The batch; None if there is none in this project."""
         return await self._look(named(batch_id, project))
+
+    async def find_all(self, project: str, ids: Collection[str]) -> list[Batch]:
+        """Those of these batches that there are in this project."""
+        mine = (SEEN, equals(t.batches.c.project, project), t.batches.c.id.in_(sorted(ids)))
+        return await self._read(select(t.batches).where(*mine)) if ids else []
 
     async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
         """The one batch that meets the conditions, if any."""

@@ -24,14 +24,14 @@ async function copy(button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-// Fetches the page again and replaces its parts: <section id="…" data-renew>.
-export async function renew() {
+// Fetches the page again and replaces its parts: <section id="…" data-renew>, or those of another selector.
+export async function renew(selector = "[data-renew]") {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok) {
     return null;
   }
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const part of document.querySelectorAll("[data-renew]")) {
+  for (const part of document.querySelectorAll(selector)) {
     const found = fresh.getElementById(part.id);
     if (found && !part.contains(document.activeElement)) {
       const made = document.importNode(found, true);

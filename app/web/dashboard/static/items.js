@@ -1,13 +1,13 @@
-// Up and down (or j and k) go through the rows, Home and End to the first and last; Enter opens, as on any link.
+// Up and down (or j and k) go through the rows, Home and End to the first and last; Enter opens, as it does anyway.
 
-const links = [...document.querySelectorAll("a.row-link")];
+let links = [];
 
 function go(index) {
   const link = links[Math.max(0, Math.min(links.length - 1, index))];
   if (link) {
     choose(link);
     link.focus();
-    link.closest("tr").scrollIntoView({ block: "nearest" });
+    (link.closest("tr") ?? link).scrollIntoView({ block: "nearest" });
   }
 }
 
@@ -29,7 +29,7 @@ function step(key, at) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target.closest("input, select, textarea, button, summary")) {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target.closest("input, select, textarea, button, summary:not(.row-link)")) {
     return;
   }
   const at = links.indexOf(document.activeElement);
@@ -43,8 +43,12 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-if (links.length) {
-  const remembered = document.getElementById(location.hash.slice(1))?.querySelector("a.row-link");
+function start() {
+  links = [...document.querySelectorAll(".row-link")];
+  if (!links.length) {
+    return;
+  }
+  const remembered = document.getElementById(location.hash.slice(1))?.querySelector(".row-link");
   choose(remembered ?? links[0]);
   // Once the page is loaded: going to the fragment takes the focus away.
   addEventListener("load", () => remembered?.focus({ preventScroll: true }));
@@ -52,3 +56,8 @@ if (links.length) {
     keys.hidden = false;
   }
 }
+start();
+document.addEventListener("renewed", start);
+// Rows that came after a wait.
+document.addEventListener("focusin", () => links[0]?.isConnected || start());
+document.addEventListener("keydown", () => links[0]?.isConnected || start(), { capture: true });

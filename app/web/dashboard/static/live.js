@@ -1,20 +1,56 @@
 // Runs move on without a reload: one stream for all that have not ended, each event with the HTML of a run's progress.
+// What a list does not show yet is told by a button: nothing moves under who reads until it is pressed.
 
 // By the address that the page has it under: under another one it would be a second module.
 const { renew } = await import(document.querySelector('script[src$="/app.js"]').src);
 
+let source = null;
+let watched;
+
 function follow() {
+  source?.close();
   const runs = new Set([...document.querySelectorAll("[data-live]")].map((part) => part.dataset.live));
-  if (!runs.size || !window.EventSource) {
+  watched = document.querySelector("[data-watch]")?.dataset.watch;
+  if (!(runs.size || watched) || !window.EventSource) {
     return;
   }
-  const address = new URLSearchParams([...runs].slice(0, 50).map((run) => ["run", run]));
-  const source = new EventSource(`/live?${address}`);
+  const address = new URLSearchParams(watched);
+  [...runs].slice(0, 50).forEach((run) => address.append("run", run));
+  source = new EventSource(`/live?${address}`);
   source.addEventListener("progress", (event) => show(JSON.parse(event.data)));
   source.addEventListener("ended", (event) => finish(JSON.parse(event.data)));
   source.addEventListener("gone", () => refresh());
+  source.addEventListener("news", (event) => offer(JSON.parse(event.data).text));
   source.addEventListener("over", () => source.close());
-  window.addEventListener("pagehide", () => source.close());
+}
+
+// A screen reader is told the first time only: counts go on changing.
+function offer(text) {
+  const news = document.getElementById("news");
+  const button = news.firstElementChild ?? Object.assign(document.createElement("button"), { type: "button" });
+  news.hidden = !text;
+  button.textContent = text;
+  if (!text) {
+    news.replaceChildren();
+  } else if (!button.parentNode) {
+    news.ariaLive = "polite";
+    button.addEventListener("click", take);
+    news.append(button);
+  } else {
+    news.ariaLive = "off";
+  }
+}
+
+async function take() {
+  offer("");
+  document.getElementById("main").focus({ preventScroll: true });
+  if (!document.querySelector("[data-renew][data-watch]")) {
+    location.reload();
+    return;
+  }
+  await renew();
+  document.dispatchEvent(new Event("renewed"));
+  follow();
 }
 
 const shown = new WeakMap();
@@ -47,10 +83,15 @@ let waiting = null;
 function refresh() {
   waiting ??= setTimeout(async () => {
     waiting = null;
-    await renew();
+    // While new rows wait for the button, only rows that are there change.
+    await renew(document.getElementById("news").hidden ? "[data-renew]" : "tr[data-row]");
     document.dispatchEvent(new Event("renewed"));
+    if (document.querySelector("[data-watch]")?.dataset.watch !== watched) {
+      follow();
+    }
   }, 150);
 }
 
 follow();
+window.addEventListener("pagehide", () => source?.close());
 window.addEventListener("pageshow", (event) => { if (event.persisted) { follow(); } });

@@ -129,18 +129,16 @@ async def test_without_runs_the_page_says_what_to_do(client):
     assert "There is no completed run yet." in said(await look(client, "/aspects"))
 
 
-@pytest.mark.parametrize(
-    ("language", "words"), [("en", "Which systems differ"), ("ja", "どのシステム"), ("ko", "어느 시스템")]
-)
-async def test_hostile_names_are_text_in_every_language(client, language, words):
+async def test_hostile_names_are_text_in_every_language(client):
     for bad in (0, 20):
         metadata = {"system": f"{HOSTILE}{bad}", "build": HOSTILE}
         await score(client, "1", bad=bad, name=HOSTILE, metadata=metadata)
-    page = await look(client, "/aspects", **{"Accept-Language": language})
-    assert page.inline() == []
-    assert not page.all("img")
-    assert HOSTILE in said(page)
-    assert words in said(page)
+    for language, words in (("en", "Which systems differ"), ("ja", "どのシステム"), ("ko", "어느 시스템")):
+        page = await look(client, "/aspects", **{"Accept-Language": language})
+        assert page.inline() == []
+        assert not page.all("img")
+        assert HOSTILE in said(page)
+        assert words in said(page)
 
 
 def make_run(batch_id: str, system: str, build: str, name: str = "nightly") -> Any:

@@ -8,6 +8,7 @@ import pytest
 
 from app.web.dashboard.attempt import AttemptDraft, read_draft, start_draft
 from app.web.dashboard.page import Form
+from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.keyed import make_keys
@@ -70,7 +71,7 @@ async def test_an_utterance_is_added_without_script_and_nothing_lost(client):
     assert page.one("textarea", name="response").text == "途中"
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changes", "target"),
     [
         ({"text": ["おはよう。", "", "\u200b"]}, "text-2"),

@@ -79,9 +79,9 @@ async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
     overall = report["aspects"]["overall"]
     assert f"{overall['baseline_mean']:.2f} → {overall['candidate_mean']:.2f}" in table
     assert "large" in table
-    assert table.count("not compared with people") == len(report["aspects"])
+    assert table.count("Judge and people: unknown") == len(report["aspects"])
     assert report["reliability"] == dict.fromkeys([*report["aspects"], *report["composites"]], "unknown")
-    assert "not compared with people" in page.one("ul", class_="reasons").text
+    assert "has not been compared with people" in page.one("ul", class_="reasons").text
     opened = [details for details in page.all("details", class_="change") if "open" in details.attributes]
     assert len(opened) == 3
     assert all(f"{BAD}返事です。" in details.text and "良い返事です。" in details.text for details in opened)
@@ -166,18 +166,16 @@ async def test_other_projects_runs_are_not_there(tmp_path):
             assert (await client.get(path, headers=own)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("language", "said"), [("en", "Dialogues to read"), ("ja", "読んでおきたい対話"), ("ko", "읽어 볼 대화")]
-)
-async def test_hostile_texts_are_text_in_every_language(client, language, said):
+async def test_hostile_texts_are_text_in_every_language(client):
     named: dict[str, Any] = {"name": HOSTILE, "metadata": {"system": HOSTILE}}
     before = await score(client, "1", extra=HOSTILE, **named)
     after = await score(client, "2", bad=20, extra=HOSTILE, **named)
-    page = await compare(client, before, after, **{"Accept-Language": language})
-    assert page.inline() == []
-    assert not page.all("img")
-    assert HOSTILE in page.one("main").text
-    assert said in page.one("main").text
+    for language, said in (("en", "Dialogues to read"), ("ja", "読んでおきたい対話"), ("ko", "읽어 볼 대화")):
+        page = await compare(client, before, after, **{"Accept-Language": language})
+        assert page.inline() == []
+        assert not page.all("img")
+        assert HOSTILE in page.one("main").text
+        assert said in page.one("main").text
 
 
 def test_a_sentence_names_three_aspects_at_most():
@@ -195,7 +193,7 @@ def test_a_sentence_names_three_aspects_at_most():
 
 async def test_what_people_say_stands_beside_what_the_judge_says(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
-    assert "On people's scale" not in await get(client, f"/compare?baseline={before}&candidate={after}")
+    assert "Corrected by people" not in await get(client, f"/compare?baseline={before}&candidate={after}")
     given = [
         {"batch": batch, "item": make_item(at)["id"], "rater": "r1", "ratings": {"overall": 2 + (at + shift) % 3}}
         for batch, shift in ((before, 0), (after, 1))
@@ -209,11 +207,14 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
         ("en", "On people's scale", "24 / 23"),
         ("ja", "人の評価を基準に補正した値", "24 / 23"),
     ):
-        page = await compare(client, before, after, **{"Accept-Language": language})
-        section = page.one("section", id="corrected").text
-        assert title in section
+        page = await compare(client, before, after, "&figures=corrected", **{"Accept-Language": language})
+        section = page.one("section", id="differences").text
+        assert page.one("div", role="region", aria_label=title)
         assert kept in section
         assert "0 / 0" in section
+    judges = (await compare(client, before, after)).one("section", id="differences")
+    assert "Corrected by people" in judges.text
+    assert "Smallest detectable" in judges.text
     excluded = await client.post("/v1/ratings/exclusions", json={"rater": "r1"})
     assert excluded.status_code == 200, excluded.text
-    assert "On people's scale" not in await get(client, f"/compare?baseline={before}&candidate={after}")
+    assert "Corrected by people" not in await get(client, f"/compare?baseline={before}&candidate={after}")

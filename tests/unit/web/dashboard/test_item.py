@@ -16,6 +16,7 @@ from app.storage.sql.engine import open_engine
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.ratings import RatingStore
 from app.web.dashboard.item import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
+from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.records import make_record
@@ -55,6 +56,10 @@ async def look(client, position: int, query: str = "", **headers: str) -> Page:
 def follow(page: Page, rel: str) -> str | None:
     found = page.all("a", rel=rel)
     return found[0]["href"] if found else None
+
+
+def links_of(page: Page) -> list[str]:
+    return [link["href"] or "" for link in page.all("a")]
 
 
 def place_of(address: str | None) -> int | None:
@@ -122,6 +127,10 @@ async def test_hostile_texts_are_texts(client):
     text = page.one("main").text
     assert text.count("<script>alert(1)</script>") >= 6
     assert page.one("pre").text == HOSTILE
+    (toggle,) = [link for link in links_of(page) if "invisible=1" in link]
+    revealed = await look(client, HOSTILE_ITEM, f"?{toggle.partition('?')[2]}")
+    assert (revealed.inline(), revealed.all("img")) == ([], [])
+    assert not any("invisible=1" in link for link in links_of(revealed))
     assert page.one("li", id="utterance-1").text.startswith("乙 suspected injection")
 
 
@@ -140,7 +149,7 @@ async def test_previous_and_next_follow_the_list(client):
     assert follow(page, "up") == f"/runs/{BATCH}/items?sort=overall#at-{order[-1]}"
 
 
-@pytest.mark.parametrize("query", ["", "?at=5&sort=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
+@in_turn("query", ["", "?at=5&sort=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
 async def test_where_the_list_has_moved_on_the_batchs_own_order_counts(client, query):
     page = await look(client, 3, query)
     assert (place_of(follow(page, "prev")), place_of(follow(page, "next"))) == (2, 4)

@@ -4,7 +4,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.web.dashboard.language import LocaleFormats
+from app.storage.rubric_files import RubricFiles, default_folder
+from app.web.dashboard.language import LocaleFormats, pick
 from app.web.languages import negotiate
 
 
@@ -69,3 +70,17 @@ def test_minus_signs_are_alike():
     formats = LocaleFormats("ko")
     assert formats.number(-0.25) == formats.signed(-0.25) == "−0.25"
     assert formats.interval((-0.5, 0.25)) == "[−0.50, 0.25]"
+
+
+def test_what_shipped_rubrics_name_is_there_in_three_languages() -> None:
+    """On pages only: the rubrics themselves, and so prompts and signatures, have the languages that they had."""
+    rubrics = RubricFiles([default_folder()]).list()
+    phrases = [rubric.title for rubric in rubrics]
+    for aspect in (aspect for rubric in rubrics for aspect in rubric.aspects):
+        phrases += [aspect.name, *(level.label for level in aspect.levels)]
+    assert [(phrase, own) for phrase in phrases for own in ("ja", "ko", "en") if pick(phrase, own)[1] != own] == []
+    assert pick({"ja": "ふさわしい"}, "en") == ("Appropriate", "en")
+    assert pick({"ja": "ふさわしい", "en": "Right"}, "ko") == ("알맞음", "ko")
+    assert pick({"ja": "適量", "en": "Right"}, "ko") == ("적당함", "ko")
+    assert pick({"en": "Of my own"}, "ja") == ("Of my own", "en")
+    assert pick({"ja": "自然さ", "en": "My own meaning"}, "ko") == ("My own meaning", "en")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import httpx
 import pytest
 
 from app.domain.batch import Batch
-from app.web.dashboard.live import stream_events
+from app.domain.errors import StoreUnavailable
+from app.web.dashboard.live import News, count_again, stream_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -116,3 +119,52 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
     assert (await anext(stream)).startswith(b":")
     over = True
     assert [event async for event in stream] == []
+
+
+async def read_news(response: httpx.Response) -> AsyncIterator[str]:
+    async for name, data in read_events(response):
+        if name == "news":
+            yield data["text"]
+
+
+async def test_pages_are_told_what_is_new(tmp_path: Path, redis_url: str) -> None:
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
+        empty = re.search(r'data-watch="([^"]+)"', (await client.get("/")).text)
+        assert empty is not None
+        assert (await client.get("/live?since=nonsense")).status_code == 422
+        assert (await client.get("/live?results=ba_nothing")).status_code == 404
+        await post_batch(client, name="first")
+        watch = re.search(r'data-watch="([^"]+)"', (await client.get("/?text=nightly")).text)
+        assert watch is not None
+        # The address of the list that was empty, and of one with a filter, with the words of the language.
+        async with (
+            client.stream("GET", f"/live?{unescape(empty[1])}") as all_runs,
+            client.stream("GET", f"/live?{unescape(watch[1])}", headers={"Accept-Language": "ja"}) as some,
+        ):
+            told, filtered = read_news(all_runs), read_news(some)
+            assert await anext(told) == "1 new run"
+            await post_batch(client, name="other")
+            assert await anext(told) == "2 new runs"
+            batch = await post_batch(client, name="nightly")
+            assert await anext(filtered) == "新しい評価結果 1 件"
+            await client.delete(f"/v1/batches/{batch['id']}")
+            assert await anext(filtered) == ""
+        page = (await client.get(f"/runs/{batch['id']}/items", follow_redirects=True)).text
+        assert "data-watch" not in page
+
+
+async def test_results_are_counted_and_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        run = (await post_batch(client, 5))["id"]
+        await wait_for(client, run)
+        async with client.stream("GET", f"/live?results={run}&seen=2") as response:
+            assert await anext(read_news(response)) == "3 new results"
+        monkeypatch.setattr("app.web.dashboard.live.MOST_STREAMS", 0)
+        assert (await client.get(f"/live?results={run}&seen=2")).status_code == 204
+
+
+async def test_an_outage_of_the_store_changes_no_count() -> None:
+    async def fail() -> int:
+        raise StoreUnavailable("gone")
+
+    assert await count_again(News(fail, str), 3) == 3

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
+from tests.support.cases import in_turn
 from tests.support.keyed import make_keys
 from tests.support.posted import post_batch, wait_for
 from tests.support.serving import serving
@@ -143,7 +144,7 @@ async def test_a_rater_joins_and_is_remembered_for_this_round_alone(client):
     assert "山田" not in (await client.get(other)).text
 
 
-@pytest.mark.parametrize("name", ["", "   ", "名" * 129, "a\nb", "\u200b"])
+@in_turn("name", ["", "   ", "名" * 129, "a\nb", "\u200b"])
 async def test_what_is_no_name_is_refused_at_its_field(client, name):
     address = await start(client, await score(client))
     response = await client.post(f"{address}/join", data={"rater": name})
@@ -253,7 +254,7 @@ async def test_a_strange_cookie_does_no_harm(client):
         assert "<img" not in response.text
 
 
-@pytest.mark.parametrize("language", ["en", "ja", "ko"])
+@in_turn("language", ["en", "ja", "ko"])
 async def test_every_language_renders(client, language):
     address = await start(client, await score(client))
     await rate(client, address, "甲")

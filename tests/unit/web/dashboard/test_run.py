@@ -183,6 +183,10 @@ async def test_what_people_would_say_stands_where_they_rated(client):
         for figure in (overall["judge"]["mean"], overall["corrected"]["mean"], low, high):
             assert f"{figure:.2f}" in section
         assert coherence["refused"] in section
+    for whose in ("judge", "corrected"):
+        said = (await look(client, f"/runs/{batch}?figures={whose}")).said
+        assert f"Corrected by people: {overall['corrected']['mean']:.2f} [" in said
+        assert (f"The judge's mean {overall['judge']['mean']:.2f} ·" in said) == (whose == "corrected")
 
 
 async def test_runs_of_one_name_make_a_trend(client):

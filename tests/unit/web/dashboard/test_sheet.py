@@ -16,6 +16,7 @@ from app.domain.rubric import Aspect
 from app.storage.rubric_files import RubricFiles, default_folder
 from app.web.dashboard.page import Form
 from app.web.dashboard.sheet import Entered, examples_of, make_choice, read_ratings
+from tests.support.cases import in_turn
 from tests.support.posted import wait_for
 from tests.support.serving import serving
 
@@ -173,7 +174,7 @@ async def test_texts_are_shown_as_text(client):
     assert again.count("</textarea>") == 1
 
 
-@pytest.mark.parametrize("language", ["en", "ja", "ko"])
+@in_turn("language", ["en", "ja", "ko"])
 async def test_every_language_renders(client, language):
     address = await start(client, items(1))
     headers = {"Accept-Language": language}
@@ -291,7 +292,7 @@ async def test_a_rater_goes_back_changes_and_goes_on(client):
     assert sorted(rating["ratings"]["overall"] for rating in await kept(client)) == [1, 5]
 
 
-@pytest.mark.parametrize("number", ["-1", "1", "x", "٣", "9" * 5000, ""])
+@in_turn("number", ["-1", "1", "x", "٣", "9" * 5000, ""])
 async def test_a_number_that_was_not_given_leads_to_the_next(client, number):
     address = await start(client, items())
     assert "Response 1 of 3" in await show(client, address)
@@ -310,7 +311,7 @@ async def test_another_raters_sheet_is_not_rated(client):
     assert await kept(client) == []
 
 
-@pytest.mark.parametrize("rater", ["", " ", "a\nb", "名" * 129])
+@in_turn("rater", ["", " ", "a\nb", "名" * 129])
 async def test_who_has_no_name_is_asked_for_it(client, rater):
     address = await start(client, items())
     for response in (

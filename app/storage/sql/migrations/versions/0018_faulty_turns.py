@@ -6,13 +6,13 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0018"
-down_revision = "0015"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    """Adds the column: their numbers as JSON, null for ratings without such marks."""
+    """Adds the column: their numbers as JSON, null where no rater was asked."""
     op.add_column("human_ratings", sa.Column("faulty_turns", sa.Text(), nullable=True))
 
 

@@ -1,0 +1,78 @@
+"""Where people rated a batch's responses unlike the judge, response by response."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from statistics import mean, median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.ratings.reliability import CountedRatings
+    from app.ratings.table import AnswerTable
+
+MOST_LEVELS = 20
+"""Different values of the judge or of people up to which there is a matrix."""
+
+
+@dataclass(frozen=True)
+class RatedTwice:
+    """One aspect of a response that the judge and `n` people rated. `people` is their mean, `median` their median."""
+
+    position: int
+    judge: float
+    people: float
+    median: float
+    n: int
+
+    @property
+    def difference(self) -> float:
+        """How much higher the judge rated."""
+        return self.judge - self.people
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """By aspect what the judge and people both rated, the largest difference first."""
+
+    aspects: Mapping[str, Sequence[RatedTwice]]
+
+
+@dataclass(frozen=True)
+class JudgedTable:
+    """How many responses have each value of the judge (columns) and median of people (rows), both from low to high."""
+
+    judge: Sequence[float]
+    people: Sequence[float]
+    counts: Mapping[tuple[float, float], int]
+    """By people's median and the judge's value."""
+
+
+def find_disagreements(table: AnswerTable, found: CountedRatings, aspects: Sequence[str]) -> Disagreements:
+    """Of these aspects, in their order; of people's simulated ratings nothing is said. Not for an event loop."""
+    values: dict[tuple[str, int], list[float]] = {}
+    for opinion in () if found.used.simulated else table.rate(found.ratings):
+        for name, value in opinion.ratings.items():
+            values.setdefault((name, opinion.row), []).append(value)
+    rows: dict[str, list[RatedTwice]] = {}
+    judged = {name: table.column(name) for name in {name for name, _ in values} if name in table.names}
+    for (name, row), given in values.items():
+        if name in judged and not isnan(own := float(judged[name][row])):
+            position = table.place_of(row)[1]
+            rows.setdefault(name, []).append(RatedTwice(position, own, mean(given), median(given), len(given)))
+    ordered = {name: sorted(rows[name], key=order) for name in aspects if name in rows}
+    return Disagreements(ordered)
+
+
+def order(row: RatedTwice) -> tuple[float, int]:
+    """The largest difference first."""
+    return -abs(row.difference), row.position
+
+
+def lay_out(rows: Sequence[RatedTwice]) -> JudgedTable | None:
+    """The matrix; None where either side has more than `MOST_LEVELS` values."""
+    counts = Counter((row.median, row.judge) for row in rows)
+    people, judge = ([*sorted({key[side] for key in counts})] for side in (0, 1))
+    return JudgedTable(judge, people, counts) if max(len(people), len(judge)) <= MOST_LEVELS else None

@@ -1,0 +1,114 @@
+"""Which places systems can have: by simultaneous comparisons of all pairs of runs on their common items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from app.domain.comparison import ComparedRun
+from app.domain.reports import CorrectedFigure
+from app.stats import resampling
+from app.stats.comparison import Sides, arrange
+from app.stats.corrected import show
+from app.stats.corrected_runs import correct_alone, correct_pairs, list_correctable
+from app.stats.pairing import MeasureKey, match_runs
+
+Places = tuple[int, int]
+"""Best and worst place, from 1."""
+
+Ordered = set[tuple[int, int]]
+"""Pairs of runs of which the first is surely better than the second."""
+
+
+@dataclass(frozen=True)
+class CorrectedPlace:
+    """A run on people's scale; `figure` is None where people rated too little of it."""
+
+    figure: CorrectedFigure | None
+    places: Places
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """By aspect or composite the places of each run, in the runs' order: by the judge's ratings, and by the judge's
+    corrected by people's; `corrected` is empty where people rated nothing."""
+
+    judged: Mapping[str, Sequence[Places]]
+    corrected: Mapping[str, Sequence[CorrectedPlace]]
+
+
+def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboard:
+    """The places of runs that were scored alike.
+
+    A run is surely better than another where the interval of their difference, at `alpha` divided by the number of
+    pairs, excludes 0: all such statements together are right with probability 1 − alpha (Bonferroni). Of N runs, one
+    that b are surely better and w surely worse than has a place from 1 + b to N − w.
+    """
+    measures = list_correctable(*runs)
+    rated = [any(one.people for one in run.items) for run in runs]
+    pairs = [*combinations(range(len(runs)), 2)]
+    level = alpha / max(1, len(pairs))
+    judged: dict[MeasureKey, Ordered] = {key: set() for key in measures}
+    corrected: dict[MeasureKey, Ordered] = {key: set() for key in measures}
+    for first, second in pairs:
+        before, after = runs[first], runs[second]
+        for key, sides in arrange(before, after, match_runs(before, after)).items():
+            note(judged.get(key), first, second, tell_difference(sides, level))
+        if rated[first] and rated[second]:
+            for key, pair in correct_pairs(before, after, measures, alpha=level, paired=True).items():
+                interval = pair.difference.interval if pair.difference else None
+                note(corrected[key], first, second, tell_sign(interval))
+    found = {key[1]: find_places(ordered, len(runs)) for key, ordered in judged.items()}
+    if not any(rated):
+        return Leaderboard(found, {})
+    figures = {key: [find_figure(run, key, alpha) for run in runs] for key in measures}
+    return Leaderboard(
+        found,
+        {
+            key[1]: [*map(CorrectedPlace, figures[key], find_places(ordered, len(runs)))]
+            for key, ordered in corrected.items()
+        },
+    )
+
+
+def find_figure(run: ComparedRun, key: MeasureKey, alpha: float) -> CorrectedFigure | None:
+    """The run's corrected mean."""
+    found = correct_alone(run, key, alpha, "once")
+    return None if found.after is None else show(found.after, found.options)
+
+
+def tell_difference(sides: Sides, level: float) -> int:
+    """1 where the candidate is surely better, −1 where the baseline is, 0 where that is not shown."""
+    if not sides.testable:
+        return 0
+    moved = sides.differences
+    rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0])
+    falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0])
+    estimate = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=level)
+    if estimate.interval is not None or not estimate.mean:
+        return tell_sign(estimate.interval)
+    # All dialogues differ by the same, so there is no interval: the sign-flip test's p is this.
+    return int(np.sign(estimate.mean)) if 2.0 ** (1 - len(counts)) < level else 0
+
+
+def tell_sign(interval: tuple[float, float] | None) -> int:
+    """The sign of all that the interval holds; 0 where it holds 0, or is none."""
+    if interval is None:
+        return 0
+    return int(interval[0] > 0) - int(interval[1] < 0)
+
+
+def note(ordered: Ordered | None, first: int, second: int, sign: int) -> None:
+    """Adds the pair, the better run first, where there is one."""
+    if ordered is not None and sign:
+        ordered.add((second, first) if sign > 0 else (first, second))
+
+
+def find_places(ordered: Ordered, runs: int) -> list[Places]:
+    """The places that each run can have."""
+    better = [sum(worse == run for _, worse in ordered) for run in range(runs)]
+    worse = [sum(own == run for own, _ in ordered) for run in range(runs)]
+    return [(1 + above, runs - below) for above, below in zip(better, worse, strict=True)]

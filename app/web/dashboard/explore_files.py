@@ -1,0 +1,153 @@
+"""`/explore.csv`, `/explore.ndjson` and `/explore.html`: the cases of a view of the explorer as a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
+
+from app.comparison.computations import PendingComputation
+from app.container import Container
+from app.domain.cases import CasePage
+from app.domain.errors import InvalidRequest
+from app.web.dashboard.explore import LETTERS, Asked, CaseView, describe, look, read_asked, read_cases
+from app.web.dashboard.page import PageRoute, Project, read_assets, render_text
+from app.web.dependencies import Serving
+from saiten.spreadsheet import Cell, write_rows
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+AT_ONCE = 50
+"""Cases that are read at a time."""
+
+MOST_REPORTED = 100
+"""Cases of a report."""
+
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+async def read_open(request: Request, container: Container, project: str) -> Asked:
+    """What the address asks for; raises InvalidRequest where there are no cases to be had."""
+    asked = await read_asked(request, container, project)
+    if asked.obstacle is not None:
+        raise InvalidRequest("name one to eight runs of one rubric that is installed, in `run`")
+    return asked
+
+
+async def await_page(container: Container, project: str, asked: Asked, *, offset: int, limit: int) -> CasePage:
+    """The cases from an offset on, once they are there."""
+    while True:
+        page = await look(container, project, asked, offset=offset, limit=limit)
+        if not isinstance(page, PendingComputation):
+            return page
+        # Where too many others compute, the answer comes at once.
+        await asyncio.sleep(0.2)
+
+
+async def read_pages(container: Container, project: str, asked: Asked) -> AsyncIterator[list[CaseView]]:
+    """All cases of the view, some at a time."""
+    offset, total = 0, 1
+    while offset < total:
+        page = await await_page(container, project, asked, offset=offset, limit=AT_ONCE)
+        yield await read_cases(container, project, asked, page.rows)
+        offset, total = offset + AT_ONCE, page.total
+
+
+@router.get("/explore.ndjson")
+async def download_ndjson(request: Request, container: Serving, project: Project) -> Response:
+    """A line a case, with all texts, values and reasons."""
+    asked = await read_open(request, container, project)
+
+    async def write() -> AsyncIterator[bytes]:
+        async for cases in read_pages(container, project, asked):
+            yield "".join(COMPACT.encode(tell_case(case, asked)) + "\n" for case in cases).encode()
+
+    return send(write(), "application/x-ndjson", "cases.ndjson")
+
+
+@router.get("/explore.csv")
+async def download_csv(request: Request, container: Serving, project: Project) -> Response:
+    """A row a case, with columns for each run."""
+    asked = await read_open(request, container, project)
+    measures = [*asked.names]
+
+    async def write() -> AsyncIterator[bytes]:
+        yield write_rows([[*list_heads(asked, measures)]])
+        async for cases in read_pages(container, project, asked):
+            yield write_rows([[*list_cells(case, asked, measures)] for case in cases])
+
+    return send(write(), "text/csv; charset=utf-8; header=present", "cases.csv")
+
+
+@router.get("/explore.html")
+async def download_report(request: Request, container: Serving, project: Project) -> Response:
+    """The first cases of the view as one file that needs neither script nor service."""
+    asked = await read_open(request, container, project)
+    page = await await_page(container, project, asked, offset=0, limit=MOST_REPORTED)
+    cases = await read_cases(container, project, asked, page.rows)
+    made = {"found": page, "cases": cases, "base": str(request.base_url), "style": read_assets()["app.css"].decode()}
+    text = await asyncio.to_thread(render_text, request, "explore_report.html", **describe(asked), **made)
+    headers = {"Content-Disposition": 'attachment; filename="cases.html"', "Cache-Control": "no-store"}
+    return Response(text, headers=headers, media_type="text/html; charset=utf-8")
+
+
+def send(parts: AsyncIterator[bytes], media_type: str, name: str) -> Response:
+    """The file, as it is made."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(parts, headers=headers, media_type=media_type)
+
+
+def tell_case(case: CaseView, asked: Asked) -> dict[str, Any]:
+    """A case as JSON."""
+    return {
+        "item": case.item,
+        "context": [{"speaker": said.speaker, "text": said.text} for said in case.context],
+        "runs": [tell_side(case, asked, number) for number in range(len(asked.runs))],
+    }
+
+
+def tell_side(case: CaseView, asked: Asked, number: int) -> dict[str, Any]:
+    """What a run has of a case; `values` are means over its responses, of which the first is told."""
+    side = case.sides[number]
+    told: dict[str, Any] = {
+        "run": asked.runs[number].id,
+        "position": case.row.positions[number],
+        "responses": side.responses,
+        "change": case.row.changes[number] if number else None,
+        "values": {name: values[number] for name, values in case.row.values.items()},
+    }
+    if side.result is not None:
+        evaluation = side.result.evaluation
+        verdicts = evaluation.aspects if evaluation else {}
+        told["response"] = side.result.candidate.response
+        told["reasons"] = {name: one.reason for name, one in verdicts.items() if one.reason}
+        told["warnings"] = [warned.code for warned in evaluation.warnings] if evaluation else []
+        told["failure"] = side.result.failure.code if side.result.failure else None
+        told["people"] = [
+            {"rater": view.rater, "ratings": view.ratings, "comments": view.comments} for view in side.raters
+        ]
+    return told
+
+
+FIELDS = ("run", "position", "response", "change")
+
+
+def list_heads(asked: Asked, measures: Sequence[str]) -> Iterator[str]:
+    """The names of the columns."""
+    yield from ("item", "context")
+    for letter in LETTERS[: len(asked.runs)]:
+        yield from (f"{letter}.{name}" for name in (*FIELDS, *measures))
+
+
+def list_cells(case: CaseView, asked: Asked, measures: Sequence[str]) -> Iterator[Cell]:
+    """The cells of a case."""
+    yield case.item
+    yield "\n".join(f"{said.speaker}: {said.text}" for said in case.context)
+    for number in range(len(asked.runs)):
+        told = tell_side(case, asked, number)
+        yield from (told.get(name) for name in FIELDS)
+        yield from (told["values"].get(name) for name in measures)

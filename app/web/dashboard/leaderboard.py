@@ -1,0 +1,178 @@
+"""`/leaderboard`: the systems of one name by their newest runs, with the places that are told apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+
+from app.comparison.computations import PendingComputation
+from app.comparison.service import MOST_RANKED, MOST_RANKED_RESULTS
+from app.container import Container
+from app.domain.batch import Batch, BatchFilter
+from app.domain.composites import range_of
+from app.domain.reports import CorrectedFigure, Interval
+from app.domain.rubric import Rubric
+from app.domain.summary import Spread, Summary
+from app.web.dashboard import run_values
+from app.web.dashboard.language import query, speech_of
+from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.run_values import build_of, find_rubric, name_measures, signatures_of, system_of
+from app.web.dashboard.trend import ways_of
+from app.web.dependencies import Serving
+
+if TYPE_CHECKING:
+    from app.stats.leaderboard import Leaderboard
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+MOST_READ = 200
+"""Runs of a name among which the newest of each system are looked for."""
+
+LONGEST = 1000
+
+
+class RunsRanked(NamedTuple):
+    """The newest run of each system, newest first, and those that were left out: judged otherwise, or too many."""
+
+    runs: Sequence[Batch]
+    otherwise: Sequence[Batch] = ()
+    excess: Sequence[Batch] = ()
+
+
+class PlaceCell(NamedTuple):
+    """One system on one measure; `places` are the best and the worst that it can have."""
+
+    mean: float | None
+    interval: Interval
+    places: tuple[int, int]
+
+
+@router.get("/leaderboard")
+async def show_leaderboard(request: Request, container: Serving, project: Project) -> Response:
+    """The systems of a name; without a name, the names of the newest runs."""
+    given = request.query_params
+    name = given.get("name", "").strip()[:LONGEST]
+    wanted = BatchFilter(status="completed", name=name or None)
+    listed = await container.batches.list(project, wanted, after=None, limit=MOST_READ)
+    if not name:
+        names = dict.fromkeys(batch.name for batch in listed if batch.name is not None)
+        systems = {one: len({system_of(batch) for batch in listed if batch.name == one}) for one in names}
+        return render(request, "leaderboard.html", state="pick", name="", systems=systems)
+    asked = {one[:LONGEST] for one in given.getlist("run")[:MOST_RANKED]}
+    found = choose(listed, asked)
+    page: dict[str, Any] = {"name": name, "found": found, "system_of": system_of, "build_of": build_of}
+    rubric = find_rubric(container, found.runs[0].rubric_name) if found.runs else None
+    if rubric is None or len(found.runs) < 2:
+        return render(request, "leaderboard.html", state="few", **page)
+    ranked = await rank(container, project, found.runs, rubric)
+    if isinstance(ranked, PendingComputation):
+        return render(request, "leaderboard.html", state="computing", **page)
+    figures = "corrected" if given.get("figures") == "corrected" and ranked.corrected else "judge"
+    summaries = await container.batches.summaries(project, found.runs)
+    scales = {aspect.id: aspect.scale for aspect in rubric.aspects} | {
+        composite.id: range_of(composite, rubric) for composite in rubric.composites
+    }
+    measures = [one for one in scales if one in ranked.judged]
+    sort = given.get("aspect", "") if given.get("aspect", "") in measures else pick_first(measures)
+    rows = list_rows(found.runs, ranked, summaries, measures, is_corrected=figures == "corrected")
+    lines = {line for batch in found.runs for line in signatures_of(batch)}
+
+    def address(**changes: Any) -> str:
+        """This page, asked otherwise."""
+        state = {"name": name, "run": sorted(asked), "aspect": sort, "figures": figures if figures != "judge" else None}
+        return query("/leaderboard", **{**state, **changes})
+
+    return render(
+        request,
+        "leaderboard.html",
+        state="ready",
+        **page,
+        rubric=rubric,
+        rows=order_rows(rows, sort, rubric),
+        measures=measures,
+        names=name_measures(rubric, speech_of(request)),
+        scales=scales,
+        trust=await container.ratings.reliabilities.weakest(project, lines, measures),
+        sort=sort,
+        figures=figures,
+        has_corrected=bool(ranked.corrected),
+        address=address,
+    )
+
+
+def choose(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
+    """The newest run of each system (newest first), or those asked for, that were judged as the newest of them was."""
+    newest: dict[str | None, Batch] = {}
+    for batch in listed:
+        if (batch.id in asked or not asked) and batch.counts.scored + batch.counts.partial:
+            newest.setdefault(batch.id if asked else system_of(batch), batch)
+    runs = [*newest.values()]
+    same = [run for run in runs if run.rubric_name == runs[0].rubric_name and ways_of(run) == ways_of(runs[0])]
+    kept: list[Batch] = []
+    for run in same:
+        if len(kept) < MOST_RANKED and sum(one.counts.total for one in [*kept, run]) <= MOST_RANKED_RESULTS:
+            kept.append(run)
+    return RunsRanked(kept, [run for run in runs if run not in same], [run for run in same if run not in kept])
+
+
+async def rank(
+    container: Container, project: str, runs: Sequence[Batch], rubric: Rubric
+) -> Leaderboard | PendingComputation:
+    """The places, once they are computed."""
+    service = container.ratings.service
+    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
+    rated = await service.mark_ratings(project), excluded
+    key = ("leaderboard", *map(run_values.state_of, runs), rubric.digest, rated)
+    ids = [run.id for run in runs]
+    return await container.dashboard.computations.get(project, key, lambda: container.comparison.rank(project, ids))
+
+
+def pick_first(measures: Sequence[str]) -> str:
+    """What systems are sorted by at first."""
+    return "overall" if "overall" in measures else measures[0] if measures else ""
+
+
+Row = tuple[Batch, Mapping[str, PlaceCell]]
+
+
+def list_rows(
+    runs: Sequence[Batch],
+    ranked: Leaderboard,
+    summaries: Mapping[str, Summary],
+    measures: Sequence[str],
+    *,
+    is_corrected: bool,
+) -> list[Row]:
+    """Each run with its cells by measure."""
+    rows: list[Row] = []
+    for number, run in enumerate(runs):
+        cells = {}
+        for name in measures:
+            summary = summaries.get(run.id)
+            found: Spread | CorrectedFigure | None = None
+            places = ranked.judged[name][number]
+            if is_corrected:
+                found, places = ranked.corrected[name][number].figure, ranked.corrected[name][number].places
+            elif summary is not None:
+                found = summary.aspects.get(name) or summary.composites.get(name)
+            cells[name] = (
+                PlaceCell(None, None, places) if found is None else PlaceCell(found.mean, found.interval, places)
+            )
+        rows.append((run, cells))
+    return rows
+
+
+def order_rows(rows: Sequence[Row], name: str, rubric: Rubric) -> list[Row]:
+    """By the places on the measure, and where these are the same by the mean: the best first."""
+    best = rubric.best.get(name)
+
+    def key(row: Row) -> tuple[float, float]:
+        cell = row[1][name]
+        if cell.mean is None:
+            return math.inf, 0.0
+        return sum(cell.places), -cell.mean if best is None else abs(cell.mean - best)
+
+    return sorted(rows, key=key) if name else [*rows]

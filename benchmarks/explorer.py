@@ -1,0 +1,144 @@
+"""The explorer on two runs of 100,000 results: each view's server time, beside the targets.
+
+    python -m benchmarks.explorer                   # seeds a database in SQLite, measures, removes it
+    python -m benchmarks.explorer --keep FILE       # leaves the database in FILE, or takes the one that is there
+    python -m benchmarks.explorer --results 5000    # smaller runs
+
+The service is a process of its own. The first visit reads both runs into memory; the others sort and filter there.
+`CPU` is the service's own time a visit, which tells more than the clock on a machine that does other things too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+import httpx
+
+from benchmarks.dashboard import COMPUTING, fetch, open_client
+from benchmarks.dashboard_data import seed
+from benchmarks.dashboard_results import NEEDLE
+from benchmarks.machine import introduce
+from benchmarks.record import Figure, Report, at_most, finish, make_parser
+from tests.support.command import served
+
+NAME = "explorer"
+RESULTS, QUICK_RESULTS = 100_000, 1000
+REQUESTS = 9
+FIRST_LIMIT_MS, LIMIT_MS = 150.0, 300.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+VIEWS: Mapping[str, Mapping[str, str]] = {
+    "by drop": {},
+    "by gain": {"sort": "gain"},
+    "by disagreement of runs": {"sort": "runs"},
+    "by disagreement of samples": {"sort": "samples"},
+    "by disagreement with people": {"sort": "people"},
+    "by worst value of an aspect": {"sort": "worst", "measure": "overall"},
+    "changed": {"show": "changed"},
+    "beyond noise": {"show": "beyond"},
+    "warning": {"warning": "suspected-injection"},
+    "value": {"aspect": "overall", "least": "1", "most": "1"},
+    "text, two characters": {"text": NEEDLE},
+    "text, one character": {"text": "海"},
+    "text in every one": {"text": "です"},
+    "text, long and frequent": {"text": "とても楽しかったです"},
+    "text nowhere": {"text": "どこにもない文"},
+    "last page": {"page": "9999999"},
+}
+
+
+@dataclass
+class View:
+    """How a view was answered, in milliseconds by the clock and of the service's CPU."""
+
+    name: str
+    wall: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+    kilobytes: float = 0.0
+
+
+def read_cpu(pid: int) -> float:
+    """The process's CPU time so far, in milliseconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def visit(client: httpx.Client, pid: int, name: str, path: str) -> View:
+    """Visits a view again and again."""
+    found = View(name)
+    before = read_cpu(pid)
+    for _ in range(REQUESTS):
+        answer, taken = fetch(client, path)
+        answer.raise_for_status()
+        found.wall.append(taken)
+    found.cpu = (read_cpu(pid) - before) / REQUESTS
+    found.kilobytes = answer.num_bytes_downloaded / 1000
+    return found
+
+
+def visit_first(client: httpx.Client, pid: int, path: str) -> View:
+    """The very first visit, until the cases are there."""
+    found, before, begun = View("first visit of all, until there are cases"), read_cpu(pid), time.perf_counter()
+    while COMPUTING.search(fetch(client, path)[0].text):
+        time.sleep(0.1)
+    found.wall.append(1000 * (time.perf_counter() - begun))
+    found.cpu = read_cpu(pid) - before
+    return found
+
+
+def run(report: Report, url: str, runs: Sequence[str], folder: Path) -> None:
+    """Visits all views, and reports."""
+    with (
+        served(folder, DATABASE_URL=url, SAITEN_JUDGE="lexical", SAITEN_LOG_LEVEL="warning") as (address, process),
+        open_client(address) as client,
+    ):
+        fetch(client, "/explore")  # compiles the templates
+        base = [("run", one) for one in runs]
+        path = "/explore?" + urlencode(base)
+        found = [visit_first(client, process.pid, path)]
+        for name, asked in VIEWS.items():
+            found.append(visit(client, process.pid, name, "/explore?" + urlencode([*base, *asked.items()])))
+        found.append(visit(client, process.pid, "text in all runs", "/explore?" + urlencode({"text": NEEDLE})))
+    report.say(f"  {'view':44}{'median':>8}{'max':>8}{'CPU':>8} ms{'wire':>8} kB")
+    for each in found:
+        times = f"{statistics.median(each.wall):8.0f}{max(each.wall):8.0f}{each.cpu:8.0f}"
+        report.say(f"  {each.name:44}{times}   {each.kilobytes:8.1f}")
+    first, others = found[1], found[2:]
+    slowest = max(others, key=lambda each: statistics.median(each.wall))
+    report.add(Figure(NAME, "first rows", "ms", first.wall, target=at_most(FIRST_LIMIT_MS), note=first.name))
+    report.add(Figure(NAME, "the slowest view", "ms", slowest.wall, target=at_most(LIMIT_MS), note=slowest.name))
+    report.add(Figure(NAME, "both runs read", "ms", found[0].wall[0], note="once a process and pair", once=True))
+
+
+def measure(report: Report, *, quick: bool = False, results: int | None = None, keep: Path | None = None) -> None:
+    """Seeds a database in SQLite where there is none, and visits it."""
+    with tempfile.TemporaryDirectory(prefix="saiten-bench-") as name:
+        folder = Path(name)
+        file = keep.resolve() if keep else folder / "explorer.db"
+        full = asyncio.run(seed(file, results or (QUICK_RESULTS if quick else RESULTS)))
+        report.say(f"explorer, two runs of {full.results:,} results in SQLite, {REQUESTS} visits a view")
+        run(report, full.url, full.runs, folder)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="the database, made where it is not there")
+    parser.add_argument("--results", type=int, help=f"results of each run that is seeded, {RESULTS:,} without")
+    asked = parser.parse_args(arguments)
+    report = Report()
+    report.say(introduce(report.machine))
+    measure(report, quick=asked.quick, results=asked.results, keep=asked.keep)
+    finish(report, asked)
+
+
+if __name__ == "__main__":
+    main()

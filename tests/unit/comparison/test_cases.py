@@ -1,0 +1,115 @@
+"""Cases are paired, and differ, as a comparison of the same runs finds it; noise and people's ratings are measured."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.comparison.cases import first_numbers
+from app.domain.cases import CaseQuery, CaseScale
+from app.domain.comparison import ComparedRun, RunItem
+from app.stats.cases import CaseTable, Label, RunFrame, choose, identify, make_table, measure_people, page_of
+from app.stats.changes import find_changes
+from app.storage.sql.batches.rows import key_of
+from tests.support.runs import make_run
+
+ASPECTS = ("warmth", "clarity")
+SCALES = {"warmth": CaseScale(1, 5), "clarity": CaseScale(1, 5, best=3)}
+PLAIN = Label("scored", frozenset(), frozenset())
+WARNED = Label("partial", frozenset({"register-shift"}), frozenset({"clarity"}))
+
+
+def frame_of(items: Sequence[RunItem], spread: float = np.nan) -> RunFrame:
+    """The frame of a run; every third response is warned of."""
+    return RunFrame(
+        names=ASPECTS,
+        positions=np.arange(len(items), dtype=np.int32),
+        items=np.array([key_of(one.item) for one in items], dtype=np.int64),
+        contexts=np.array([0 if one.context is None else key_of(one.context) for one in items], dtype=np.int64),
+        values=np.array([[one.ratings.get(name) for name in ASPECTS] for one in items], dtype=np.float32).reshape(
+            -1, 2
+        ),
+        spread=np.full(len(items), spread, dtype=np.float32),
+        label=np.arange(len(items)) % 3 // 2,
+        labels=(PLAIN, WARNED),
+    )
+
+
+def table_of(*frames: RunFrame) -> CaseTable:
+    return make_table(frames, identify(frames, first_numbers, comparable=True), SCALES, ASPECTS)
+
+
+def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
+    """Two runs of items that are named, only numbered, or under whose ids several contexts stand."""
+    random_number = random.Random(seed)
+    runs = []
+    for run in range(2):
+        items: list[RunItem] = []
+        for number in range(40):
+            if kind != "numbered" and random_number.random() < 0.1:
+                continue
+            name = {"named": f"item-{number}", "numbered": str(number), "shared": f"item-{number // 2}"}[kind]
+            # Some numbers stand for other contexts in the other run.
+            context = f"context-{number + 100 * run * (kind == 'numbered' and number % 5 == 0)}"
+            for _ in range(random_number.choice((1, 1, 3))):
+                ratings = {each: random_number.choice((None, 1.0, 2.0, 3.0, 4.0, 5.0)) for each in ASPECTS}
+                items.append(RunItem(name, None, None, context, ratings, position=len(items)))
+        numbered = kind == "numbered"
+        columns: dict[str, Any] = {name: [] for name in ASPECTS}
+        runs.append(make_run(f"run-{run}", columns, items=items, numbered=numbered, best={"clarity": 3.0}))
+    return runs[0], runs[1]
+
+
+@pytest.mark.parametrize("kind", ["named", "numbered", "shared"])
+def test_changes_are_those_of_the_comparison(kind):
+    for seed in range(5):
+        runs = draw(seed, kind)
+        table = table_of(*(frame_of(run.items) for run in runs))
+        for measure in (None, *ASPECTS):
+            order, apart = choose(table, CaseQuery(measure=measure, show="changed"), [], None)
+            rows = page_of(table, CaseQuery(measure=measure), order, apart, offset=0, limit=999).rows
+            drops = [row for row in rows if (row.changes[1] or 0) < -1e-6]
+            known = find_changes(*runs, measure, most=999)
+            width = 1.0 if measure is None else SCALES[measure].width
+            wanted = [(change.baseline.responses[0].position, change.difference) for change in known.drops]
+            found = [(row.positions[0], (row.changes[1] or 0) * width) for row in drops]
+            assert [value for _, value in found] == pytest.approx([value for _, value in wanted], abs=1e-5)
+            assert {place for place, _ in found} == {place for place, _ in wanted}
+
+
+def test_filters_and_orders():
+    first = [RunItem(f"i{number}", None, None, None, {"warmth": 3.0, "clarity": 3.0}) for number in range(6)]
+    values = (3.0, 2.0, 1.0, 5.0, 4.0, None)
+    second = [RunItem(f"i{number}", None, None, None, {"warmth": value}) for number, value in enumerate(values)]
+    table = table_of(frame_of(first), frame_of(second))
+    people = measure_people(table, {(0, 4): {"warmth": 1.0, "clarity": 3.0}, (1, 0): {"warmth": 3.0}, (0, 5): {}})
+
+    def ask(**asked: Any) -> list[int]:
+        order, _ = choose(table, CaseQuery(**asked), [], people)
+        found: list[int] = order.tolist()
+        return found
+
+    assert ask(sort="drop") == [2, 1, 0, 4, 3, 5]
+    assert ask(sort="gain") == [3, 4, 0, 1, 2, 5]
+    assert ask(sort="runs")[:2] == [2, 3]
+    assert ask(sort="worst", measure="warmth")[:2] == [2, 1]
+    assert ask(sort="best", measure="warmth")[:2] == [3, 4]
+    assert ask(sort="people")[:2] == [4, 0]
+    assert ask(sort="item", show="changed") == [1, 2, 3, 4]
+    # With one sample each, a change of one level is noise.
+    assert ask(sort="item", show="beyond") == [2, 3]
+    assert ask(sort="item", warning="register-shift") == ask(sort="item", unrated="*") == [2, 5]
+    assert ask(sort="item", level=("warmth", 4.5, np.inf)) == [3]
+    assert ask(sort="item", level=("nothing", 0, 9)) == []
+    assert choose(table, CaseQuery(sort="item"), [[np.array([1, 9]), np.array([], int)]], None)[0].tolist() == [1]
+    noisy = table_of(frame_of(first, 0.1), frame_of(second, 0.1))
+    order, _ = choose(noisy, CaseQuery(sort="item", show="beyond", measure="warmth"), [], None)
+    assert order.tolist() == [2, 3]
+    alone = table_of(frame_of(second))
+    assert choose(alone, CaseQuery(), [], None)[0].tolist() == [2, 1, 0, 4, 3, 5]
+    nothing = table_of(frame_of([]), frame_of([]))
+    assert choose(nothing, CaseQuery(show="beyond"), [], None)[0].tolist() == []

@@ -1,0 +1,129 @@
+"""The explorer: cases of several runs beside each other, found, sorted, filtered and read on one page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from app.web.dashboard.explore import tell_apart
+from tests.support.elements import Page
+from tests.support.serving import serving
+from tests.support.shown_batch import BATCH, HOSTILE, keep_shown
+
+CONTEXT = [{"speaker": "A", "text": "週末に映画を見ました。"}]
+RESPONSES = {
+    "films": ("それは楽しそうですね。何を見ましたか？", "知らない。"),
+    "same": ("いいですね。", "いいですね。"),
+    "hostile": (HOSTILE, f"{HOSTILE}!"),
+}
+
+
+@pytest.fixture
+async def client(tmp_path: Path):
+    async with serving(tmp_path, judge="lexical") as found:
+        yield found
+
+
+async def post(client: httpx.AsyncClient, number: int, **more: object) -> str:
+    """A finished run with each item's response of that number."""
+    items = [
+        {"id": name, "context": CONTEXT, "response": said[number], "metadata": {"topic": name}}
+        for name, said in RESPONSES.items()
+    ]
+    body = {"rubric": "ja-dialogue", "relevance": None, "items": items, "metadata": {"build": f"b{number}"}, **more}
+    run = (await client.post("/v1/batches", json=body)).json()["id"]
+    async with client.stream("GET", f"/v1/batches/{run}/events") as events:
+        await events.aread()  # to the end of the run
+    return str(run)
+
+
+async def look(client: httpx.AsyncClient, address: str, **headers: str) -> Page:
+    while True:
+        answer = await client.get(address, headers=headers)
+        assert answer.status_code == 200, answer.text
+        if not (page := Page(answer.text)).all("div", class_="computing"):
+            return page
+
+
+def items_of(page: Page) -> list[str]:
+    return [line.text.split()[0] for line in page.all("summary", class_="row-link")]
+
+
+async def test_cases_are_sorted_filtered_and_read(client):
+    before, after = await post(client, 0), await post(client, 1)
+    base = f"/explore?run={before}&run={after}"
+    page = await look(client, base)
+    # The largest drop comes first and stands open, with context, both responses and what differs.
+    assert items_of(page)[0] == "films"
+    (opened,) = [case for case in page.all("details", class_="case") if case.has(open="")]
+    for said in ("映画", "何を見ました", "知らない。"):
+        assert said in opened.text
+    assert {"del", "ins"} == {name for name in ("del", "ins") if page.all(name)}
+    assert {f"/runs/{run}/items/0" for run in (before, after)} <= {link["href"] for link in page.all("a")}
+    found = {
+        "&show=changed": {"films"},
+        "&show=beyond": set(),
+        "&text=" + quote("映画"): {"films", "same", "hostile"},
+        "&text=" + quote("知ら"): {"films"},
+        "&text=" + quote("知"): {"films"},
+        "&text=" + quote("ＦＩＬＭＳ"): {"films"},
+        "&text=" + quote("楽しそうですね。何"): {"films"},
+        "&text=" + quote("楽し何"): set(),
+        "&meta=topic=same": {"same"},
+        "&meta=topic=none": set(),
+        "&aspect=overall&least=99": set(),
+        "&warning=language-mismatch": {"hostile"},
+        "&status=failed": set(),
+        "&unrated=*": set(),
+        "&page=9": {"films", "same", "hostile"},
+    }
+    for address, wanted in found.items():
+        assert sorted(items_of(await look(client, base + address))) == sorted(wanted), address
+    for sort in ("gain", "runs", "samples", "people", "worst", "best", "item"):
+        assert len(items_of(await look(client, f"{base}&sort={sort}&measure=overall"))) == 3, sort
+    assert items_of(await look(client, f"/explore?run={after}&run={before}&sort=gain"))[0] == "films"
+    assert items_of(await look(client, f"/explore?run={before}")) != []
+    # Every run that holds a text is found without naming it.
+    whole = await look(client, "/explore?text=" + quote("知らない"))
+    assert [link["href"] for link in whole.all("a") if "/explore?run=" in link["href"]] == [
+        f"/explore?run={after}&text=" + quote("知らない")
+    ]
+    assert (await client.get(f"/explore?run={before}&run=ba_none")).status_code == 404
+    query = base.partition("?")[2] + "&show=changed"
+    (told,) = map(json.loads, (await client.get(f"/explore.ndjson?{query}")).text.splitlines())
+    assert (told["item"], told["context"]) == ("films", CONTEXT)
+    assert [side["response"] for side in told["runs"]] == [*RESPONSES["films"]]
+    assert told["runs"][1]["change"] < 0
+    heads, row = csv.reader(io.StringIO((await client.get(f"/explore.csv?{query}")).text))
+    found_row = dict(zip(heads, row, strict=True))
+    assert (found_row["item"], found_row["B.response"]) == ("films", "知らない。")
+    assert float(found_row["B.overall"]) == told["runs"][1]["values"]["overall"]
+    report = await client.get(f"/explore.html?{query}")
+    assert "知らない。" in report.text
+    assert not re.search("<script|<link|src=", report.text)
+    assert (await client.get("/explore.csv")).status_code == 422
+
+
+async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
+    await keep_shown(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}", 6, path="both")
+    await look(client, f"/explore?run={BATCH}")
+    answer = await client.get(f"/explore?run={BATCH}&text={quote('話題')}&meta={quote(HOSTILE)}=1&page=-1&least=nan")
+    assert (answer.status_code, Page(answer.text).all("summary", class_="row-link")) == (200, [])
+    answer = await client.get(f"/explore?run={BATCH}")
+    assert "話題に沿っている。" in {quoted.text for quoted in Page(answer.text).all("blockquote")}
+    assert "<script>alert" not in answer.text
+    assert "<img src=x" not in answer.text
+
+
+def test_differences_are_of_what_readers_take_for_a_character():
+    assert tell_apart("同じ", "同じ") is None
+    assert tell_apart("長" * 2000, "短") is None
+    pieces = tell_apart("これはか\u3099です", "これはか👍🏽です") or ()
+    assert [*pieces] == [("same", "これは"), ("gone", "か\u3099"), ("new", "か👍🏽"), ("same", "です")]
