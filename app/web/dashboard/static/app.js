@@ -41,6 +41,8 @@ export async function renew(selector = "[data-renew]") {
       }
       part.replaceWith(made);
       prepare(document.getElementById(part.id));
+    } else if (!found && part.querySelector(".computing")) {
+      part.remove();  // what was being computed turned out to be nothing
     }
   }
   wait();
