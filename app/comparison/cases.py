@@ -67,11 +67,12 @@ class CaseExplorer:
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
-        people = None
+        people: Floats | None = None
         if query.sort == "people":
-            people = await self._measure_people(project, batches, table)
-            if isinstance(people, PendingComputation):
-                return people
+            measured = await self._measure_people(project, batches, table)
+            if isinstance(measured, PendingComputation):
+                return measured
+            people = measured
 
         def work() -> CasePage:
             from app.stats.cases import choose, page_of

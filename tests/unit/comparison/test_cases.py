@@ -48,7 +48,7 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
     random_number = random.Random(seed)
     runs = []
     for run in range(2):
-        items = []
+        items: list[RunItem] = []
         for number in range(40):
             if kind != "numbered" and random_number.random() < 0.1:
                 continue
@@ -59,7 +59,7 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
                 ratings = {each: random_number.choice((None, 1.0, 2.0, 3.0, 4.0, 5.0)) for each in ASPECTS}
                 items.append(RunItem(name, None, None, context, ratings, position=len(items)))
         numbered = kind == "numbered"
-        columns = {name: [] for name in ASPECTS}
+        columns: dict[str, Sequence[float | None]] = dict.fromkeys(ASPECTS, ())
         runs.append(make_run(f"run-{run}", columns, items=items, numbered=numbered, best={"clarity": 3.0}))
     return runs[0], runs[1]
 
