@@ -58,10 +58,10 @@ class CaseExplorer:
     ) -> CasePage | PendingComputation:
         """The cases from an offset on, or a PendingComputation where they are not in memory within a second."""
         if not 1 <= len(batches) <= MOST_RUNS:
-            raise InvalidRequest(f"name 1 to {MOST_RUNS} runs")
+            raise InvalidRequest(f"name 1 to {MOST_RUNS} batches")
         if (total := sum(batch.counts.total for batch in batches)) > MOST_RESULTS:
             raise InvalidRequest(
-                f"these runs have {total:,} results; at most {MOST_RESULTS:,} can be explored together"
+                f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer"
             )
         table = await self._find(project, batches, rubric, WAIT_SECONDS)
         if isinstance(table, PendingComputation):
