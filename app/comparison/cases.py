@@ -58,18 +58,21 @@ class CaseExplorer:
     ) -> CasePage | PendingComputation:
         """The cases from an offset on, or a PendingComputation where they are not in memory within a second."""
         if not 1 <= len(batches) <= MOST_RUNS:
-            raise InvalidRequest(f"name 1 to {MOST_RUNS} runs")
+            raise InvalidRequest(f"name 1 to {MOST_RUNS} batches")
         if (total := sum(batch.counts.total for batch in batches)) > MOST_RESULTS:
             raise InvalidRequest(
-                f"these runs have {total:,} results; at most {MOST_RESULTS:,} can be explored together"
+                f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer"
             )
         table = await self._find(project, batches, rubric, WAIT_SECONDS)
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
-        people = await self._measure_people(project, batches, table) if query.sort == "people" else None
-        if isinstance(people, PendingComputation):
-            return people
+        people: Floats | None = None
+        if query.sort == "people":
+            measured = await self._measure_people(project, batches, table)
+            if isinstance(measured, PendingComputation):
+                return measured
+            people = measured
 
         def work() -> CasePage:
             from app.stats.cases import choose, page_of

@@ -59,7 +59,7 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
                 ratings = {each: random_number.choice((None, 1.0, 2.0, 3.0, 4.0, 5.0)) for each in ASPECTS}
                 items.append(RunItem(name, None, None, context, ratings, position=len(items)))
         numbered = kind == "numbered"
-        columns: dict[str, Any] = {name: [] for name in ASPECTS}
+        columns: dict[str, Sequence[float | None]] = dict.fromkeys(ASPECTS, ())
         runs.append(make_run(f"run-{run}", columns, items=items, numbered=numbered, best={"clarity": 3.0}))
     return runs[0], runs[1]
 
