@@ -90,12 +90,13 @@ class KeptDatabase:
         """Ends the sessions in it and removes what is in it."""
         if self._url is None:
             return
-        from asyncpg import InterfaceError, PostgresError
+        from asyncpg import InterfaceError, InternalClientError, PostgresError
 
         try:
             self._run(self._connection.execute(EMPTY))
             kept = self._run(self._connection.fetchval(LOOK)) == self._schema
-        except (PostgresError, InterfaceError, OSError):  # a table that the statements need is gone, or the database
+        # A table that the statements need is gone, or the connection, or the database.
+        except (PostgresError, InterfaceError, InternalClientError, OSError):
             kept = False
         if not kept:
             self.drop()

@@ -131,7 +131,7 @@ def test_ratings_that_concern_no_item_are_refused(tmp_path: Path) -> None:
     # An id that is no text is for the service to refuse.
     assert len(read_study(str(tmp_path / few), reading, str(tmp_path / rated)).items.values) == 2
     unbound = CliRunner().invoke(run, [few, "--ratings", rated, "--budget", "nan"])
-    assert (unbound.exit_code, "--budget nan is no amount" in unbound.output) == (2, True)
+    assert (unbound.exit_code, "--budget nan is not a number of dollars" in unbound.output) == (2, True)
     alone = saiten("judges", "run", items, folder=tmp_path)
     assert (alone.returncode, "--ratings" in alone.stderr) == (2, True)
 
