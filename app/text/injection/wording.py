@@ -43,15 +43,17 @@ def fitted() -> tuple[float, Mapping[str, float]]:
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
     shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
-    return [" " + compiled(GAP).sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
+    gap = compiled(GAP)
+    return [" " + gap.sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
 
 
 def runs(said: str, known: Container[str]) -> set[str]:
     """The known runs of characters in a sentence. What begins with an unknown run is unknown as well."""
     found = set()
+    lengths = range(1, LONGEST_RUN + 1)
     for start in range(len(said)):
-        for end in range(start + 1, min(start + LONGEST_RUN, len(said)) + 1):
-            run = said[start:end]
+        for length in lengths:  # at the end of the sentence, the last run is found again
+            run = said[start : start + length]
             if run not in known:
                 break
             found.add(run)
