@@ -140,10 +140,10 @@ class Reading:
         """The findings of all turns."""
         for number, whole in enumerate(self.turns):
             text = cut_mark_runs(open_passage(whole.text, LONGEST_TURN))
-            turn = whole.model_copy(update={"text": text})
-            if turn.role == "user":
-                self.hear(turn.text)
+            if whole.role == "user":
+                self.hear(text)
                 continue
+            turn = whole.model_copy(update={"text": text})
             foreign = self.check_language(number, turn.text)
             if foreign is not None:
                 yield foreign
