@@ -12,7 +12,7 @@ from functools import lru_cache
 from app.domain.dialogue import FILLERS
 from app.domain.plain_text import cut_mark_runs
 
-EXPANDING = dict.fromkeys((0xFDFA, 0xFDFB), " ")
+EXPANDING = ("\ufdfa", "\ufdfb")
 """Ligatures that NFKC expands to 18 and 8 characters; without them a text grows by a small factor only."""
 
 CYRILLIC = dict(zip("асеорхуіѕјһԁԛԝ", "aceopxyisjhdqw", strict=True))
@@ -76,7 +76,9 @@ def compose_letters(text: str) -> str:
 def fold(text: str) -> str:
     """The form of `text` that patterns are matched against. Linear in its length; never raises."""
     if not text.isascii():
-        text = compose_letters(cut_mark_runs(text.translate(EXPANDING)))
+        for ligature in EXPANDING:
+            text = text.replace(ligature, " ")
+        text = compose_letters(cut_mark_runs(text))
         text = unicodedata.normalize("NFKC", text)
         text = "".join(map(fold_character, text))
     return join_spaced_letters(text.lower())

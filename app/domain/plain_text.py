@@ -35,6 +35,8 @@ MAXIMUM_MARKS = 8
 
 def cut_mark_runs(text: str) -> str:
     """`text` with no more than `MAXIMUM_MARKS` combining marks in a row."""
+    if not any(map(unicodedata.combining, text)):
+        return text
     kept, run = [], 0
     for character in text:
         run = run + 1 if unicodedata.combining(character) else 0

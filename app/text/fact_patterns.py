@@ -54,6 +54,7 @@ class Lists:
         )
         self.words = {name: re.compile(any_of(lists[name])) for name in names}
         self.jobs = job_patterns(language)
+        self.job = re.compile("|".join(pattern.pattern for pattern in self.jobs.values()))
         self.job_words = {group: re.compile(any_of(job["words"])) for group, job in data["jobs"].items()}
         self.compatible = {frozenset(pair.split()) for pair in data["compatible_jobs"].split(",")}
         species = {word: kind for kind, listed in data["pets"].items() for word in words_in(listed)}
@@ -67,6 +68,7 @@ class Lists:
         self.siblings, self.spouse = any_of(lists["siblings"]), any_of(lists["spouse"])
         self.abroad = any_of(lists["abroad"])
         self.likes, self.dislikes = any_of(lists["likes"]), any_of(lists["dislikes"])
+        self.liked = re.compile(f"{self.likes}|{self.dislikes}")
         self.short = frozenset(words_in(lists["short_topics"]))
         self.generic = frozenset(words_in(lists["generic"]))
         self.generic_names = tuple(words_in(lists["generic_names"]))

@@ -321,6 +321,8 @@ class FactBook:
     def read_job(self, said: Said) -> Iterator[tuple[str, Any]]:
         """What the system works as."""
         text = said.text
+        if not self.lists.job.search(text):
+            return
         if PART_TIME.search(text) or NEGATED[self.language].search(text) or self.is_unreal(text, past=True):
             return
         for group, pattern in self.lists.jobs.items():
@@ -331,9 +333,10 @@ class FactBook:
     def read_pet(self, said: Said) -> Iterator[tuple[str, Any]]:
         """The animal that lives with the system."""
         text, patterns = said.text, self.lists.patterns
-        if self.is_unreal(text, past=True):
+        match = patterns["no_pet"].search(text)
+        if not (match or patterns["pet"].search(text)) or self.is_unreal(text, past=True):
             return
-        if match := patterns["no_pet"].search(text):
+        if match:
             if not self.of_others(text, match.start()):
                 yield "pet", "none"
             return
@@ -361,7 +364,7 @@ class FactBook:
     def read_likes(self, said: Said) -> Iterator[tuple[str, Any]]:
         """What the system likes and dislikes."""
         text, lists = said.text, self.lists
-        if self.is_unreal(text, past=True):
+        if not lists.liked.search(text) or self.is_unreal(text, past=True):
             return
         for polarity, listed in (("dislike", lists.dislikes), ("like", lists.likes)):
             for match in re.finditer(listed, text):

@@ -19,9 +19,10 @@ def load() -> Any:
     return json.loads((files("app") / "text/conversation_words.json").read_text(encoding="utf-8"))
 
 
-def words_in(listed: str) -> list[str]:
+@cache
+def words_in(listed: str) -> tuple[str, ...]:
     """The words of a list, longest first."""
-    return sorted(filter(None, map(str.strip, listed.split(","))), key=lambda word: (-len(word), word))
+    return tuple(sorted(filter(None, map(str.strip, listed.split(","))), key=lambda word: (-len(word), word)))
 
 
 def any_of(listed: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-from app.domain.conversation import Conversation, Finding, Turn
+from app.domain.conversation import Conversation, Finding
 from app.domain.plain_text import cut_mark_runs
 from app.domain.speech import PolitenessLevel, Register, Sign, settle
 from app.text.facts import FactBook
@@ -138,19 +138,18 @@ class Reading:
 
     def findings(self) -> Iterator[Finding]:
         """The findings of all turns."""
-        for number, whole in enumerate(self.turns):
-            text = cut_mark_runs(open_passage(whole.text, LONGEST_TURN))
-            turn = whole.model_copy(update={"text": text})
+        for number, turn in enumerate(self.turns):
+            text = cut_mark_runs(open_passage(turn.text, LONGEST_TURN))
             if turn.role == "user":
-                self.hear(turn.text)
+                self.hear(text)
                 continue
-            foreign = self.check_language(number, turn.text)
+            foreign = self.check_language(number, text)
             if foreign is not None:
                 yield foreign
             else:
-                yield from self.check_register(number, turn)
-            yield from self.check_repetition(number, turn)
-            yield from self.facts.check(number, turn.text)
+                yield from self.check_register(number, turn.speaker, text)
+            yield from self.check_repetition(number, turn.speaker, text)
+            yield from self.facts.check(number, text)
             self.pending = []
 
     def hear(self, text: str) -> None:
@@ -204,13 +203,13 @@ class Reading:
 
     # Politeness
 
-    def check_register(self, number: int, turn: Turn) -> Iterator[Finding]:
+    def check_register(self, number: int, speaker: str, whole: str) -> Iterator[Finding]:
         """A departure from the register, or from the level, that the speaker keeps."""
-        habits = self.habits.setdefault(turn.speaker, Habits())
-        if self.words.about_register.search(turn.text):
-            self.habits.pop(turn.speaker)
+        habits = self.habits.setdefault(speaker, Habits())
+        if self.words.about_register.search(whole):
+            self.habits.pop(speaker)
             return
-        text = self.without_formulas(turn.text)
+        text = self.without_formulas(whole)
         if sum(map(str.isalpha, text)) < FEWEST_REGISTER_LETTERS or self.words.composition.search(
             " ".join(self.asked[-1:])
         ):
@@ -285,17 +284,17 @@ class Reading:
 
     # Repetition
 
-    def check_repetition(self, number: int, turn: Turn) -> Iterator[Finding]:
+    def check_repetition(self, number: int, speaker: str, text: str) -> Iterator[Finding]:
         """A turn that says again what the same speaker said in an earlier turn, unless the user asked for it."""
-        said = self.read_said(number, turn.text)
+        said = self.read_said(number, text)
         if said is None:
             return
-        earlier = self.said.setdefault(turn.speaker, [])
+        earlier = self.said.setdefault(speaker, [])
         same = next((other for other in reversed(earlier) if is_same(said, other)), None)
         earlier.append(said)
         if same is None or self.asks_again():
             return
-        detail = f"{quote(turn.text)} repeats turn {same.turn}: {quote(self.turns[same.turn].text)}."
+        detail = f"{quote(text)} repeats turn {same.turn}: {quote(self.turns[same.turn].text)}."
         yield fault(number, "coherence", "repetition", detail)
 
     def read_said(self, number: int, text: str) -> Said | None:

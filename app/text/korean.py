@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise, zip_longest
 
 from app.domain.plain_text import cut_mark_runs
@@ -24,9 +25,10 @@ def spell(text: str) -> str:
     """`text` with each syllable as its two or three letters: 했어 is ㅎㅐㅆㅇㅓ. Other characters stay. No letter is
     lost or joined, because a syllable without an initial sound spells ㅇ: an ending can be matched whatever stem it has
     melted into."""
-    return "".join(letters_of(character) for character in text)
+    return "".join(map(letters_of, text))
 
 
+@lru_cache(maxsize=4096)
 def letters_of(character: str) -> str:
     """The letters of a composed syllable; any other character itself."""
     if not FIRST <= ord(character) <= LAST:

@@ -62,9 +62,9 @@ def is_chinese(text: str, han: str, kana: int) -> bool:
     return signs > 0 or (signs == 0 and len(han) > LONGEST_WITHOUT_KANA)
 
 
-KANA = re.compile("[\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fd-\u30ff\u31f0-\u31ff\uff66-\uff9d]")
-HAN = re.compile("[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]")
+KANA = re.compile("[\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fd-\u30ff\u31f0-\u31ff\uff66-\uff9d]+")
+HAN = re.compile("[\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]+")
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
 LATIN_WORD = re.compile(f"[{LATIN}]+(?:['’-][{LATIN}]+)*")
 # Two letters or more of another script: a lone one is part of a face, (´・ω・`)
@@ -120,7 +120,7 @@ def read_scripts(text: str) -> LanguageReading:
     if own.isascii():
         latin = weigh_latin(own, alone=True)
         return LanguageReading("en", 1.0) if latin else LanguageReading("none", 0.0)
-    kana, hangul = len(KANA.findall(own)), len(HANGUL.findall(own))
+    kana, hangul = (sum(map(len, script.findall(own))) for script in (KANA, HANGUL))
     han = "".join(HAN.findall(own))
     other = sum(map(len, OTHER_WORD.findall(own)))
     sino_korean = len(han) if not kana and hangul >= len(han) else 0

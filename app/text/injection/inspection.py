@@ -195,7 +195,7 @@ def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
 
     def look() -> tuple[Finding, ...]:
         found = find_kinds(text, fold_names(aspects))
-        return tuple(finding(kind, found[kind]) for kind in AttackKind if kind in found)
+        return tuple(finding(kind, found[kind]) for kind in AttackKind if kind in found) if found else ()
 
     return recent().recall(digest_of([*aspects, text]), look)
 

@@ -13,7 +13,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from heapq import nlargest
 from urllib.parse import unquote_to_bytes
 
 compiled = cache(re.compile)  # Patterns are compiled when they are first needed, because many runs need few of them.
@@ -80,7 +79,7 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
     # Differing values in the past tense are a report of marks that someone received.
     if len(values) >= MINIMUM_PAIRS and not (len(set(values)) > 1 and search(REPORT, folded)):
         return True
-    if search(QUOTED, folded) or has_verdict_line(folded):
+    if (("「" in folded or "[[" in folded) and search(QUOTED, folded)) or has_verdict_line(folded):
         return True
     reason = search(JSON_REASON, folded)
     if (search(JSON_SCORE, folded) and reason) or (search(JSON_OBJECT, folded) and (values or reason)):
@@ -253,7 +252,7 @@ def located_payloads(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
         if decode is unquote_to_bytes and "%" not in text:
             continue
         found = compiled(expression).finditer(text)
-        for match in nlargest(MAXIMUM_PAYLOADS, found, key=lambda match: len(match[0])):
+        for match in sorted(found, key=lambda match: len(match[0]), reverse=True)[:MAXIMUM_PAYLOADS]:
             token = match[0]
             try:
                 decoded = readable(decode(token[:MAXIMUM_CHARACTERS]))
@@ -281,6 +280,7 @@ SELECTORS = r"[\uFE00-\uFE0F\U000E0100-\U000E01EF]{3,}"
 ZERO_WIDTHS = f"[\u00ad\u180e{ZERO_WIDTH}]{{3,}}"
 SCATTERED = f"(?<=[{PLAIN_SCRIPTS}])[{ZERO_WIDTH}](?=[{PLAIN_SCRIPTS}])"
 CLOSER = f"[{CLOSERS}]"
+CONTROLS = rf"[\u00ad\u180e{ZERO_WIDTH}{OPENERS}{CLOSERS}\uFE00-\uFE0F\U000E0000-\U000E01EF]"  # Any of the above
 DIRECTED = f"([{OPENERS}])([^{OPENERS}{CLOSERS}\n]*)"
 
 
@@ -311,7 +311,7 @@ def turns_around(control: str, inside: str) -> bool:
 
 def hides_text(text: str) -> bool:
     """Whether `text` holds tag characters, smuggled selectors, zero-width runs or deceptive directional controls."""
-    if text.isascii():
+    if not search(CONTROLS, text):
         return False
     if search(TAGS, compiled(FLAG).sub("", text)) or search(SELECTORS, text) or search(ZERO_WIDTHS, text):
         return True

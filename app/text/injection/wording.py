@@ -8,9 +8,10 @@ former. A text is as suspicious as its most suspicious passage of one to three s
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Protocol
 
 from app.text.injection.signs import compiled
 
@@ -40,21 +41,31 @@ def fitted() -> tuple[float, Mapping[str, float]]:
     return data["intercept"] - data["threshold"], weights
 
 
+class Weights(Protocol):
+    """The weight of each known run."""
+
+    def get(self, run: str, /) -> float | None: ...
+
+
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
     shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
-    return [" " + compiled(GAP).sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
+    gap = compiled(GAP)
+    return [" " + gap.sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
 
 
-def runs(said: str, known: Container[str]) -> set[str]:
-    """The known runs of characters in a sentence. What begins with an unknown run is unknown as well."""
-    found = set()
+def runs(said: str, weights: Weights) -> dict[str, float]:
+    """The known runs of characters in a sentence with their weights. What begins with an unknown run is unknown as
+    well."""
+    found = {}
+    lengths = range(1, LONGEST_RUN + 1)
     for start in range(len(said)):
-        for end in range(start + 1, min(start + LONGEST_RUN, len(said)) + 1):
-            run = said[start:end]
-            if run not in known:
+        for length in lengths:  # at the end of the sentence, the last run is found again
+            run = said[start : start + length]
+            weight = weights.get(run)
+            if weight is None:
                 break
-            found.add(run)
+            found[run] = weight
     return found
 
 
@@ -70,7 +81,7 @@ def suspicious_passage(folded: str, above: float = 0.0) -> str | None:
     intercept, weights = fitted()
     said = sentences(folded)
     known = [runs(each, weights) for each in said]
-    sums = [sum(map(weights.__getitem__, each)) for each in known]
+    sums = [sum(each.values()) for each in known]
     counts = [len(each) for each in known]
     best, found = above, None
     for start, end in passages(len(said)):
