@@ -137,7 +137,8 @@ async def rate_conversation(
 ) -> tuple[Record, tuple[Record, ...]]:
     """Does the work of `evaluate_conversation`."""
     request = case.request
-    suspicions = await look_at(case, case.suspicions)
+    # Always in a thread: many short turns take some milliseconds, and many conversations begin together.
+    suspicions = await look_at(case, case.suspicions, at_once=0)
     if any(warned.code == SUSPECTED for warned in suspicions):
         context.telemetry.dealt_with(request.integrity or "flag")
     if request.integrity == "refuse":
