@@ -208,7 +208,7 @@ NEEDLES = [
     ("😀", [6]),
     ("MIXED case", [5]),
     ("ÉCOLE", [7]),
-    ("école", []),
+    ("école", [7]),
     ("item-3", [3]),
     ("ITEM-3", [3]),
     ("response", []),

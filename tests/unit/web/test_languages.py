@@ -44,6 +44,7 @@ OTHER_SENTENCES = (
     "must not be 0", "may not stand beside", "Bearer realm",
     # Defects.
     "the spool is not", "a record is written", "these are not packed", "this is not a packed",
+    "at most \0 finite means",
     # Parts of answers that are no problems: warnings, reasons of gates, checks of the judge, failures of candidates.
     "\0 workers died", "the provider's batch is expected", "paused by a caller", "the judge's ratings of now",
     "nothing was stored of this judge", "the ratings in the reference", "the stored ratings", "too few to prove",

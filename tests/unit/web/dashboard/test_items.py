@@ -183,7 +183,9 @@ def test_where_the_best_is_inside_the_scale_the_farthest_are_the_worst():
 def test_a_list_is_read_back_as_it_was_written():
     asked = "sort=coherence&order=best&value=overall:3&value=coherence:0&unrated=*&warning=w&status=partial&system=a&text=b+c"
     listing = read_listing(QueryParams(asked), MEASURES, load_rubric())
-    assert listing == Listing("coherence", True, {"overall": 3.0, "coherence": 0.0}, "*", "w", "partial", "a", "b c")
+    assert listing == Listing(
+        "coherence", True, {"overall": 3.0, "coherence": 0.0}, "*", "w", None, "partial", "a", "b c"
+    )
     written = {name: value for name, value in listing.parameters().items() if value}
     assert written["value"] == ["overall:3", "coherence:0"]
     assert len(list(listing.without_each())) == 7

@@ -73,9 +73,10 @@ def test_texts_get_the_glyphs_of_their_own_language():
 
 
 def test_rubric_texts_come_in_the_best_language_that_there_is():
-    assert pick({"ja": "自然さ", "en": "Naturalness"}, "ja") == ("自然さ", "ja")
-    assert pick({"ja": "自然さ", "en": "Naturalness"}, "ko") == ("Naturalness", "en")
-    assert pick({"ja": "自然さ"}, "ko") == ("自然さ", "ja")
+    assert pick({"ja": "持ち味", "en": "Charm"}, "ja") == ("持ち味", "ja")
+    assert pick({"ja": "持ち味", "en": "Charm"}, "ko") == ("Charm", "en")
+    assert pick({"ja": "持ち味"}, "ko") == ("持ち味", "ja")
+    assert pick({"ja": "自然さ"}, "ko") == ("자연스러움", "ko"), "a shipped rubric's word"
 
 
 def test_addresses_leave_out_what_is_empty():
