@@ -32,7 +32,7 @@ from app.storage.sql.browsing import Browsable, find_batch
 from app.storage.sql.ratings import read_rating
 
 if TYPE_CHECKING:
-    from app.stats.cases import RunFrame
+    from app.domain.run_frame import RunFrame
 
 figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
@@ -168,7 +168,7 @@ def join(names: tuple[str, ...], parts: Sequence[tuple[Any, ...]]) -> RunFrame:
     """The frame of all parts."""
     import numpy as np
 
-    from app.stats.cases import Label, RunFrame
+    from app.domain.run_frame import Label, RunFrame
 
     found: dict[tuple[str, str, str], int] = {}
     label = [found.setdefault(each, len(found)) for part in parts for each in part[5]]
@@ -203,7 +203,7 @@ def unpack_frame(packed: bytes) -> RunFrame:
     """The frame of `pack_frame`."""
     import numpy as np
 
-    from app.stats.cases import Label, RunFrame
+    from app.domain.run_frame import Label, RunFrame
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
         named = json.loads(file["named"].tobytes())

@@ -12,7 +12,8 @@ import pytest
 from app.comparison.cases import first_numbers
 from app.domain.cases import CaseQuery, CaseScale
 from app.domain.comparison import ComparedRun, RunItem
-from app.stats.cases import CaseTable, Label, RunFrame, choose, identify, make_table, measure_people, page_of
+from app.domain.run_frame import Label, RunFrame
+from app.stats.cases import CaseTable, choose, identify, make_table, measure_people, page_of
 from app.stats.changes import find_changes
 from app.storage.sql.batches.rows import key_of
 from tests.support.runs import make_run
