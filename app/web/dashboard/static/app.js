@@ -24,7 +24,8 @@ async function copy(button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-// Fetches the page again and replaces its parts: <section id="…" data-renew>, or those of another selector.
+// Fetches the page again and replaces its parts: <section id="…" data-renew>, or those of another selector. Tells those
+// that hold parts of the page by the event "renewed".
 export async function renew(selector = "[data-renew]") {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok) {
@@ -45,6 +46,7 @@ export async function renew(selector = "[data-renew]") {
       part.remove();  // what was being computed turned out to be nothing
     }
   }
+  document.dispatchEvent(new Event("renewed"));
   wait();
   return fresh;
 }

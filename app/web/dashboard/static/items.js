@@ -58,6 +58,3 @@ function start() {
 }
 start();
 document.addEventListener("renewed", start);
-// Rows that came after a wait.
-document.addEventListener("focusin", () => links[0]?.isConnected || start());
-document.addEventListener("keydown", () => links[0]?.isConnected || start(), { capture: true });

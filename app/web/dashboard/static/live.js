@@ -49,7 +49,6 @@ async function take() {
     return;
   }
   await renew();
-  document.dispatchEvent(new Event("renewed"));
   follow();
 }
 
@@ -85,7 +84,6 @@ function refresh() {
     waiting = null;
     // While new rows wait for the button, only rows that are there change.
     await renew(document.getElementById("news").hidden ? "[data-renew]" : "tr[data-row]");
-    document.dispatchEvent(new Event("renewed"));
     if (document.querySelector("[data-watch]")?.dataset.watch !== watched) {
       follow();
     }
