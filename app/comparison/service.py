@@ -336,8 +336,8 @@ class ComparisonService:
 
     async def _settle_baseline(self, project: str, request: GateRequest) -> GateRequest:
         """The request with the baseline that is pinned for the candidate's name, where it needs one and names none."""
-        drops = not request.rules or any(rule.max_drop is not None for rule in request.rules)
-        if request.baseline is not None or request.coverage_only or not drops:
+        compares = not request.rules or any(rule.most is not None for rule in request.rules)
+        if request.baseline is not None or request.coverage_only or not compares:
             return request
         candidate = await find_batch(self.batches, project, request.candidate)
         baseline = (await self.pinned(project, [candidate])).get(candidate.id)

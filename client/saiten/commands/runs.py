@@ -226,10 +226,10 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     if isinstance(candidate, Results):
         return None
     own = options_of(candidate, settings) if isinstance(candidate, Items) else candidate.model_dump()
-    drops = not settings.rules or any(
-        isinstance(one, dict) and one.get("max_drop") is not None for one in settings.rules
+    compares = not settings.rules or any(
+        isinstance(one, dict) and (one.get("max_drop"), one.get("max_rise")) != (None, None) for one in settings.rules
     )
-    pinned = await read_pin(service, str(own["name"])) if drops and own.get("name") else None
+    pinned = await read_pin(service, str(own["name"])) if compares and own.get("name") else None
     found = None if pinned is None else read(Batch, await service.batch(pinned))
     metadata = own.get("metadata")
     system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None

@@ -82,3 +82,23 @@ async def test_a_pinned_baseline_is_what_runs_of_its_name_are_compared_with(tmp_
         assert f"/compare?baseline={second}&candidate={third}" in {
             a["href"] for a in (await show(client, "/")).all("a")
         }
+
+
+async def test_a_rule_on_findings_is_compared_with_the_pinned_baseline(tmp_path: Path) -> None:
+    turns = [
+        ("user", "こんにちは。"),
+        ("system", "こんにちは。"),
+        ("user", "元気ですか。"),
+        ("system", "はい、元気です。"),
+    ]
+    talk = {"turns": [{"speaker": role, "text": text, "role": role} for role, text in turns]}
+    async with serving(tmp_path, judge="lexical") as client:
+        runs = []
+        for _ in range(2):
+            body = {"name": NAME, "rubric": "ja-conversation", "items": [{"id": str(one), **talk} for one in range(3)]}
+            runs.append((await client.post("/v1/batches", json=body)).raise_for_status().json()["id"])
+            await wait_for(client, runs[-1])
+        (await client.put(f"/v1/baselines/{quote(NAME, safe='')}", json={"batch": runs[0]})).raise_for_status()
+        rules = [{"finding": "repetition", "max_rise": 1}]
+        report = (await client.post("/v1/gates", json={"candidate": runs[1], "rules": rules})).raise_for_status().json()
+        assert report["comparison"]["baseline"] == f"{NAME} ({runs[0]})"
