@@ -122,6 +122,24 @@ async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
     assert "<img src=x" not in answer.text
 
 
+async def test_findings_of_conversations_are_named(client):
+    lines = (
+        "席を三名で予約したいです。",
+        "Certainly, I have booked a table for three people at seven o'clock for you.",
+    )
+    turns = [
+        {"speaker": role, "text": text, "role": role} for role, text in zip(("user", "system"), lines, strict=True)
+    ]
+    body = {"rubric": "ja-conversation", "items": [{"id": "talk", "turns": turns}]}
+    run = (await client.post("/v1/batches", json=body)).raise_for_status().json()["id"]
+    async with client.stream("GET", f"/v1/batches/{run}/events") as events:
+        await events.aread()
+    page = await look(client, f"/explore?run={run}&warning=finding%3Awrong-language", **{"Accept-Language": "en"})
+    options = {option.attributes["value"]: option.text for option in page.all("option")}
+    assert options["finding:wrong-language"] == "Findings: wrong language (1)"
+    assert items_of(page) == ["talk"]
+
+
 def test_differences_are_of_what_readers_take_for_a_character():
     assert tell_apart("同じ", "同じ") is None
     assert tell_apart("長" * 2000, "短") is None
