@@ -114,10 +114,15 @@ def list_ways(rubrics: Sequence[Rubric]) -> Iterator[tuple[Way, Rubric]]:
     """Every way to ask, with the rubric as it is then."""
     for rubric in rubrics:
         for language, calls, examples in product(rubric.languages, ("joint", "independent"), (True, False)):
-            changed = rubric.model_copy(update={"calls": calls})
+            changed = change(rubric, calls=calls)
             asked = changed if examples else without_examples(changed)
             for explain, structured in product((False, True), (True, False)):
                 yield Way(rubric.id, language, calls, examples, explain, structured), asked
+
+
+def change(rubric: Rubric, **update: Any) -> Rubric:
+    """The rubric with other fields. Not by `model_copy`, which would keep the digest that the rubric had."""
+    return Rubric.model_validate({**rubric.model_dump(), **update})
 
 
 def without_examples(rubric: Rubric) -> Rubric:
@@ -127,7 +132,7 @@ def without_examples(rubric: Rubric) -> Rubric:
         levels = tuple(level.model_copy(update={"example": None}) for level in aspect.levels)
         return aspect.model_copy(update={"levels": levels, "one_shot": None})
 
-    return rubric.model_copy(update={"aspects": tuple(map(strip, rubric.aspects))})
+    return change(rubric, aspects=tuple(strip(aspect).model_dump() for aspect in rubric.aspects))
 
 
 def list_questions(way: Way, rubric: Rubric) -> list[tuple[Prefix, str]]:

@@ -35,6 +35,7 @@ from benchmarks.prompt_tokens import (
     NoTokenizer,
     Spread,
     Way,
+    change,
     count_all,
     dump_counts,
     find_dialogues,
@@ -70,6 +71,11 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_counts_are_of_the_prompts_and_dialogues_of_now() -> None:
     assert list_stale(COUNTS) == [], "run `make pages`"
+
+
+def test_a_changed_rubric_has_a_digest_of_its_own() -> None:
+    rubric = find_rubrics()[0]
+    assert rubric.digest != change(rubric, calls="independent").digest != without_examples(rubric).digest
 
 
 def test_counts_of_other_prompts_are_seen_to_be_stale() -> None:
