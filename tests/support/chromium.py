@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, P
 from tests.support.services import absent
 from tests.support.waiting import LIMIT_SECONDS
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE = (360, 740)
 DESK = (1280, 900)
 
