@@ -3,9 +3,10 @@
     python -m benchmarks.analysis_scale [--quick]
 
 Ratings are lines of NDJSON, each by one rater of one item, with two aspects and their scores; each command runs in a
-process of its own, whose peak memory is told. Beside it: the same statistics by SciPy and krippendorff on arrays that
-are in memory already (the limit: nothing read, nothing checked, no intervals), and by a notebook's way, which reads the
-file with pandas. Quick: up to 100,000 ratings and 2 × 2,000 results.
+process of its own, whose peak memory is told; corrected means are of one line per judged item. Beside it: the same
+statistics by SciPy and krippendorff on arrays that are in memory already (the limit: nothing read, nothing checked, no
+intervals), and by a notebook's way, which reads the file with pandas. Quick: up to 100,000 ratings and 2 × 2,000
+results.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+
+import numpy as np
 
 from benchmarks.analysis_work import RATERS, SCALES, SYSTEMS, draw_parts
 from benchmarks.dashboard_data import Seeded, seed
@@ -39,6 +42,9 @@ MOST_OF_PANDAS = 1_000_000
 MOST_SECONDS, MOST_MEGABYTES = 120.0, 2000.0
 STORED = (10_000, 100_000)
 """Results of each of two runs."""
+
+JUDGED, LARGE_JUDGED, RATED = 1_000, 1_000_000, 200
+SHORT_SECONDS, JUDGED_SECONDS, JUDGED_MEGABYTES = 0.2, 5.0, 500.0
 
 WORKS = {"win-rates": 1, "overview": 2, "compare": 2, "gate": 2}
 """What is asked of stored results, and of how many of the runs."""
@@ -128,6 +134,31 @@ def measure_file(report: Report, path: Path, lines: int) -> dict[str, float]:
     return medians
 
 
+def measure_judged(report: Report, folder: Path, *, quick: bool) -> None:
+    """Corrected means of items that a judge rated, each its own line, and people some of them. Of few the work alone is
+    timed, of many the whole command."""
+    figures = np.random.default_rng(9).integers(1, 6, (2, LARGE_JUDGED)).tolist()
+    for lines in (JUDGED, 20 * JUDGED if quick else LARGE_JUDGED):
+        path = folder / f"judged-{lines}.ndjson"
+        with path.open("w", encoding="utf-8") as file:
+            for at in range(lines):
+                rated = f', "ratings": {{"overall": {figures[1][at]}}}' if at < RATED else ""
+                item = f'"system": "bot", "item": "response {at}", "dialogue": "dialogue {at // 10}"'
+                file.write(f'{{{item}, "scores": {{"overall": {figures[0][at]}}}{rated}}}\n')
+        few = lines == JUDGED
+        command = [sys.executable, "-m", "app", "analyze", "corrected", str(path), "--ranges", "overall=1:5"]
+        found = [work("corrected", "overall", path) if few else spend(command)._asdict() for _ in range(ROUNDS)]
+        name = f"corrected, {lines:,} judged and {RATED} rated"
+        seconds, whole = [one["seconds"] for one in found], lines == LARGE_JUDGED
+        most = at_most(SHORT_SECONDS) if few else at_most(JUDGED_SECONDS) if whole else None
+        report.add(Figure(NAME, name, "s", seconds, target=most))
+        memory = [one["megabytes"] * 2**20 / 1e6 for one in found]
+        report.add(
+            Figure(NAME, f"{name}: peak memory", "MB", memory, target=at_most(JUDGED_MEGABYTES) if whole else None)
+        )
+        path.unlink()
+
+
 def measure_stored(report: Report, stored: Seeded) -> None:
     """What the service takes for two runs of so many results."""
     for name, runs in WORKS.items():
@@ -170,6 +201,7 @@ def measure(report: Report, *, quick: bool = False) -> None:
         for name in ANALYSES:
             grown = medians[large][name] / medians[small][name]
             report.add(Figure(NAME, f"{name}: time of {large:,} ratings over that of {small:,}", "×", grown, once=True))
+        measure_judged(report, Path(folder), quick=quick)
         for results in (2_000,) if quick else STORED:
             report.say(f"  (two runs of {results:,} results are put in)")
             measure_stored(report, asyncio.run(seed(Path(folder, f"{results}.db"), results)))

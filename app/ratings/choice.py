@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from app.domain.batch import ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.human_rating import RoundDraw, RoundOptions, Signal
 from app.domain.rubric import Aspect
@@ -30,8 +31,13 @@ class Spreads:
         self._aspects = aspects
         self._found: dict[Signal, dict[tuple[int, int], float]] = {}
 
-    def add(self, place: int, evaluation: Evaluation) -> None:
-        """Notes what the result at that place of the results shows."""
+    def add(self, places: Mapping[int, int], results: Sequence[ItemResult]) -> None:
+        """Notes what these results show; `places` has the place of each that counts, by its position in the batch."""
+        for result in results:
+            if result.evaluation is not None and (place := places.get(result.entry.position)) is not None:
+                self._add(place, result.evaluation)
+
+    def _add(self, place: int, evaluation: Evaluation) -> None:
         paths = evaluation.paths
         for column, aspect in enumerate(self._aspects):
             one = evaluation.aspects.get(aspect.id)

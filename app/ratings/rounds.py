@@ -44,7 +44,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.rounds import RoundStore
 
 RESULTS_PAGE = 100
-"""Results that are read at a time, in some hundredths of a second."""
+"""Results that are read at a time, in some hundredths of a second of a thread."""
 
 NEVER_GIVEN = "this response was not given to this rater in this round"
 RATER: TypeAdapter[str] = TypeAdapter(RaterId)
@@ -135,11 +135,8 @@ class RoundService:
         if run is not None and (run.judge.samples > 1 or run.judge.expected or run.path == "both"):
             after = -1
             while page := await self.batches.results(project, batch_id, after=after, limit=RESULTS_PAGE):
-                for result in page:
-                    if result.evaluation is not None and (place := places.get(result.entry.position)) is not None:
-                        spreads.add(place, result.evaluation)
+                await asyncio.to_thread(spreads.add, places, page)
                 after = page[-1].entry.position
-                await asyncio.sleep(0)
         if options.judges:
             for judge in options.judges:
                 if await self.batches.find(project, judge) is None:

@@ -178,22 +178,28 @@ def weigh_part(values: Floats, clusters: Integers, weights: Floats | None, *, pl
     """A weighted mean with what each cluster adds to its error."""
     names, place = group(clusters)
     k = len(names)
-    own = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
-    # Not `own @ values` where all weigh alike: its last digit depends on where the arrays lie in memory.
-    mean = float(values.mean()) if weights is None else float(own @ values)
-    parts: Floats = np.bincount(place, own * (values - mean), k).astype(np.float64)
     if k == 1:
+        mean = float(values.mean()) if weights is None else float(weights @ values / weights.sum())
         return Estimate(Clustered(mean, 0.0, 1.0, np.zeros(1)), names)
-    shares: Floats = np.bincount(place, own, k).astype(np.float64)
+    if weights is None:
+        # Not with `@` where all weigh alike: its last digit depends on where the arrays lie in memory.
+        mean = float(values.mean())
+        shares: Floats = np.bincount(place, minlength=k) / len(values)
+        parts: Floats = np.bincount(place, values - mean, k) / len(values)
+        spreads = [shares / len(values), shares]
+    else:
+        own = weights / weights.sum()
+        mean = float(own @ values)
+        spread = own * find_spreads(values - mean, weights)
+        columns = own, own * (values - mean), spread * spread, spread
+        shares, parts, *spreads = (np.bincount(place, column, k).astype(np.float64) for column in columns)
+    freedom = k - 1.0
     if not plain:
         parts = parts / np.sqrt(np.maximum(1 - shares, 1e-12))
-    freedom = k - 1.0
-    if not plain and (weights is not None or k < len(values)):
-        # Whether items of a cluster are independent or all alike is not known: the fewer degrees of freedom are taken.
-        spread = own if weights is None else own * find_spreads(values - mean, weights)
-        apart: Floats = np.bincount(place, spread * spread, k).astype(np.float64)
-        alike: Floats = np.bincount(place, spread, k).astype(np.float64)
-        freedom = min(count_freedom(shares, apart), count_freedom(shares, alike * alike))
+        if weights is not None or k < len(values):
+            # Whether items of a cluster are independent or all alike is not known: the fewer degrees are taken.
+            apart, alike = spreads
+            freedom = min(count_freedom(shares, apart), count_freedom(shares, alike * alike))
     error = float(np.sqrt(parts @ parts))
     if error <= 1e-12 * float(np.abs(values).max()):
         error, parts = 0.0, np.zeros(k)
@@ -226,13 +232,12 @@ def estimate_corrected(sample: CorrectedSample, *, plain: bool = False, weight: 
     others = sample.others
     if not others.any() or len(alone.clusters) < 2:
         return alone
-    rest, rest_clusters = sample.scores[others], sample.clusters[others]
     if weight is None:
         weight = find_weight(sample, plain=plain)
     if weight == 0:
         return alone
     residual = weigh_part(human - weight * judged, own, weights, plain=plain)
-    predicted = weigh_part(weight * rest, rest_clusters, None, plain=plain)
+    predicted = weigh_part(weight * sample.scores[others], sample.clusters[others], None, plain=plain)
     first, second = residual.clustered, predicted.clustered
     freedom, inflation = first.freedom, 1.0
     if not plain and freedom > 3:
@@ -665,21 +670,23 @@ def share_levels(sample: CorrectedSample, levels: Levels, options: CorrectionOpt
     """The share of items at each level, as the judge says (its scores rounded to the nearest level) and corrected."""
     if not levels or not sample.rated:
         return {}
-    known, rated = np.array(sorted(levels)), ~np.isnan(sample.ratings)
+    known = np.array(sorted(levels))
     nearest = known[np.searchsorted((known[1:] + known[:-1]) / 2, sample.scores)]
-    found = {}
-    for level in known.tolist():
-        ratings = np.full(len(nearest), np.nan)
-        ratings[rated] = levels[level]
-        own = replace(sample, scores=(nearest == level).astype(np.float64), ratings=ratings)
-        corrected = correct(own, options)
-        found[f"{level:g}"] = LevelShare(
-            judge=corrected.judge.clustered.mean,
-            human=None if corrected.human is None else corrected.human.clustered.mean,
-            corrected=show(corrected, options),
-            refused=corrected.refused,
-        )
-    return found
+    return {f"{level:g}": share_level(sample, nearest == level, levels[level], options) for level in known.tolist()}
+
+
+def share_level(sample: CorrectedSample, judged: Mask, rated: Floats, options: CorrectionOptions) -> LevelShare:
+    """The share of one level: `judged`, of shape (items,), where the judge gives it, `rated` the share of raters who
+    do, of each rated item."""
+    ratings = np.full(len(judged), np.nan)
+    ratings[~np.isnan(sample.ratings)] = rated
+    corrected = correct(replace(sample, scores=judged.astype(np.float64), ratings=ratings), options)
+    return LevelShare(
+        judge=corrected.judge.clustered.mean,
+        human=None if corrected.human is None else corrected.human.clustered.mean,
+        corrected=show(corrected, options),
+        refused=corrected.refused,
+    )
 
 
 def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:

@@ -113,6 +113,7 @@ class ObservationReader:
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
+        self._fields = {*PLAIN, "ratings", "labels", scores_field}
         self.noun = noun
         self._name_characters = name_characters
         self._label_aspect = label_aspect
@@ -281,9 +282,10 @@ class ObservationReader:
         if not name:
             return NO_RATER
         known = self._known[field]
-        if name not in known:
-            known[self._check_name(name, field)] = len(known)
-        return known[name]
+        number = known.get(name)
+        if number is None:
+            number = known[self._check_name(name, field)] = len(known)
+        return number
 
     @property
     def _width(self) -> int:
@@ -304,7 +306,10 @@ class ObservationReader:
         if ratings is None:
             if self.labels is not None and "labels" in record:
                 return []
-            near = hint("ratings", [field for field in list(record)[:MOST_FIELDS] if field != "ratings"], cutoff=0.8)
+            # Most judged items have no ratings: the search takes longer than all else that is done with a line.
+            plain = record.keys() <= self._fields
+            unknown = [] if plain else [field for field in list(record)[:MOST_FIELDS] if field not in self._fields]
+            near = hint("ratings", unknown, cutoff=0.8) if unknown else ""
             if near or not has_more:
                 labels = ": its labels are read only where their values are given" if "labels" in record else ""
                 raise Unfit(f"has no ratings{labels or near}")

@@ -33,10 +33,9 @@ from math import ceil, comb, inf, isfinite, sqrt
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
-from scipy.stats import kendalltau
 
 from app.stats.observations import Floats, Integers
-from app.stats.statistics import level
+from app.stats.statistics import kendall, level
 
 ROUNDING = 1e-9
 """Means that differ by less, relative to the largest, are equal but for rounding."""
@@ -451,7 +450,7 @@ def kendall_of_row(x: Floats, y: Floats, row: Integers) -> float:
     a, b = np.repeat(x, row), np.repeat(y, row)
     if a.min() == a.max() or b.min() == b.max():
         return np.nan
-    return float(kendalltau(a, b).statistic)
+    return kendall(a, b)
 
 
 def sign_of_differences(values: Floats) -> NDArray[np.int8]:

@@ -13,9 +13,7 @@ from math import comb, isqrt
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 from scipy.special import stdtrit
-from scipy.stats import kendalltau, rankdata
 
 from app.domain.errors import InvalidRequest
 from app.domain.reports import SignificantPair
@@ -95,6 +93,9 @@ def rank(values: Floats) -> Floats:
         distinct = np.unique(values)
         if FREQUENT * len(distinct) <= len(values):
             return rank_places(np.searchsorted(distinct, values))
+    # scipy.stats takes 45 MB and a second to load, which many analyses do without.
+    from scipy.stats import rankdata
+
     ranks: Floats = rankdata(values, axis=-1)
     return ranks
 
@@ -114,6 +115,8 @@ def spearman(x: Floats, y: Floats) -> Floats:
 
 def kendall(x: Floats, y: Floats) -> float:
     """Kendall's τ-b of two columns of which `obstacle` says that they have one."""
+    from scipy.stats import kendalltau
+
     return float(kendalltau(x, y).statistic)
 
 
@@ -361,7 +364,7 @@ def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
     """P(candidate > baseline) − P(candidate < baseline) over all pairs of values, in [−1, 1] (Cliff 1993). That is 2U /
     (n·m) − 1, with U from mid-ranks. Both sides have at least one value."""
     left, right = level(baseline), level(candidate)
-    ranks = stats.rankdata(np.concatenate([right, left]))[: right.size]
+    ranks = rank(np.concatenate([right, left]))[: right.size]
     u = float(ranks.sum()) - right.size * (right.size + 1) / 2
     return 2 * u / (left.size * right.size) - 1
 

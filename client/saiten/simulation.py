@@ -37,7 +37,11 @@ ANSWERED = 0.5
 
 MODEL_SECONDS = 60.0
 MODEL_RETRIES = 3
-MODEL_TOKENS = 300
+MODEL_TOKENS, THINKING_TOKENS = 300, 4096
+"""Of a reply, and of what a model that takes `max_completion_tokens` alone may think before it."""
+
+REFUSED = re.compile(r"(?<!\w)(?:temperature|seed|max_tokens|max_completion_tokens)(?!\w)")
+TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 FIRST_PAUSE_SECONDS = 1.0
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
@@ -147,7 +151,8 @@ class ScriptedUser:
 
 
 class ModelUser:
-    """A model behind an OpenAI-compatible endpoint plays the person, at temperature 0 and with the seed."""
+    """A model behind an OpenAI-compatible endpoint plays the person, at temperature 0 and with the seed. What the model
+    refuses of that goes into `given_up`, which all users of a run share, and is not sent again."""
 
     def __init__(
         self,
@@ -156,23 +161,19 @@ class ModelUser:
         model: str,
         *,
         key: str | None = None,
+        given_up: set[str] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client, self._url, self._model, self._sleep = client, url.rstrip("/") + "/chat/completions", model, sleep
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._given_up = set() if given_up is None else given_up
 
     async def say(self, told: Simulated, *, last: bool) -> str:
-        body = {
-            "model": self._model,
-            "messages": self.write_messages(told, last=last),
-            "temperature": 0,
-            "seed": told.seed,
-            "max_tokens": MODEL_TOKENS,
-        }
+        messages = self.write_messages(told, last=last)
         attempt = 0
         while True:
             try:
-                said = await self._ask(body)
+                said = await self._ask(messages, told.seed)
                 break
             except BotFailed as failure:
                 if failure.pause is None or attempt == MODEL_RETRIES:
@@ -183,6 +184,13 @@ class ModelUser:
             return check_text(said.strip())
         except BotFailed as failure:  # a model may refuse to play one person, or to answer one turn
             raise BotFailed(failure.code, tell("--user: {why}", why=failure.detail)) from None
+
+    def _list_options(self, seed: int) -> dict[str, int]:
+        """What the model is sent beside the conversation: models that think take another length, and no temperature."""
+        options = {"temperature": 0, "seed": seed, "max_tokens": MODEL_TOKENS}
+        if "max_tokens" in self._given_up:
+            options["max_completion_tokens"] = MODEL_TOKENS + THINKING_TOKENS
+        return {name: value for name, value in options.items() if name not in self._given_up}
 
     @staticmethod
     def write_messages(told: Simulated, *, last: bool) -> list[dict[str, str]]:
@@ -197,8 +205,9 @@ class ModelUser:
             messages[-1] = {"role": "user", "content": f"{messages[-1]['content']}\n\n{END[language]}"}
         return messages
 
-    async def _ask(self, body: Mapping[str, Any]) -> str:
-        """What the model wrote, which may be nothing; one attempt. Raises BotFailed."""
+    async def _ask(self, messages: Sequence[Mapping[str, str]], seed: int) -> str:
+        """What the model wrote, which may be nothing; one attempt with what it takes. Raises BotFailed."""
+        body = {"model": self._model, "messages": messages, **self._list_options(seed)}
         try:
             async with (
                 asyncio.timeout(MODEL_SECONDS),
@@ -211,6 +220,9 @@ class ModelUser:
             ) from None
         except httpx.HTTPError as error:
             raise BotFailed("unreachable", f"{type(error).__name__}: {str(error)[:160]}", pause=0.0) from None
+        if response.status_code == 400 and (refused := find_refused(received.decode("utf-8", "replace"), body)):
+            self._given_up.add(refused)  # which the next body does not hold, so that this ends
+            return await self._ask(messages, seed)
         if not response.is_success:
             pause = wished_pause(response) if response.status_code in PASSING else None
             told = tell("the model answered {status}: {body}", status=response.status_code, body=quote(received))
@@ -220,6 +232,14 @@ class ModelUser:
         except (ValueError, RecursionError, LookupError, TypeError):
             raise BotFailed("reply-invalid", tell("the reply holds no message: {body}", body=quote(received))) from None
         return content if isinstance(content, str) else ""
+
+
+def find_refused(message: str, body: Mapping[str, Any]) -> str | None:
+    """The option of the body that an endpoint's message is about; None where it is about something else. Some endpoints
+    name `max_tokens` where the conversation is too long."""
+    if TOO_LONG.search(message):
+        return None
+    return next((name for name in REFUSED.findall(message) if name in body), None)
 
 
 async def simulate(bot: Bot, user: User, told: Simulated, turns: int) -> None:

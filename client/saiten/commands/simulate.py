@@ -246,13 +246,15 @@ def plan_all(language: str, seed: int, repeat: int, chosen: Sequence[str]) -> li
 
 async def hold(talks: Sequence[Simulated], bot: Bot, turns: int, lanes: int, url: str | None, model: str) -> None:
     """Holds the conversations, `lanes` at once. Raises SaitenError where no user can speak."""
+    given_up: set[str] = set()
     try:
         async with httpx.AsyncClient() as client:
 
             def open_user(told: Simulated) -> User:
                 if url is None:
                     return ScriptedUser(told.person, told.seed)
-                return ModelUser(client, url, model, key=os.environ.get(KEY, "").strip() or None)
+                key = os.environ.get(KEY, "").strip() or None
+                return ModelUser(client, url, model, key=key, given_up=given_up)
 
             remaining = iter(talks)
             with open_progress() as progress:

@@ -15,7 +15,7 @@ from saiten.bots import ProcessBot
 from saiten.commands.simulate import command
 from saiten.simulation import LANGUAGES, ModelUser, ScriptedUser, Simulated, UserUnusable, plan, read_people, simulate
 from tests.support.bots import HttpSystem, reply_json, write_bot
-from tests.support.fake_openai import FakeOpenAI, say, status
+from tests.support.fake_openai import FakeOpenAI, refuse, say, status
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +136,26 @@ async def test_a_model_plays_the_person() -> None:
     assert sent["messages"][2]["content"] == "荷物は？"
     assert "最後の発言" in sent["messages"][-1]["content"]
     assert fake.authorizations == ["Bearer sk-user"]
+
+
+async def test_what_a_model_refuses_is_left_out_for_all_users_of_the_run() -> None:
+    thinking = refuse("temperature", then=refuse("max_tokens", param=False, then=refuse("seed", then=say("はい。"))))
+    given_up: set[str] = set()
+    async with FakeOpenAI(thinking) as fake, httpx.AsyncClient() as client:
+        for _ in range(2):
+            user = ModelUser(client, fake.base_url, "m", given_up=given_up)
+            assert await user.say(begun(), last=False) == "はい。"
+        assert given_up == {"temperature", "max_tokens", "seed"}
+        first, *_, last = fake.requests
+        assert len(fake.requests) == 3 + 2
+        assert first["max_tokens"] == 300
+        assert last.keys() == {"model", "messages", "max_completion_tokens"}
+        # A conversation that is too long is no reason to send another length, nor is what was not sent refused again.
+        for message in ("maximum context length is 4096 tokens, reduce max_tokens", "temperature is not supported"):
+            fake.script(status(400, message))
+            with pytest.raises(UserUnusable, match="400"):
+                await ModelUser(client, fake.base_url, "m", given_up=given_up).say(begun(), last=False)
+        assert given_up == {"temperature", "max_tokens", "seed"}
 
 
 async def test_a_model_that_is_busy_is_asked_again_and_one_that_refuses_is_not(tmp_path: Path) -> None:

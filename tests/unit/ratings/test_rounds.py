@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import nan
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import Candidate
+from app.domain.batch import Candidate, Entry, ItemResult
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownAspect, UnknownRubric
 from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths
@@ -30,6 +31,7 @@ from app.domain.human_rating import (
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.choice import Spreads
 from app.ratings.rounds import RatingKeeper, RoundService
+from app.storage.sql.batches.rows import read_result
 from app.storage.sql.engine import write
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.tables import batch_items
@@ -143,8 +145,13 @@ def test_spreads_are_shares_of_the_scale() -> None:
     """Clarity runs from 1 to 3."""
     clarity = AspectResult(rating=3, scale=(1, 3), label="", samples=(3, 2), mean=2.5, sd=0.5, expected=2.8)
     spreads = Spreads(3, [one for one in RUBRIC.aspects if one.id == "clarity"])
-    spreads.add(0, look_at(clarity, -1.0))
-    spreads.add(1, look_at(clarity.model_copy(update={"samples": (3,), "expected": 1.5})))
+    other = look_at(clarity.model_copy(update={"samples": (3,), "expected": 1.5}))
+    seen = [look_at(clarity, -1.0), other, None, other]
+    results = [
+        ItemResult(entry=Entry(position=at, item=f"{at}", candidate=None), evaluation=one)
+        for at, one in enumerate(seen, 5)
+    ]
+    spreads.add({5: 0, 6: 1, 7: 2}, results)
     found = {name: column.tolist() for name, column in spreads.columns().items()}
     assert found == {
         "samples": [[0.25], [pytest.approx(nan, nan_ok=True)], [pytest.approx(nan, nan_ok=True)]],
@@ -152,6 +159,19 @@ def test_spreads_are_shares_of_the_scale() -> None:
         "expected": [[pytest.approx(0.2)], [0.75], [pytest.approx(nan, nan_ok=True)]],
         "paths": [[pytest.approx(0.5**0.5 / 2)], [pytest.approx(nan, nan_ok=True)], [pytest.approx(nan, nan_ok=True)]],
     }
+
+
+async def test_results_are_read_beside_the_event_loop(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[Thread]()
+
+    def look(row: Any) -> ItemResult:
+        threads.add(current_thread())
+        return read_result(row)
+
+    monkeypatch.setattr("app.storage.sql.batches.store.read_result", look)
+    assert len(await rounds.bench.batches.results("team", "ba_1", after=-1, limit=100)) == COUNT
+    assert threads
+    assert main_thread() not in threads
 
 
 async def test_responses_on_which_judges_differ_are_drawn_more_often(rounds: Rounds) -> None:
