@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -17,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
-from app.charts.render import ChartRenderer, open_process
+from app.charts.render import ChartRenderer
 from app.comparison.cases import CaseExplorer
 from app.comparison.computations import Computations, Examiner
 from app.comparison.judge_checks import AnchorCheck
@@ -35,6 +37,7 @@ from app.ratings.rounds import RoundService
 from app.ratings.service import RatingService
 from app.runtime.caches import CallCache
 from app.runtime.flow_state import FlowLimits, LocalFlowState
+from app.runtime.helpers import Helpers, open_process
 from app.runtime.memory import set_aside
 from app.runtime.settings import Settings
 from app.runtime.tasks import end_tasks
@@ -276,6 +279,8 @@ def open_instruments(
         timeout_seconds=settings.encoder_timeout_seconds,
     )
     stack.push_async_callback(relevance.close)
+    helpers = Helpers(partial(open_process, 2 if (os.cpu_count() or 1) > 2 else 1))
+    stack.callback(helpers.close)
     return ScoringContext(
         rubrics=rubrics,
         judge=judge,
@@ -286,6 +291,7 @@ def open_instruments(
         new_id=lambda: new_id("ev_"),
         tries=1 + settings.judge_malformed_retries,
         window_tokens=settings.judge_window_tokens,
+        helpers=helpers,
     )
 
 

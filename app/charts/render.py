@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import multiprocessing
-import os
 import re
-import signal
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from threading import Thread
+from concurrent.futures import BrokenExecutor, Executor
 from typing import Any
 from xml.etree import ElementTree
 
@@ -51,7 +47,7 @@ class ChartRenderer:
 
     The first drawing takes half a second and more, as it starts the JavaScript engine; later ones some hundredths. The
     engine holds Python's lock while it draws, so in a thread, which is what it has without `open_executor`, everything
-    else waits: `open_process` keeps the loop free.
+    else waits: a process of its own, which takes some 160 MB, keeps the loop free.
     """
 
     def __init__(self, *, open_executor: Callable[[], Executor] | None = None, most_kept: int = MOST_KEPT) -> None:
@@ -147,27 +143,6 @@ def draw_svg(spec: dict[str, Any]) -> str:
     drawn = vl_convert.vegalite_to_svg(spec, config=CONFIG, allowed_base_urls=[])
     title = spec.get("usermeta", {}).get("title", "")
     return clean_svg(drawn, title=title, description=spec.get("description", ""))
-
-
-def open_process() -> Executor:
-    """One process that draws. It starts with the first drawing, takes some 160 MB, and ends with this one."""
-    # Not forked: threads of this process may hold locks that would never be released in the other.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=settle)
-
-
-def settle() -> None:
-    """Makes the process end with its parent, however that ends, and leave Ctrl-C to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=leave_with_parent, daemon=True).start()
-
-
-def leave_with_parent() -> None:
-    """Waits for the parent's end, then ends this process."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(0)
 
 
 def clean_svg(drawn: str, *, title: str, description: str) -> str:

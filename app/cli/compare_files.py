@@ -23,7 +23,7 @@ from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Value
 from app.domain.rubric import Rubric
-from app.web.languages import tell_report
+from app.web.languages import tell_report, tell_sentence
 from saiten import language
 from saiten.commands import exits
 from saiten.commands.runs import ResultLine
@@ -54,7 +54,7 @@ def command() -> None:
         report = tell_report(judge(asked).model_dump(mode="json"), language.language)
         click.echo(json.dumps(report, ensure_ascii=False))
     except SaitenError as error:
-        problem: dict[str, Any] = {"code": error.code, "detail": error.detail}
+        problem: dict[str, Any] = {"code": error.code, "detail": tell_sentence(language.language, error.detail)}
         if isinstance(error, SignatureMismatch):
             problem["pieces"] = error.pieces
         click.echo(json.dumps(problem))
@@ -72,6 +72,13 @@ def judge(asked: FileGate) -> GateReport:
             "people's ratings are stored with a service's batches; name both runs as batches (ba_…) for `corrected`"
         )
         raise InvalidRequest(detail, pointer="/estimate")
+    for number, rule in enumerate(terms.rules):
+        if rule.finding is not None:
+            detail = (
+                "a file of results does not tell how many turns the system had; name both runs as batches (ba_…) or "
+                "files of conversations for rules on findings"
+            )
+            raise InvalidRequest(detail, pointer=f"/rules/{number}/finding")
     report = judge_gate(
         read_run(asked.candidate),
         None if asked.baseline is None else read_run(asked.baseline),

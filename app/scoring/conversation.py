@@ -30,17 +30,21 @@ from app.domain.evaluation import (
 from app.domain.rubric import Aspect, Rubric
 from app.domain.verdict import Faults, Rating
 from app.providers.ports import Judgement, JudgingTask, RequestScope, Verdict
+from app.runtime.helpers import Helpers
 from app.runtime.tasks import run_together
 from app.runtime.threads import Checkpoint
 from app.scoring.case import SUSPECTED, check_unit, look_at, refuse_suspicious
 from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
 from app.scoring.masked_rejudging import Masking
 from app.scoring.record import assemble, status_of, subtract, warn_of_samples
-from app.text.faults import find_faults
-from app.text.injection import InspectionBudget, inspect_texts
+from app.text.injection import InspectionBudget
+from app.text.talks import Found, answer, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
 """The longest verdict on a conversation, unless the request says another: a reason per aspect and lists of turns."""
+
+MOST_HELPED = 20_000
+"""Characters of a conversation that a helper process looks through, in a tenth of a second."""
 
 MOST_CONTEXT = 200
 """The utterances that precede a turn which is scored as a response."""
@@ -73,9 +77,15 @@ class ConversationCase:
         """The characters of all texts."""
         return sum(map(len, self.places.values()))
 
-    def suspicions(self, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
-        """Warnings for texts that look like an attack on the judge."""
-        return inspect_texts(self.places, aspects=self.rubric.aspect_names, checkpoint=checkpoint)
+    async def look_through(self, helpers: Helpers | None) -> Found:
+        """What code finds in the texts. Never on the event loop: many short turns take some milliseconds, and many
+        conversations begin together."""
+        given = (self.conversation, self.rubric.source_language, self.rubric.aspect_names)
+        here = partial(look_at, self, lambda checkpoint: look_through(*given, checkpoint), at_once=0)
+        # A thread's work ends when its caller goes; that of a helper is done to its end, so that it has to be short.
+        if helpers is None or self.characters > MOST_HELPED:
+            return await here()
+        return await helpers.work(answer, partial(write_job, *given), read_found, here)
 
     def tasks(self, conversation: Conversation, context: ScoringContext) -> list[JudgingTask]:
         """The judge's tasks, one per window."""
@@ -137,14 +147,12 @@ async def rate_conversation(
 ) -> tuple[Record, tuple[Record, ...]]:
     """Does the work of `evaluate_conversation`."""
     request = case.request
-    # Always in a thread: many short turns take some milliseconds, and many conversations begin together.
-    suspicions = await look_at(case, case.suspicions, at_once=0)
+    suspicions, rules = await case.look_through(context.helpers)
     if any(warned.code == SUSPECTED for warned in suspicions):
         context.telemetry.dealt_with(request.integrity or "flag")
     if request.integrity == "refuse":
         refuse_suspicious(suspicions)
-    rules, judgement, masked, turns = await run_together(
-        asyncio.to_thread(find_faults, case.conversation, case.rubric.source_language),
+    judgement, masked, turns = await run_together(
         judge_windows(case, case.conversation, context),
         rejudge_masked(case, suspicions, context),
         run_together(*(evaluate(one, context, case.scope) for _, one in turn_requests)),

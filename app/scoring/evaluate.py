@@ -12,6 +12,7 @@ from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warn
 from app.domain.rubric import Rubric
 from app.domain.wording import quote_reply
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
+from app.runtime.helpers import Helpers
 from app.runtime.tasks import run_together
 from app.runtime.telemetry import Telemetry
 from app.runtime.threads import Checkpoint
@@ -28,7 +29,7 @@ class ScoringContext:
     """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them. `lane` is
     "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may take,
     including those for malformed replies. A conversation of more than `window_tokens` estimated tokens is judged in
-    several calls."""
+    several calls. `helpers` look through conversations when many are scored at once."""
 
     rubrics: RubricSource
     judge: Judge
@@ -41,6 +42,7 @@ class ScoringContext:
     tries: int = 3
     speech: SpeechChecks = field(default_factory=SpeechChecks)
     window_tokens: int = 100_000
+    helpers: Helpers | None = None
 
 
 async def evaluate(request: EvaluationRequest, context: ScoringContext, scope: RequestScope | None = None) -> Record:

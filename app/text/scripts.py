@@ -111,9 +111,21 @@ def weigh_latin(text: str, *, alone: bool) -> int:
     return 2 * len(words) if tells else 0  # a word says about as much as two kana or syllables
 
 
+# Most texts are in one script, with marks that neither quote, enclose nor address anything: for them, nothing has to be
+# taken out.
+WHOLLY_KOREAN = re.compile("[\uac00-\ud7a3 0-9.,!?…]{1,2000}")
+WHOLLY_JAPANESE = re.compile("[\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff々、。！？…0-9]{1,2000}")
+
+
 def read_scripts(text: str) -> LanguageReading:
     """The language of the beginning of a text (`open_passage`), without asides, addresses, code and,
     where anything else is there, quotations. Linear."""
+    if WHOLLY_KOREAN.fullmatch(text) and HANGUL.search(text):
+        return LanguageReading("ko", 1.0)
+    if WHOLLY_JAPANESE.fullmatch(text):
+        kana = sum(map(len, KANA.findall(text)))
+        if kana and kana * 2 >= len("".join(HAN.findall(text))):
+            return LanguageReading("ja", 1.0)
     own = ASIDES.sub(" ", open_passage(text.translate(FULL_WIDTH)))
     outside = drop_quotations(own, " ")
     own = outside if any(map(str.isalpha, outside)) else own

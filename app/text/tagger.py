@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 READ = 8  # Fields of a node that are read, from the first; UniDic has 26
+MOST_WORDS = 4096  # Tokens that are remembered, in about 3 MB
 
 
 class JapaneseToken(NamedTuple):
@@ -48,9 +49,20 @@ class JapaneseTagger:
 def read_node(node: Any) -> JapaneseToken:
     """The token of a fugashi node."""
     # Not `node.feature`, which parses all fields for several times as long.
-    fields, surface = node.feature_raw.split(",", READ)[:READ], node.surface
-    if any('"' in field for field in fields):
-        fields = list(node.feature)[:READ]
+    raw = node.feature_raw
+    if '"' in raw:
+        return make_token(node.surface, list(node.feature)[:READ], unknown=bool(node.is_unk))
+    return read_features(node.surface, raw, bool(node.is_unk))
+
+
+@lru_cache(maxsize=MOST_WORDS)
+def read_features(surface: str, raw: str, unknown: bool) -> JapaneseToken:
+    """The token with these fields as the dictionary writes them. Few words make up most of any text."""
+    return make_token(surface, raw.split(",", READ)[:READ], unknown=unknown)
+
+
+def make_token(surface: str, fields: list[str], *, unknown: bool) -> JapaneseToken:
+    """The token with the first `READ` fields of a node."""
     pos1, pos2, pos3, _, _, form, *rest = fields
     lemma = (rest[-1] if rest else None) or surface
-    return JapaneseToken(surface, pos1, pos2 or "*", pos3, form or "*", lemma.split("-")[0], bool(node.is_unk))
+    return JapaneseToken(surface, pos1, pos2 or "*", pos3, form or "*", lemma.split("-")[0], unknown)

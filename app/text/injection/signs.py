@@ -43,6 +43,7 @@ LABELS = (
     r"|(?:final |overall |total )?(?:score|rating|grade|verdict|mark)|评分|得分"
 )
 NUMBER = r"(?:[0-9]{1,3}(?:\.[0-9])?|[一二三四五十])"
+DIGITS = "[0-9一二三四五十]"
 LABEL = f"(?:{ASPECTS}|{LABELS})"
 MINIMUM_PAIRS = 2
 
@@ -75,15 +76,19 @@ def pairs(extra: tuple[str, ...]) -> re.Pattern[str]:
 
 def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
     """Whether a folded text lays out scores as a judge would. `aspects`: folded names of the rubric in force."""
+    if not search(DIGITS, folded):  # without one nothing is scored
+        return False
     values = pairs(tuple(aspects)).findall(folded)
     # Differing values in the past tense are a report of marks that someone received.
     if len(values) >= MINIMUM_PAIRS and not (len(set(values)) > 1 and search(REPORT, folded)):
         return True
     if (("「" in folded or "[[" in folded) and search(QUOTED, folded)) or has_verdict_line(folded):
         return True
-    reason = search(JSON_REASON, folded)
-    if (search(JSON_SCORE, folded) and reason) or (search(JSON_OBJECT, folded) and (values or reason)):
+    reason = '"' in folded and search(JSON_REASON, folded)
+    if (reason and search(JSON_SCORE, folded)) or ((values or reason) and search(JSON_OBJECT, folded)):
         return True
+    if "<" not in folded:
+        return False
     tags = count(TAG, folded)
     return tags >= MINIMUM_PAIRS or bool(search(CONTAINER, folded) and (values or tags))
 
@@ -150,8 +155,14 @@ END_MARK = (
 FENCE = r"^(?:\"{3}|'{3}|`{3}|#{4,}|-{4,}|={3,})"
 
 
+MARKUP = frozenset('<[#"')
+"""What all markup of roles has one of, but a speaker's name before a colon."""
+
+
 def imitates_roles(folded: str, *, suspicious: bool) -> bool:
     """Whether a folded text uses a chat template's markup. `suspicious`: it also speaks to a judge."""
+    if MARKUP.isdisjoint(folded):
+        return suspicious and search(SPEAKER, folded) is not None
     if search(TURN, folded) or search(INST, folded) or goes_on_with_message(folded):
         return True
     headings = count(HEADING, folded)
@@ -212,6 +223,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+LONG_ASCII = "[ -~]{12}"  # The shortest of the encodings
 ENCODINGS: tuple[tuple[str, Callable[[str], bytes]], ...] = (
     (r"[A-Za-z0-9+/_-]{16,}={0,2}", decode_base64),
     (r"(?:(?:\\x|0x)?[0-9A-Fa-f]{2}[ ,:]?){8,}", decode_hexadecimal),
@@ -248,6 +260,8 @@ def payloads(text: str) -> Iterator[str]:
 
 def located_payloads(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """The same but ROT13, which looks like any words, each with where it stands: start and end in code points."""
+    if not search(LONG_ASCII, text):
+        return
     for expression, decode in ENCODINGS:
         if decode is unquote_to_bytes and "%" not in text:
             continue

@@ -8,7 +8,7 @@ former. A text is as suspicious as its most suspicious passage of one to three s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Protocol
@@ -33,18 +33,17 @@ DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digit
 
 
 @cache
-def fitted() -> tuple[float, Mapping[str, float]]:
-    """The model that ships with Saiten: what a passage without any known run of characters has, and what each run adds;
-    above 0 it is suspicious."""
+def fitted() -> tuple[float, Mapping[str, int]]:
+    """The model that ships with Saiten: what a passage without any known run of characters has, and what each run adds
+    in thousandths, so that a sum does not depend on its order; above 0 it is suspicious."""
     data = json.loads((files("app") / "text/injection/weights.json").read_text(encoding="utf-8"))
-    weights = {run: weight / 1000 for run, weight in data["weights"].items()}
-    return data["intercept"] - data["threshold"], weights
+    return data["intercept"] - data["threshold"], data["weights"]
 
 
 class Weights(Protocol):
     """The weight of each known run."""
 
-    def get(self, run: str, /) -> float | None: ...
+    def get(self, run: str, /) -> int | None: ...
 
 
 def sentences(folded: str) -> list[str]:
@@ -54,18 +53,19 @@ def sentences(folded: str) -> list[str]:
     return [" " + gap.sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
 
 
-def runs(said: str, weights: Weights) -> dict[str, float]:
+def runs(said: str, weights: Weights) -> dict[str, int]:
     """The known runs of characters in a sentence with their weights. What begins with an unknown run is unknown as
     well."""
-    found = {}
-    lengths = range(1, LONGEST_RUN + 1)
-    for start in range(len(said)):
-        for length in lengths:  # at the end of the sentence, the last run is found again
-            run = said[start : start + length]
-            weight = weights.get(run)
-            if weight is None:
-                break
-            found[run] = weight
+    found: dict[str, int] = {}
+    starts: Iterable[int] = range(len(said))
+    for length in range(1, LONGEST_RUN + 1):  # at the end of the sentence, the last run is found again
+        known = [
+            (start, run, weight)
+            for start in starts
+            if (weight := weights.get(run := said[start : start + length])) is not None
+        ]
+        found.update([(run, weight) for _, run, weight in known])
+        starts = [start for start, _, _ in known]
     return found
 
 
@@ -85,7 +85,7 @@ def suspicious_passage(folded: str, above: float = 0.0) -> str | None:
     counts = [len(each) for each in known]
     best, found = above, None
     for start, end in passages(len(said)):
-        score = intercept + sum(sums[start:end]) / max(1, sum(counts[start:end])) ** DAMPING
+        score = intercept + sum(sums[start:end]) / 1000 / max(1, sum(counts[start:end])) ** DAMPING
         if score > best:
             best, found = score, (start, end)
     return None if found is None else "".join(said[slice(*found)])

@@ -96,6 +96,13 @@ class GateCommand(click.Command):
 @click.option(
     "--min-mean", multiple=True, metavar="ASPECT=M", help="Fail on a mean below M beyond chance; may be repeated."
 )
+@click.option(
+    "--max-rise",
+    multiple=True,
+    metavar="CODE=R",
+    help="Of conversations: fail where findings of CODE rise by more than R per 100 system turns beyond chance; "
+    "may be repeated.",
+)
 @click.option("--min-coverage", type=float, help="Smallest share of valid verdicts (0.98).")
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give up scoring after this time.")
@@ -132,6 +139,7 @@ def command(
     max_tokens: int | None,
     max_drop: tuple[str, ...],
     min_mean: tuple[str, ...],
+    max_rise: tuple[str, ...],
     junit: str | None,
     markdown: str | None,
     save: str | None,
@@ -152,7 +160,7 @@ def command(
     given = {key: value for key, value in options.items() if value is not None}
     if maps:
         given["map"] = choose_reading(None, maps, None).mapping
-    if rules := read_rules(min_mean, max_drop):
+    if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
     judge = {"temperature": temperature, "max_tokens": max_tokens}

@@ -151,6 +151,8 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
     key, _, rest = where.removeprefix("/").partition("/")
     if key == "rules" and key in options and rest:
         rule = options[key][int(rest.partition("/")[0])]
+        if "finding" in rule:
+            return f"--max-rise of {rule['finding'][:64]!r}: {what}"
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:
         return f"{option_of(key)}: {what}"
@@ -164,19 +166,31 @@ def option_of(key: str) -> str:
     return "--" + key.removesuffix("_seconds").removesuffix("_usd").replace("_", "-")
 
 
-def read_rules(min_mean: tuple[str, ...], max_drop: tuple[str, ...]) -> list[dict[str, Any]]:
-    """`ASPECT=NUMBER` options as rules, one an aspect; raises InvalidItems."""
-    rules: dict[str, dict[str, Any]] = {}
-    for field, written in (("min_mean", min_mean), ("max_drop", max_drop)):
+def read_rules(
+    min_mean: tuple[str, ...], max_drop: tuple[str, ...], max_rise: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """`ASPECT=NUMBER` and `CODE=NUMBER` options as rules, one an aspect and one a code of findings; raises
+    InvalidItems."""
+    rules: dict[tuple[str, str], dict[str, Any]] = {}
+    for field, kind, written in (
+        ("min_mean", "aspect", min_mean),
+        ("max_drop", "aspect", max_drop),
+        ("max_rise", "finding", max_rise),
+    ):
         for text in written:
-            aspect, _, value = text.partition("=")
-            rule = rules.setdefault(aspect, {"aspect": aspect})
+            name, _, value = text.partition("=")
+            rule = rules.setdefault((kind, name), {kind: name})
             if field in rule:
-                raise InvalidItems(tell("{field}: {aspect} has two values", field=option_of(field), aspect=aspect[:64]))
+                raise InvalidItems(tell("{field}: {aspect} has two values", field=option_of(field), aspect=name[:64]))
             try:
                 rule[field] = float(value)
             except ValueError:
-                raise InvalidItems(
-                    tell("{field}: write it like overall=0.1, not {text!r}", field=option_of(field), text=text[:40])
-                ) from None
+                raise InvalidItems(name_misspelt(field, text[:40])) from None
     return list(rules.values())
+
+
+def name_misspelt(field: str, text: str) -> str:
+    """How the option is to be written."""
+    if field == "max_rise":
+        return tell("{field}: write it like register-shift=2, not {text!r}", field=option_of(field), text=text)
+    return tell("{field}: write it like overall=0.1, not {text!r}", field=option_of(field), text=text)

@@ -16,7 +16,8 @@ import pytest
 from app.charts import render
 from app.charts.canvas import ChartLabels, frame, letters, pixels, say_nothing
 from app.charts.histogram import HistogramLabels, build_histogram
-from app.charts.render import ChartRenderer, clean_svg, draw_svg, open_process, settle
+from app.charts.render import ChartRenderer, clean_svg, draw_svg
+from app.runtime.helpers import open_process, settle
 from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.charts.drawing import Drawing, draw
 
@@ -327,7 +328,7 @@ def test_labels_with_title_and_description(title: str, description: str, label: 
 
 PARENT = """
 import os, signal
-from app.charts.render import open_process
+from app.runtime.helpers import open_process
 
 if __name__ == "__main__":
     print(open_process().submit(os.getpid).result(), flush=True)

@@ -42,11 +42,12 @@ def test_the_file_in_the_working_directory_is_taken(tmp_path: Path, monkeypatch:
 def test_options_come_before_the_file_and_replace_its_rules(tmp_path: Path) -> None:
     path = write(tmp_path, '[gate]\nname = "main"\nalpha = 0.01\n[[gate.rules]]\naspect = "overall"\nmax_drop = 1\n')
     assert read(path).rules == [{"aspect": "overall", "max_drop": 1}]
-    settings = read(path, alpha=0.1, rules=read_rules(("relevance=2",), ("relevance=0.5", "ssa=0")))
+    settings = read(path, alpha=0.1, rules=read_rules(("relevance=2",), ("relevance=0.5", "ssa=0"), ("any=2",)))
     assert (settings.alpha, settings.name) == (0.1, "main")
     assert settings.rules == [
         {"aspect": "relevance", "min_mean": 2.0, "max_drop": 0.5},
         {"aspect": "ssa", "max_drop": 0.0},
+        {"finding": "any", "max_rise": 2.0},
     ]
 
 
@@ -152,6 +153,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 OPTIONS = {
     "timeout": ({"timeout_seconds": 0.0}, "--timeout: "),
+    "rise": ({"rules": [{"finding": "a", "max_rise": float("nan")}]}, "--max-rise of 'a': "),
     "number": ({"rules": [{"aspect": "a", "min_mean": float("nan")}]}, "--max-drop or --min-mean of 'a': "),
 }
 
@@ -167,6 +169,8 @@ def test_a_wrong_option_is_not_blamed_on_the_file(options: dict[str, Any], words
 def test_a_rule_that_is_none(written: str) -> None:
     with pytest.raises(InvalidItems, match=r"--max-drop: write it like overall=0\.1"):
         read_rules((), (written,))
+    with pytest.raises(InvalidItems, match=r"--max-rise: write it like register-shift=2"):
+        read_rules((), (), (written,))
 
 
 def test_a_defect_is_no_failed_gate(capsys: pytest.CaptureFixture[str]) -> None:

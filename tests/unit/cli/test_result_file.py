@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.cli.compare_files import make_run
+from app.cli.compare_files import FileGate, ResultFile, judge, make_run
+from app.domain.analysis_request import GateTerms
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun
+from app.domain.errors import InvalidRequest
 from app.storage.rubric_files import default_folder, read_rubric
 from saiten.commands.files import InvalidItems
 from saiten.commands.runs import is_result, read_results, rubric_of
@@ -31,6 +33,15 @@ def test_a_run_holds_means_blends_signatures_and_systems() -> None:
     assert [item.system for item in run.items] == ["bot-a"] * 2
     assert run.scales["overall"] == run.scales["overall.blended"] == (1.0, 5.0)
     assert not run.numbered
+
+
+def test_a_rule_on_findings_is_refused_for_a_file_of_results() -> None:
+    rubric = read_rubric(default_folder() / "ja-dialogue.yaml")
+    file = ResultFile(name="f", rubric=rubric, results=(make_result(0),))
+    terms = GateTerms.model_validate({"rules": [{"finding": "any", "max_rise": 2}]})
+    with pytest.raises(InvalidRequest, match="name both runs as batches") as caught:
+        judge(FileGate(candidate=file, baseline=file, terms=terms))
+    assert caught.value.pointer == "/rules/0/finding"
 
 
 def test_what_failed_or_is_unrated_stays_in_the_denominator() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from app.domain.conversation import Conversation, Finding
 from app.text.faults import LONGEST_TURN, find_faults
 from app.text.numerals import read_number
+from app.web.languages import tell_sentence
 
 ROOT = Path(__file__).parents[3]
 SHARED = ROOT.parent / "shared" / "checks" / "conversations.jsonl"
@@ -113,6 +115,17 @@ def test_findings_depend_on_no_name_no_later_turn_and_no_order_of_fields(case: C
     assert find_faults(cut, language) == tuple(f for f in findings if f.turn < len(turns) - 2)
     persona = dict(reversed((conversation.persona or {}).items())) or None
     assert find_faults(conversation.model_copy(update={"persona": persona}), language) == findings
+
+
+def test_every_detail_is_said_in_japanese_and_korean() -> None:
+    details = {found.detail for _, language, talk, _ in CASES for found in find_faults(talk, language)}
+    shapes = {re.sub("「[^」]*」|[0-9]+", "#", detail) for detail in details}
+    assert len(shapes) > 8
+    for language in ("ja", "ko"):
+        assert [detail for detail in details if tell_sentence(language, detail) == detail] == []
+    assert tell_sentence("ja", "「早く」 is plain; turn 3 is polite: 「はい is polite」.") == (
+        "「早く」 は常体ですが、発話 3 は敬体です: 「はい is polite」"
+    )
 
 
 def test_a_finding_quotes_its_span_and_names_the_earlier_turn() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.charts.render import open_process
+from app.runtime.helpers import open_process
 
 
 class KeptExecutor(Executor):
@@ -31,4 +31,4 @@ def drawing_process() -> Iterator[Executor]:
 @pytest.fixture(autouse=True)
 def share_drawing_process(drawing_process: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 200 tests."""
-    monkeypatch.setattr("app.container.open_process", lambda: drawing_process)
+    monkeypatch.setattr("app.container.open_process", lambda most=1: drawing_process)
