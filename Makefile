@@ -99,7 +99,7 @@ openapi: install  ## lint the OpenAPI document and generate TypeScript from it; 
 	cd build/openapi && npx --yes @redocly/cli@2 lint openapi.json --extends recommended
 	cd build/openapi && npx --yes @stoplight/spectral-cli@6 lint -F warn -r spectral.yaml openapi.json
 	cd build/openapi && npx --yes openapi-typescript@7 openapi.json -o schema.ts
-	cd build/openapi && npx --yes @hey-api/openapi-ts@0.95 -i openapi.json -o client
+	cd build/openapi && npx --yes -p typescript@5 -p @hey-api/openapi-ts@0.95 openapi-ts -i openapi.json -o client
 
 pages: install  ## write again what is generated: the rubric schema, docs/settings.md, docs/cost.md, the demo's ratings
 	$(BIN)/python -m benchmarks.rubric_schema

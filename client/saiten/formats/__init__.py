@@ -16,7 +16,7 @@ from typing import IO, Any, Literal
 
 from saiten.formats.chats import find_chat, read_chat
 from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import Columns, find_columns, is_target, parse_map, tell_targets
+from saiten.formats.headings import Columns, find_columns, is_target, lacks_dialogues, parse_map, tell_targets
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
 from saiten.formats.reading import open_input, read_records
 from saiten.formats.records import Record, refuse_infinite
@@ -173,6 +173,13 @@ class Reading:
             first = next(parts)
             parts = chain([first], parts)
             columns = find_columns(list(first.value), self.mapping, name)
+        if lacks_dialogues(first.value, columns):
+            raise UnreadableInput(
+                tell(
+                    "{name}: has an utterance a row, but no column tells dialogues apart; add one called dialogue_id",
+                    name=name,
+                )
+            )
         if not columns.useful:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
         if columns.long:

@@ -27,6 +27,7 @@ NAMES = {
     "cp932": "CP932 (Shift_JIS)",
     "euc_jp": "EUC-JP",
     "cp949": "CP949 (EUC-KR)",
+    "iso2022_jp_ext": "ISO-2022-JP",
 }
 
 CONSIDERED = (
@@ -82,7 +83,7 @@ def find_encoding(file: IO[bytes], name: str, wanted: str | None) -> Encoding:
         return Encoding("utf-16-be" if low > high else "utf-16-le", detected=True)
     foreign = find_foreign(file)
     if foreign is None:
-        return Encoding("utf-8", detected=True)
+        return Encoding("iso2022_jp_ext" if is_mail(file) else "utf-8", detected=True)
     guessed = guess(foreign)
     if guessed is None:
         raise UnreadableInput(
@@ -94,6 +95,13 @@ def find_encoding(file: IO[bytes], name: str, wanted: str | None) -> Encoding:
             )
         )
     return Encoding(guessed, detected=True)
+
+
+def is_mail(file: IO[bytes]) -> bool:
+    """Whether text that is ASCII to its end is of ISO-2022-JP, which begins Japanese letters with an escape."""
+    file.seek(0)
+    sample = file.read(SAMPLE_BYTES)
+    return b"\x1b$B" in sample or b"\x1b$@" in sample
 
 
 def look_up(wanted: str) -> str:

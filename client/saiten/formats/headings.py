@@ -15,8 +15,9 @@ HISTORY = (
     "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 履歴 "
     "会話ログ 문맥 대화 대화이력 대화기록 대화내용 이력 맥락 "
     "context_messages dialogue_context dialogue_history chat_history conversation_history turns utterances "
-    "contents transcript previous_messages previous_turns 前の発話 直前の発話 過去の対話 これまでの対話 これまでの会話 "
-    "対話ログ チャットログ 会話内容 やりとり 書き起こし 文字起こし 이전대화 이전발화 이전대화내용 지난대화 "
+    "contents transcript chat_messages previous_messages previous_turns 前の発話 直前の発話 過去の対話 "
+    "これまでの対話 これまでの会話 対話ログ チャットログ 会話内容 やりとり 書き起こし 文字起こし "
+    "이전대화 이전발화 이전대화내용 지난대화 "
     "대화로그 채팅로그 상담내용"
 )
 """Columns of several utterances, the best name first."""
@@ -25,7 +26,7 @@ UTTERANCE = (
     "question prompt user input query q 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 ユーザー質問 質問文 入力 "
     "プロンプト 질문 발화 사용자 사용자발화 사용자질문 질의 입력 프롬프트 "
     "utterance user_input user_message user_utterance instruction クエリ 問い合わせ 問い合わせ内容 お問い合わせ内容 "
-    "쿼리 문의 문의내용"
+    "쿼리 문의 문의내용 inputs request request_body user_text user_query 最新の発話 現在の発話 최근발화 현재발화"
 )
 """Columns of the utterance that is answered, the best name first."""
 
@@ -35,7 +36,7 @@ RESPONSE = (
     "モデル回答 アシスタント チャットボット 出力 응답 답변 대답 챗봇 챗봇응답 챗봇답변 시스템응답 "
     "시스템발화 모델응답 모델답변 출력 "
     "model_output model_response bot_response system_response assistant_response generated_text prediction lm_output "
-    "chatbot ai a"
+    "chatbot ai a outputs response_body bot_message assistant_message ai_message bot_text bot_reply"
 )
 
 OTHERS = {
@@ -61,7 +62,7 @@ LONG = {
     ),
     "speaker": (
         "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할 送信者タイプ sender_type 送信者 発信者 "
-        "投稿者 sender author 보낸사람 발신자 작성자 user"
+        "発言者 投稿者 sender author interlocutor_id 보낸사람유형 발신자유형 보낸사람 발신자 작성자 user"
     ),
     "text": (
         "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문 メッセージ "
@@ -91,6 +92,12 @@ MOST_HEADING = 200
 """Characters of a heading. Cells of the first rows are looked at too, and may be of any length."""
 
 NUMBERED = re.compile(r"(.*?\D)(\d{1,4})$")
+TURN = re.compile(
+    r"(.*?)(?:turn|ターン|턴|round|第)?[ _-]?(\d{1,3})"
+    r"[ _-]?(?:(?:回|ターン|往復)目|ターン|번째|회차|턴)?[ _-]?[の의]?(.*)",
+    re.IGNORECASE,
+)
+"""A number before who speaks: `ターン1_ユーザー`, `2回目のボット`."""
 
 
 @lru_cache(maxsize=4096)
@@ -101,11 +108,12 @@ def normalize(heading: str) -> str:
     return re.sub(r"[\s_\-\ufeff\u200b]+", "", unicodedata.normalize("NFKC", heading)).casefold()
 
 
-ASIDE = re.compile(r"[(\[【〔<].*?[)\]】〕>]|[※*:の의]")
+BRACKETS = re.compile(r"[(\[【〔<].*?[)\]】〕>]")
+ASIDE = re.compile(rf"{BRACKETS.pattern}|[※*:の의]")
 """What headings add to a name: `質問（ユーザー）`, `AIの回答`."""
 
 
-PREFIX = re.compile(r"(?:attributes\.)?(?:inputs?|outputs?|data|fields|columns)[._:/ ]+(?=.)", re.IGNORECASE)
+PREFIX = re.compile(r"(?:attributes\.)?(?:inputs?|outputs?|data|fields|columns|body)[._:/ ]+(?=.)", re.IGNORECASE)
 """Where tables hold the fields of objects: `inputs.query`, `output_answer`."""
 
 VALUE = re.compile(r"(?:attributes\.)?(input|output)\.value", re.IGNORECASE)
@@ -120,7 +128,7 @@ def recognize(heading: str) -> str:
         return name
     if value := VALUE.fullmatch(heading.strip()):
         return value[1].lower()
-    for plain in (ASIDE.sub("", name), normalize(PREFIX.sub("", heading.strip(), count=1))):
+    for plain in (BRACKETS.sub("", name), ASIDE.sub("", name), normalize(PREFIX.sub("", heading.strip(), count=1))):
         if is_known(plain):
             return plain
     return name
@@ -199,8 +207,16 @@ def is_known(name: str, mapped: Iterable[str] = ()) -> bool:
         return True
     if len(name) > MOST_HEADING:
         return False
-    numbered = NUMBERED.fullmatch(name)
-    return numbered is not None and numbered[1] in NUMBERED_CONTEXT | NUMBERED_RESPONSE
+    return find_number(name) is not None
+
+
+def find_number(name: str) -> tuple[str, int] | None:
+    """What a numbered heading is without its number, and the number; None for one whose rest is not known."""
+    numbered, turn = NUMBERED.fullmatch(name), TURN.fullmatch(name)
+    if numbered and numbered[1] in NUMBERED_CONTEXT | NUMBERED_RESPONSE:
+        return numbered[1], int(numbered[2])
+    base = turn[1] + turn[3] if turn else ""
+    return (base, int(turn[2])) if turn and base in NUMBERED_CONTEXT | NUMBERED_RESPONSE else None
 
 
 def find_columns(headings: Sequence[str], mapping: Mapping[str, Sequence[str]], where: str) -> Columns:
@@ -269,6 +285,15 @@ def find_long(left: Mapping[str, str], given: Mapping[str, list[str]]) -> dict[s
     return found if complete and not answers else None
 
 
+def lacks_dialogues(headings: Iterable[str], columns: Columns) -> bool:
+    """Whether rows name a speaker and a text, but nothing answers, and nothing tells which dialogue they are of."""
+    if columns.long or columns.response or columns.numbered or columns.fields.get("dialogue"):
+        return False
+    names = {recognize(heading) for heading in headings}
+    speakers = set(LONG_KINDS["speaker"]) - {"user"}
+    return bool(names & speakers) and bool(names & set(LONG_KINDS["text"]))
+
+
 def find_context(left: Mapping[str, str]) -> list[str]:
     """The columns of the context: a history, an utterance, or both."""
     history, utterance = first(left, "history"), first(left, "utterance")
@@ -281,8 +306,9 @@ def find_context(left: Mapping[str, str]) -> list[str]:
 
 def find_lettered(left: Mapping[str, str]) -> list[str]:
     """The responses of several systems to one context, `応答A` and `応答B`, or the chosen and the rejected one."""
-    if {"chosen", "rejected"} <= left.keys():
-        return [left["chosen"], left["rejected"]]
+    for better, worse in (("chosen", "rejected"), ("preferredoutput", "nonpreferredoutput")):
+        if {better, worse} <= left.keys():
+            return [left[better], left[worse]]
     found: dict[str, list[str]] = {}
     for name, heading in left.items():
         for letter in re.finditer(r"(?<![a-z])[a-h](?![a-z])|[a-h]$", name):
@@ -297,10 +323,11 @@ def find_numbered(left: Mapping[str, str], columns: Columns, plain: list[str]) -
     """Sets columns such as `発話1 … 発話n` or `ユーザー1 ボット1`; numbered answers alone are several candidates."""
     found = []
     for name, heading in left.items():
-        match = NUMBERED.fullmatch(name)
-        if match and match[1] in NUMBERED_CONTEXT | NUMBERED_RESPONSE:
-            base = (NUMBERED.fullmatch(unicodedata.normalize("NFKC", heading).strip()) or match)[1].rstrip(" _-")
-            found.append((int(match[2]), heading, base, match[1] in NUMBERED_RESPONSE))
+        if numbered := find_number(name):
+            base, number = numbered
+            written = NUMBERED.fullmatch(unicodedata.normalize("NFKC", heading).strip())
+            shown = written[1].rstrip(" _-") if written and normalize(written[1]) == base else base
+            found.append((number, heading, shown, base in NUMBERED_RESPONSE))
     found.sort(key=lambda column: column[0])
     if len(found) == 1 and first(left, "utterance"):
         return

@@ -24,12 +24,18 @@ SYSTEMS = {"system", "システム", "시스템"}
 TOOLS = {"tool", "function", "ipython", "environment"}
 NAMED = USERS | ASSISTANTS | SYSTEMS | TOOLS | INSTRUCTIONS
 
-ROLE_KEYS = ("role", "from", "speaker", "speaker_id", "author", "sender", "name", "話者", "発話者", "화자", "역할")
-TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "body", "発話", "発言", "발화", "내용")
+ROLE_KEYS = (
+    *("role", "from", "speaker", "speaker_id", "author", "sender", "name", "interlocutor_id", "who"),
+    *("話者", "発話者", "화자", "역할"),
+)
+TEXT_KEYS = (
+    *("content", "value", "text", "utterance", "message", "parts", "body", "form", "utt"),
+    *("発話", "発言", "발화", "내용"),
+)
 ANSWER_KEYS = (
     *("content", "text", "output", "response", "answer", "completion", "message", "messages", "value"),
     *("output_text", "generated_text"),
-    *("parts", "result", "body", "generations", "応答", "回答", "응답", "답변"),
+    *("parts", "result", "body", "generations", "candidates", "応答", "回答", "응답", "답변"),
 )
 
 NAMED_LINE = re.compile(r"^\s*([^\s:：][^:：\n]{0,19}?)\s*[:：](?!//)\s*(.*)$")
@@ -227,7 +233,11 @@ def read_spoken(value: Any, record: Record, path: str, kind: str = "history") ->
 
 def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> list[Spoken]:
     """The utterances of a single message, or of an object with known keys."""
-    if find_key(value, ROLE_KEYS) and find_key(value, TEXT_KEYS):
+    role, text = find_key(value, ROLE_KEYS), find_key(value, TEXT_KEYS)
+    if role and text and (parted := part_columns(value, role, text)):
+        record.entered += [f"{path}.{role}", f"{path}.{text}"]
+        return read_messages(parted, record, path)
+    if role and text:
         return read_messages([value], record, path)
     record.moved.pop(path, None)
     columns = find_columns(list(value), {}, record.where)
@@ -239,6 +249,14 @@ def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> 
     if not spoken:
         record.leave(path, tell("no utterance was found in it"))
     return spoken
+
+
+def part_columns(value: dict[str, Any], role: str, text: str) -> list[dict[str, Any]]:
+    """The messages of an object that holds their roles and texts in two lists, as Hugging Face's sequences do."""
+    roles, texts = value[role], value[text]
+    if not isinstance(roles, list) or not isinstance(texts, list) or len(roles) != len(texts):
+        return []
+    return [{role: one, text: said} for one, said in zip(roles, texts, strict=True)]
 
 
 def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
@@ -418,7 +436,7 @@ def read_answer(value: Any, record: Record, path: str) -> str | None:
         text = write_text(value)
         return text if text and text.strip() else None
     if isinstance(value, list):
-        wanted = 0 if path.endswith(".choices") else -1
+        wanted = 0 if path.endswith((".choices", ".candidates")) else -1
         if len(value) > 1:
             record.leave(f"{path}[]", tell("all but one of several"))
         return read_answer(value[wanted], record, f"{path}[]") if value else None
@@ -426,7 +444,7 @@ def read_answer(value: Any, record: Record, path: str) -> str | None:
     for other, part in value.items():
         if other not in (key, *ROLE_KEYS) and not is_blank(part):
             record.leave(f"{path}.{other}", "")
-    if key in ("content", "parts"):
+    if key in ("content", "parts") and not (isinstance(value[key], dict) and find_key(value[key], ("parts",))):
         text = read_content(value[key], record, f"{path}.{key}")
         return text if text.strip() else None
     return read_answer(value[key], record, f"{path}.{key}") if key else None

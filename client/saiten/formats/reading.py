@@ -14,19 +14,19 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO, Any, cast
 
-from saiten.formats.archives import zipfile
+from saiten.formats.archives import choose_entry, open_gzip, refuse_large, zipfile
 from saiten.formats.chats import is_chat_text, read_chat_text
 from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
-from saiten.formats.records import Record, parse_json
+from saiten.formats.records import Record, parse_documents, parse_json
 from saiten.formats.report import Report
 from saiten.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
 from saiten.language import tell
@@ -34,11 +34,8 @@ from saiten.language import tell
 MOST_DOCUMENT = 256 * 1024 * 1024
 """Characters of one JSON document."""
 
-MOST_UNPACKED = 512 * 1024 * 1024
-"""Bytes that a workbook or an archive may hold, unpacked."""
-
-MOST_TIMES = 200
-"""How many times its size an archive above a megabyte may hold: texts reach 20."""
+MARKUP = re.compile(r"<(!doctype|\?xml|html|head|meta|style|table)\b", re.IGNORECASE)
+"""How what administrations export as `.xls` begins, which is a web page."""
 
 MOST_MERGED = 100_000
 MARKS_AND_SPACE = b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n"
@@ -73,13 +70,28 @@ def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]
 
 
 def read_records(
-    file: IO[bytes], name: str, *, input_encoding: str | None, mapping: Given, report: Report
+    file: IO[bytes],
+    name: str,
+    *,
+    input_encoding: str | None,
+    mapping: Given,
+    report: Report,
+    packed: bool = False,
 ) -> Iterator[Record]:
-    """The records of a file of any kind; raises UnreadableInput."""
+    """The records of a file of any kind, which may have been `packed` in an archive; raises UnreadableInput."""
     file.seek(0)
     start = file.read(8)
+
+    def unpack(unpacked: IO[bytes], name: str) -> Iterator[Record]:
+        yield from read_records(
+            unpacked, name, input_encoding=input_encoding, mapping=mapping, report=report, packed=True
+        )
+
     if start.startswith(b"PK\x03\x04"):
-        yield from read_archive(file, name, mapping, report)
+        yield from read_archive(file, name, mapping, report, None if packed else unpack)
+    elif start.startswith(b"\x1f\x8b") and not packed:
+        with open_gzip(file, name) as unpacked:
+            yield from unpack(unpacked, name)
     elif start.startswith(b"PAR1"):
         yield from read_parquet(file, name, mapping, report)
     elif start.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
@@ -115,11 +127,15 @@ def read_text(
     if not head or not head[-1].strip():
         raise UnreadableInput(tell("{name}: is empty", name=name))
     first, everything = head[-1].lstrip(), chain_lines(head, lines)
-    if name.lower().endswith((".yaml", ".yml")):
+    kind = name.lower().removesuffix(".gz")
+    if kind.endswith((".yaml", ".yml")):
+        report.reads = f"YAML, {encoding}"
+        return read_yaml(everything, name)
+    if MARKUP.match(first):
         raise UnreadableInput(
-            tell("{name}: is YAML; write it as JSON (promptfoo does for `--output results.json`)", name=name)
+            tell("{name}: is a web page or XML, whatever its name says; open it and save it as .xlsx", name=name)
         )
-    tabular = name.lower().endswith((".csv", ".tsv"))
+    tabular = kind.endswith((".csv", ".tsv"))
     if not tabular and is_chat_text(first):
         report.reads = tell("text, {encoding}", encoding=encoding)
         return read_chat_text(everything, name)
@@ -176,7 +192,7 @@ def read_lines(file: IO[bytes], name: str, codec: str) -> Lines:
 def is_object(line: str) -> bool:
     """Whether a line is a whole JSON object; where it is all of the file, NDJSON and JSON are the same."""
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(json.loads(line.rstrip().removesuffix(",")), dict)
     except RecursionError:
         return True
     except ValueError:
@@ -188,7 +204,7 @@ def read_ndjson(lines: Lines, name: str) -> Iterator[Record]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{name}:{number}"
-            value = parse_json(line.strip(), where)
+            value = parse_json(line.strip().removesuffix(","), where)
             if not isinstance(value, dict):
                 raise UnreadableInput(tell("{where}: an item is a JSON object with context and response", where=where))
             yield Record(where, value)
@@ -208,12 +224,12 @@ def read_document(lines: Lines, name: str) -> Iterator[Record]:
                 )
             )
         parts.append(line)
-    document = parse_json("".join(parts), name)
+    documents = parse_documents("".join(parts), name)
     parts.clear()
-    if isinstance(document, dict):
-        yield Record(name, document)
+    if len(documents) == 1 and isinstance(documents[0], dict):
+        yield Record(name, documents[0])
         return
-    for number, value in enumerate(document, start=1):
+    for number, value in enumerate(documents[0] if len(documents) == 1 else documents, start=1):
         if not isinstance(value, dict):
             raise UnreadableInput(
                 tell(
@@ -225,23 +241,36 @@ def read_document(lines: Lines, name: str) -> Iterator[Record]:
         yield Record(tell("{name}: item {number}", name=name, number=number), value)
 
 
-def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
-    """The records of a workbook, or of a log of inspect_ai, which are both ZIP archives."""
+def read_yaml(lines: Lines, name: str) -> Iterator[Record]:
+    """The records of YAML: a document's, or those of each of several."""
+    if find_spec("yaml") is None:
+        raise UnreadableInput(tell("{name}: YAML needs the extra packages: pip install 'saiten[formats]'", name=name))
+    from saiten.formats.yaml_documents import parse_yaml
+
+    for document in parse_yaml(lines, name):
+        for number, value in enumerate(document if isinstance(document, list) else [document], start=1):
+            where = tell("{name}: item {number}", name=name, number=number) if isinstance(document, list) else name
+            if not isinstance(value, dict):
+                raise UnreadableInput(tell("{where}: an item is a JSON object with context and response", where=where))
+            yield Record(where, value)
+
+
+def read_archive(
+    file: IO[bytes],
+    name: str,
+    mapping: Given,
+    report: Report,
+    unpack: Callable[[IO[bytes], str], Iterator[Record]] | None,
+) -> Iterator[Record]:
+    """The records of a workbook, of a log of inspect_ai, which are both ZIP archives, or of the only file in one, which
+    `unpack` reads; None where this archive stood in another."""
     try:
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, OSError) as error:
         raise UnreadableInput(tell("{name}: is damaged: {error}", name=name, error=error)) from None
     file.seek(0, io.SEEK_END)
-    unpacked, packed = sum(entry.file_size for entry in entries), file.tell()
-    if unpacked > MOST_UNPACKED or unpacked > max(1 << 20, MOST_TIMES * packed):
-        raise UnreadableInput(
-            tell(
-                "{name}: unpacks to {unpacked:,} bytes, more than is read; save it as CSV or NDJSON",
-                name=name,
-                unpacked=unpacked,
-            )
-        )
+    refuse_large(sum(entry.file_size for entry in entries), file.tell(), name)
     names = {entry.filename for entry in entries}
     if any(entry.flag_bits & 1 for entry in entries):
         raise UnreadableInput(tell("{name}: has a password; save it without one", name=name))
@@ -250,8 +279,17 @@ def read_archive(file: IO[bytes], name: str, mapping: Given, report: Report) -> 
     elif names & {"header.json", "_journal/start.json"}:
         report.reads = tell("log of inspect_ai")
         yield from read_log(archive, name, names)
+    elif "content.xml" in names or "Index/Document.iwa" in names:
+        raise UnreadableInput(tell("{name}: is a table of another program; save it as .xlsx", name=name))
+    elif unpack is None:
+        raise UnreadableInput(tell("{name}: is an archive in an archive; unpack it first", name=name))
     else:
-        raise UnreadableInput(tell("{name}: is a ZIP archive, but no workbook; unpack it first", name=name))
+        entry = choose_entry(sorted(names), name)
+        for other in sorted(names - {entry}):
+            report.leave(other, tell("another file is read"))
+        with tempfile.TemporaryFile() as copy:
+            extract(archive, entry, copy, name)
+            yield from unpack(copy, f"{name}: {entry}")
 
 
 def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[Record]:
@@ -259,7 +297,9 @@ def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[R
     samples = sorted(entry for entry in names if entry.startswith("samples/") and entry.endswith(".json"))
     for entry in [*sorted(names & {"header.json"}), *samples]:
         where = f"{name}: {entry}"
-        value = parse_json(read_entry(archive, entry, where), where)
+        unpacked = io.BytesIO()
+        extract(archive, entry, unpacked, where)
+        value = parse_json(decode(unpacked.getvalue(), where), where)
         if not isinstance(value, dict):
             raise UnreadableInput(tell("{where}: is not an object", where=where))
         if entry in samples:
@@ -268,10 +308,19 @@ def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[R
             yield Record(where, {"eval": {}, **value})
 
 
-def read_entry(archive: zipfile.ZipFile, entry: str, where: str) -> str:
-    """The text of an entry of an archive; raises UnreadableInput."""
+def decode(content: bytes, where: str) -> str:
+    """A text in UTF-8; raises UnreadableInput."""
     try:
-        return archive.read(entry).decode()
+        return content.decode()
+    except UnicodeError as error:
+        raise UnreadableInput(tell("{where}: is damaged ({error})", where=where, error=type(error).__name__)) from None
+
+
+def extract(archive: zipfile.ZipFile, entry: str, to: IO[bytes], where: str) -> None:
+    """Unpacks an entry of an archive; raises UnreadableInput."""
+    try:
+        with archive.open(entry) as source:
+            copyfileobj(source, to)
     except NotImplementedError:
         raise UnreadableInput(
             tell("{where}: is compressed with Zstandard: pip install 'saiten[formats]'", where=where)
@@ -355,7 +404,8 @@ def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
         for column, (bottom, value) in list(under.items()):
             if number > bottom:
                 del under[column]
-            elif column < len(cells):
+            else:
+                cells += [None] * (column + 1 - len(cells))
                 cells[column] = value
         for column, bottom in merged.get(number, ()):
             if column < len(cells):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -142,10 +144,34 @@ def parse_cell(value: Any) -> Any:
         return value
 
 
+def parse_text(value: Any) -> Any:
+    """The text of a JSON string, as traces of MLflow hold what went in and came out; any other value unchanged."""
+    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
+        with suppress(UnreadableInput):
+            return parse_json(value, "")
+    return value
+
+
 def parse_json(text: str, where: str) -> Any:
     """The value of a JSON text; raises UnreadableInput for what two readers would read differently."""
+    return parse_documents(text, where, most=1)[0]
+
+
+SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def parse_documents(text: str, where: str, most: int | None = None) -> list[Any]:
+    """The values of JSON texts behind each other, as `jq` writes them; raises as parse_json does."""
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: make_object(pairs, where), parse_int=read_integer)
+    value: list[Any] = []
     try:
-        value = json.loads(text, object_pairs_hook=lambda pairs: make_object(pairs, where), parse_int=read_integer)
+        start = skip_space(text, 0)
+        while not value or start < len(text):
+            if len(value) == most:
+                raise json.JSONDecodeError("Extra data", text, start)
+            found, end = decoder.raw_decode(text, start)
+            value.append(found)
+            start = skip_space(text, end)
     except json.JSONDecodeError as error:
         place = f" at line {error.lineno}" if error.lineno > 1 else ""
         raise UnreadableInput(
@@ -162,6 +188,12 @@ def parse_json(text: str, where: str) -> Any:
     if "\\u" in text:
         refuse_surrogates(text, value, where)
     return value
+
+
+def skip_space(text: str, place: int) -> int:
+    """The place of the next character that is no white space of JSON."""
+    space = SPACE.match(text, place)
+    return space.end() if space else place
 
 
 def make_object(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:

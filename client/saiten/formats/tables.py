@@ -23,6 +23,9 @@ SAMPLE_LINES = 40
 DELIMITERS = {",": mark("commas"), "\t": mark("tabs"), ";": mark("semicolons"), "|": mark("bars")}
 EXCEL_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!", "#CALC!"})
 
+RULE = re.compile(r":?-+:?|")
+"""A cell of the line below the headings in Markdown."""
+
 Row = tuple[str, list[Any]]
 """Where it is, and its cells."""
 
@@ -84,6 +87,10 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
                     error=error,
                 )
             ) from None
+        if delimiter == "|":  # as in a table of Markdown
+            cells = [cell.strip() for cell in cells]
+            if all(RULE.fullmatch(cell) for cell in cells):
+                continue
         yield tell("{name}: line {line}", name=name, line=line), cells
 
 

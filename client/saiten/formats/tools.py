@@ -23,7 +23,7 @@ from saiten.formats.mapping import (
     make_item,
     take_spoken,
 )
-from saiten.formats.records import Record, is_blank, parse_cell, refuse_infinite, write_text
+from saiten.formats.records import Record, is_blank, parse_cell, parse_text, refuse_infinite, write_text
 from saiten.formats.research import (
     MOST_TURNS,
     OVERALL_OF_DSTC9,
@@ -308,16 +308,25 @@ def read_mlflow(record: Record) -> Items:
         context=pick(record, ["inputs", "inputs.messages", "request", "input", "request_preview"]),
         response=pick(record, ["outputs", "response", "output", "predictions", "response_preview"]),
     )
-    expected = ["expectations.expected_response", "expectations", "ground_truth", "targets", "target"]
+    expected = ["expectations.expected_response", "expectations", "expected_response/value", "ground_truth", "targets"]
+    leave_own_tags(record, "tags")
     columns.fields = {
-        "id": pick(record, ["trace_id", "request_id", "tags.id", "id"])[0],
-        "reference": pick(record, expected)[0],
+        "id": pick(record, ["tags.id", "trace_id", "request_id", "id"])[0],
+        "reference": pick(record, [*expected, "target"])[0],
         "dialogue": "tags.dialogue",
         "metadata": "tags",
     }
     if isinstance(record.parse("expectations"), dict) and columns.fields["reference"] == "expectations":
         columns.fields["reference"] = pick(record, [*expected[:1], "expectations.expected_output"])[0]
     yield from one(record, columns)
+
+
+def leave_own_tags(record: Record, path: str) -> None:
+    """Leaves out the tags that MLflow sets itself: what remains is the caller's."""
+    tags = record.parse(path)
+    for name in [name for name in tags if name.startswith("mlflow.")] if isinstance(tags, dict) else []:
+        del tags[name]
+        record.leave(f"{path}.{name}", "")
 
 
 def read_trace(record: Record) -> Items:
@@ -331,7 +340,8 @@ def read_trace(record: Record) -> Items:
     # The names of attributes hold dots, and other spans are not this item's: the root's two stand beside the rest.
     for name, key in (("request", "mlflow.spanInputs"), ("response", "mlflow.spanOutputs")):
         path = f"data.spans[{place}].attributes.{key}"
-        record.value[path] = attributes.pop(key, None) if is_blank(record.get(f"data.{name}")) else None
+        value = attributes.pop(key, None) if is_blank(record.get(f"data.{name}")) else None
+        record.value[path] = parse_text(value)
     columns = Columns(
         context=pick(
             record, [f"data.spans[{place}].attributes.mlflow.spanInputs", "data.request", "info.request_preview"]
@@ -340,7 +350,12 @@ def read_trace(record: Record) -> Items:
             record, [f"data.spans[{place}].attributes.mlflow.spanOutputs", "data.response", "info.response_preview"]
         ),
     )
-    columns.fields = {"id": pick(record, ["info.trace_id", "info.request_id"])[0]}
+    leave_own_tags(record, "info.tags")
+    columns.fields = {
+        "id": pick(record, ["info.tags.id", "info.trace_id", "info.request_id"])[0],
+        "dialogue": "info.tags.dialogue",
+        "metadata": "info.tags",
+    }
     yield from one(record, columns)
 
 
@@ -450,17 +465,24 @@ def read_span(record: Record) -> Items:
     yield from one(record, columns)
 
 
+INDEXED = {
+    "attributes.gen_ai.prompt.": "prompt",  # of OpenLLMetry
+    "attributes.gen_ai.completion.": "completion",
+    "attributes.llm.input_messages.": "prompt",  # of OpenInference
+    "attributes.llm.output_messages.": "completion",
+}
+
+
 def gather_indexed(record: Record) -> None:
-    """Joins `gen_ai.prompt.0.role`, `gen_ai.prompt.0.content` and the like, as OpenLLMetry writes them, to messages."""
-    for kind in ("prompt", "completion"):
-        start = f"attributes.gen_ai.{kind}."
+    """Joins `gen_ai.prompt.0.role`, `gen_ai.prompt.0.content` and the like to messages."""
+    for start, kind in INDEXED.items():
         messages: dict[int, dict[str, Any]] = {}
         for name in [name for name in record.value if name.startswith(start)]:
             index, _, key = name.removeprefix(start).partition(".")
-            if index.isdigit() and key:
-                messages.setdefault(int(index), {})[key] = record.value.pop(name)
+            if index.isdecimal() and len(index) < 6 and key:
+                messages.setdefault(int(index), {})[key.removeprefix("message.")] = record.value.pop(name)
         if messages:
-            record.value[start.rstrip(".")] = [messages[index] for index in sorted(messages)]
+            record.value[f"attributes.gen_ai.{kind}"] = [messages[index] for index in sorted(messages)]
 
 
 def gather_events(record: Record) -> None:
@@ -525,6 +547,7 @@ TOOLS: Mapping[str, Tool] = {
         either(
             is_object_with("results", "results"),
             is_list_of("results", "vars", "prompt"),
+            is_list_of("tests", "vars"),
             has("vars", "response|error", "prompt|provider"),
             has("vars", "assert|providerOutput|description"),
         ),
@@ -633,7 +656,7 @@ def open_table(record: Record) -> Iterator[Record]:
         yield from (Record(f"{record.where}: row {number}", row) for number, row in rows)
         return
     lists = [key for key, part in value.items() if is_records(key, part)]
-    if len(lists) == 1 and not count_known([key for key in value if key != lists[0]], {}):
+    if len(lists) == 1 and holds_nothing_else(value, lists[0]):
         yield from open_lists(lists[0])(record)
     elif len(lists) > 1 and not known_item(value):
         raise UnreadableInput(
@@ -645,6 +668,13 @@ def open_table(record: Record) -> Iterator[Record]:
         )
     else:
         yield record
+
+
+def holds_nothing_else(value: dict[str, Any], name: str) -> bool:
+    """Whether what stands beside a list of objects is no item: an id and the like at most, where the list's own name
+    is not known."""
+    rest = [key for key in value if key != name]
+    return not count_known(rest, {}) or not (count_known([name], {}) or find_columns(rest, {}, "").useful)
 
 
 def is_records(key: str, value: Any) -> bool:
@@ -662,8 +692,12 @@ def known_item(value: dict[str, Any]) -> bool:
 def turn_columns(value: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The rows of an object that holds columns, as pandas and Hugging Face write them; none where it does not."""
     parts = list(value.values())
-    if parts and all(isinstance(part, dict) and count_known(part, {}) > 1 for part in parts):
-        return list(value.items())  # rows by their names
+    known = find_columns(list(value), {}, "")
+    if known.context and known.response:
+        pass  # a request and its response, say
+    elif parts and all(isinstance(part, dict) and count_known(part, {}) > 1 for part in parts):
+        named = all(find_columns(list(part), {}, "").fields.get("id") is None for part in parts)
+        return [(name, {"id": name, **row} if named else row) for name, row in value.items()]  # rows by their names
     if len(parts) < 2 or count_known(list(value), {}) < 2:
         return []
     if all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts) and parts[0]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import openpyxl
 import pytest
+import yaml
 
 from saiten.formats import UnreadableInput, parse_map, read_items
 
@@ -28,6 +32,21 @@ def read(name: str, content: str | bytes | list[Any] | dict[str, Any], encoding:
 
 def lines(*values: dict[str, Any]) -> str:
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def packed(**entries: str) -> bytes:
+    """A ZIP archive of these files, with dots for the underlines in their names."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name.replace("_", "."), content)
+    return file.getvalue()
+
+
+def span(**attributes: str) -> dict[str, Any]:
+    """A span as the SDK prints it."""
+    named = {name.replace("__", "."): value for name, value in attributes.items()}
+    return {"name": "chat", "context": {"span_id": "s"}, "attributes": named, "events": []}
 
 
 def langchain(kind: str, text: str) -> dict[str, Any]:
@@ -264,6 +283,201 @@ FILES: dict[str, tuple[Any, ...]] = {
         [["問", "良い答え", "悪い答え"]],
         [],
     ),
+    "preferences for fine-tuning at OpenAI": (
+        (
+            "a.jsonl",
+            lines(
+                {
+                    "input": {"messages": [{"role": "user", "content": "問"}], "tools": []},
+                    "preferred_output": [{"role": "assistant", "content": "良い答え"}],
+                    "non_preferred_output": [{"role": "assistant", "content": "悪い答え"}],
+                }
+            ),
+        ),
+        [["問", "良い答え", "悪い答え"]],
+        [],
+    ),
+    "turns with their speakers in headings": (
+        (
+            "a.csv",
+            "ID,ターン１_ユーザー,ターン１_システム,ターン2_ユーザー,ターン2_システム\n1,問1,答1,問2,答2\n2,問,答,,\n",
+        ),
+        [["問1", "答1", "問2", "答2"], ["問", "答"]],
+        [],
+    ),
+    "mail, ISO-2022-JP": (
+        ("a.csv", "質問,回答\n何時ですか,10時です\n", "iso-2022-jp"),
+        [["何時ですか", "10時です"]],
+        [],
+    ),
+    "answers to a form of Google, packed": (
+        (
+            "a.zip",
+            packed(回答_csv='"タイムスタンプ","発話（貼り付け）","返答（貼り付け）"\n"10:00","問","答"\n', __MACOSX=""),
+        ),
+        [["問", "答"]],
+        ["..MACOSX", "タイムスタンプ"],
+    ),
+    "an export of ChatGPT as it comes": (
+        (
+            "a.zip",
+            packed(
+                conversations_json=json.dumps(
+                    [
+                        {
+                            "mapping": {
+                                "u": {"message": {"author": {"role": "user"}, "content": {"parts": ["問"]}}},
+                                "a": {
+                                    "message": {"author": {"role": "assistant"}, "content": {"parts": ["答"]}},
+                                    "parent": "u",
+                                },
+                            },
+                            "current_node": "a",
+                        }
+                    ]
+                ),
+                user_json="{}",
+            ),
+        ),
+        [["問", "答"]],
+        ["current_node", "user.json"],
+    ),
+    "lines of JSON, packed with gzip": (
+        ("a.jsonl.gz", gzip.compress(lines({"question": "問", "answer": "答"}).encode(), mtime=0)),
+        [["問", "答"]],
+        [],
+    ),
+    "lines of JSON with commas and blank ones": (
+        ("a.jsonl", '\ufeff{"question": "問1", "answer": "答1"},\n\n{"question": "問2", "answer": "答2"},\n'),
+        [["問1", "答1"], ["問2", "答2"]],
+        [],
+    ),
+    "objects of several lines behind each other, as jq writes them": (
+        ("a.json", '{\n "question": "問1",\n "answer": "答1"\n}\n{\n "question": "問2",\n "answer": "答2"\n}\n'),
+        [["問1", "答1"], ["問2", "答2"]],
+        [],
+    ),
+    "a table of Markdown": (("a.md", "| 質問 | 回答 |\n|:---|---|\n| 天気は？ | 晴れ |\n"), [["天気は？", "晴れ"]], []),
+    "a sequence of Hugging Face, whose columns stand beside each other": (
+        ("a.jsonl", lines({"conversations": {"from": ["human", "gpt"], "value": ["問", "答"]}})),
+        [["問", "答"]],
+        [],
+    ),
+    "requests and responses of an API": (
+        (
+            "a.jsonl",
+            lines(
+                {
+                    "request": {"model": "m", "messages": [{"role": "user", "content": "問"}]},
+                    "response": {"role": "assistant", "content": [{"type": "text", "text": "答"}]},
+                }
+            ),
+        ),
+        [["問", "答"]],
+        ["request.model"],
+    ),
+    "requests and responses of Vertex": (
+        (
+            "a.jsonl",
+            lines(
+                {
+                    "request": {"contents": [{"role": "user", "parts": [{"text": "問"}]}]},
+                    "response": {"candidates": [{"content": {"role": "model", "parts": [{"text": "答"}]}}]},
+                }
+            ),
+        ),
+        [["問", "答"]],
+        [],
+    ),
+    "a trace of MLflow, whose spans hold JSON": (
+        (
+            "a.jsonl",
+            lines(
+                {
+                    "info": {"trace_id": "tr-1", "tags": {"id": "q1", "mlflow.traceName": "root"}},
+                    "data": {
+                        "spans": [
+                            {"attributes": {"mlflow.spanInputs": '{"question": "問"}', "mlflow.spanOutputs": '"答"'}}
+                        ]
+                    },
+                }
+            ),
+        ),
+        [["問", "答"]],
+        ["info.tags.mlflow.traceName", "info.trace_id"],
+    ),
+    "a call of Weave": (
+        (
+            "a.jsonl",
+            lines({"op_name": "f", "inputs": {"messages": [{"role": "user", "content": "問"}]}, "output": "答"}),
+        ),
+        [["問", "答"]],
+        ["op_name"],
+    ),
+    "a span of OpenInference": (
+        (
+            "a.jsonl",
+            lines(
+                span(
+                    llm__input_messages__0__message__role="user",
+                    llm__input_messages__0__message__content="問",
+                    llm__output_messages__0__message__content="答",
+                )
+            ),
+        ),
+        [["問", "答"]],
+        ["name"],
+    ),
+    "a corpus of NIKL": (
+        (
+            "a.json",
+            {
+                "id": "SDRW1",
+                "metadata": {"title": "일상 대화"},
+                "document": [
+                    {
+                        "id": "SDRW1.1",
+                        "utterance": [
+                            {"id": "1", "form": "안녕하세요", "speaker_id": "SD1"},
+                            {"id": "2", "form": "반갑습니다", "speaker_id": "SD2"},
+                        ],
+                    }
+                ],
+            },
+        ),
+        [["안녕하세요", "반갑습니다"]],
+        ["document[].utterance[].id", "id", "metadata.title"],
+    ),
+    "RealPersonaChat": (
+        (
+            "a.json",
+            {
+                "dialogue_id": 1,
+                "interlocutors": ["AA", "AB"],
+                "utterances": [{"interlocutor_id": "AA", "text": "はい"}, {"interlocutor_id": "AB", "text": "ええ"}],
+            },
+        ),
+        [["はい", "ええ"]],
+        ["interlocutors[]"],
+    ),
+    "a log of a channel in Korean, CP949": (
+        (
+            "a.csv",
+            "채팅방 ID,보낸 사람 유형,보낸 사람,메시지\nr1,user,김,환불되나요?\nr1,bot,상담봇,네 가능합니다.\n",
+            "cp949",
+        ),
+        [["환불되나요?", "네 가능합니다."]],
+        ["보낸 사람"],
+    ),
+    "test cases of promptfoo": (
+        (
+            "promptfooconfig.yaml",
+            "prompts: ['{{question}}']\nproviders: [echo]\ntests:\n- description: 時間\n  vars: &one {question: 何時？, reference: 9時}\n"
+            "  providerOutput: yes\n- vars: *one\n  providerOutput: 2026-10-01\n",
+        ),
+        [["何時？", "yes"], ["何時？", "2026-10-01"]],
+        ["prompts[]", "providers[]"],
+    ),
 }
 
 
@@ -292,6 +506,29 @@ def test_a_workbook_with_a_cover_and_a_merged_title() -> None:
     )
 
 
+def test_a_workbook_with_headings_that_are_merged_in_both_directions() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for range_, heading in {"A2:A3": "No.", "B2:C2": "対話", "D2:D3": "備考"}.items():
+        sheet[range_[:2]] = heading
+        sheet.merge_cells(range_)
+    sheet["A1"], sheet["B3"], sheet["C3"] = "評価シート", "ユーザー", "ボット"
+    sheet.append([1, "問", "答", "良い"])
+    file = io.BytesIO()
+    book.save(file)
+    assert read("a.xlsx", file.getvalue())[0] == [["問", "答"]]
+    assert "備考" in read("a.xlsx", file.getvalue())[1]
+
+
+def test_yaml_that_promptfoo_writes_is_its_json() -> None:
+    document = json.loads((Path(__file__).parents[3] / "data/formats/promptfoo.json").read_text(encoding="utf-8"))
+    for result in document["results"]["results"]:
+        result["testCase"]["vars"] = result["vars"]  # one object in two places, as promptfoo holds it: an alias
+    text = yaml.safe_dump(document, allow_unicode=True)
+    assert "*id001" in text
+    assert read("a.yaml", text) == read("a.json", document)
+
+
 def test_the_metadata_of_a_dialogue_is_that_of_each_of_its_turns() -> None:
     file = io.BytesIO(lines({"id": 1, "category": "추론", "questions": ["q1", "q2"], "outputs": ["a1", "a2"]}).encode())
     assert [item.value["metadata"] for item in read_items(file)] == [{"category": "추론"}] * 2
@@ -307,7 +544,10 @@ def test_the_conversation_of_an_arena_is_taken_where_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("a.yaml", "results:\n  - x: 1\n"), "a.yaml: is YAML; write it as JSON"),
+        (("a.csv", "話者,発話\n客,問\n店,答\n"), "a.csv: has an utterance a row, but no column tells dialogues apart"),
+        (("a.xls", "<html><table><tr><td>질문</td></tr></table>"), "a.xls: is a web page or XML"),
+        (("a.ods", packed(content_xml="")), "a.ods: is a table of another program; save it as .xlsx"),
+        (("a.zip", packed(a_csv="", b_csv="")), "a.zip: holds several files (a.csv, b.csv); unpack it and give one"),
         (
             ("a.jsonl", lines({"question_id": 81, "choices": [{"turns": ["答"]}]})),
             "a.jsonl:1: holds answers without their questions; join them by question_id",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
@@ -35,6 +36,10 @@ def archive(**entries: bytes) -> bytes:
         for name, content in entries.items():
             packed.writestr(name.replace("__", "/").replace("_xml", ".xml"), content)
     return file.getvalue()
+
+
+BOMB = "a0: &a0 haha\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+"""Lists of ten times the list before: 10^11 texts."""
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,21 @@ def archive(**entries: bytes) -> bytes:
             "a.xlsx: no sheet (表, 二) names its columns as context",
         ),
         ("a.xlsx", b"PK\x03\x04 damaged", "a.xlsx: is damaged"),
-        ("a.zip", archive(x=b"y"), "a.zip: is a ZIP archive, but no workbook; unpack it first"),
+        ("a.zip", archive(x=b"y"), "a.zip: is an archive without a table, NDJSON or JSON in it"),
+        ("a.zip", archive(**{"a.csv": archive(x=b"y")}), "a.zip: a.csv: is an archive in an archive; unpack it first"),
+        ("a.yaml", "a: [b\n", "a.yaml: line 2: "),
+        ("a.yaml", "a: 1\na: 2\n", "a.yaml: line 2: an object holds the same key twice"),
+        (
+            "a.yaml",
+            "a: !!python/object:os.system {}\n",
+            "a.yaml: line 1: a tag such as tag:yaml.org,2002:python/object",
+        ),
+        ("a.yaml", "a: !!binary aGFsbG8=\n", "a.yaml: line 1: a tag such as tag:yaml.org,2002:binary is not read"),
+        ("a.yaml", "a: &x [*x]\n", "a.yaml: line 1: an alias names nothing that stands before it"),
+        ("a.yaml", "a: &x {b: 1}\nc:\n  <<: *x\n", "a.yaml: line 3: << is not read"),
+        ("a.yaml", "[" * 100_000, "a.yaml: line 1: is nested too deeply"),
+        ("a.yaml", "- " * 100_000, "a.yaml: line 1: is nested too deeply"),
+        ("a.yaml", BOMB, "a.yaml: line 9: its aliases repeat more than is read"),
         ("a.xlsx", archive(xl__workbook_xml=b"<x/>"), "a.xlsx: is damaged (KeyError); save it again as .xlsx"),
         (
             "a.xlsx",
@@ -102,7 +121,9 @@ def archive(**entries: bytes) -> bytes:
             "a.xlsx: is a workbook with a password; save it without one",
         ),
         ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.xls: is a workbook of the old format .xls; save it as .xlsx"),
-        ("a.csv.gz", b"\x1f\x8b\x08", "a.csv.gz: is compressed; unpack it first"),
+        ("a.csv.gz", b"\x1f\x8b\x08", "a.csv.gz: is damaged: "),
+        ("a.csv.gz", gzip.compress(gzip.compress(b"", mtime=0), mtime=0), "a.csv.gz: is compressed; unpack it first"),
+        ("a.csv.gz", gzip.compress(b"0" * 3_000_000, mtime=0), "a.csv.gz: unpacks to "),
         ("a.parquet", b"PAR1 damaged PAR1", "a.parquet: is damaged after row 0"),
     ],
 )
