@@ -36,6 +36,7 @@ from app.web.dashboard import (
     aspects,
     attempt,
     compare,
+    datasets,
     disagreements,
     explore,
     explore_files,
@@ -50,6 +51,7 @@ from app.web.dashboard import (
     runs,
     sheet,
     trend,
+    uploads,
 )
 from app.web.dependencies import Refusals
 from app.web.limits import Places
@@ -113,6 +115,8 @@ PAGES = (
     explore_files,
     aspects,
     rubric,
+    uploads,
+    datasets,
 )
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
