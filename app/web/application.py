@@ -146,6 +146,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
     state.streams = Counter[str]()
+    state.attempts = attempt.Attempts()
     state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
@@ -179,4 +180,7 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
     ):
         application.state.container = container
         announce(container)
-        yield
+        try:
+            yield
+        finally:
+            await application.state.attempts.close()

@@ -58,6 +58,7 @@ async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:
     await client.post(kept, data={"name": "t", "action": "keep"}, headers=key)
     datasets = (await client.get("/datasets", headers=key)).text
     ids = {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
+    ids["attempt_id"] = evaluation
     uploads = {"dataset_id": ID.findall(datasets)[0], "upload_id": ID.findall(await upload(client, key))[0]}
     return {**ids, **uploads}
 
