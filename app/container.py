@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.batches.datasets import DatasetService
 from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer
@@ -51,6 +52,7 @@ from app.storage.rubric_files import open_rubrics
 from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
+from app.storage.sql.datasets import DatasetStore
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
@@ -107,7 +109,7 @@ class Governance:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """What only pages need: charts, sorted tables, and comparisons computed in the background."""
+    """What only pages need: charts, sorted tables, uploaded datasets, and comparisons computed in the background."""
 
     browser: ResultBrowser
     charts: ChartRenderer
@@ -115,6 +117,7 @@ class Dashboard:
     examiner: Examiner
     overviews: Overviews
     explorer: CaseExplorer
+    datasets: DatasetService
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ async def open_container(
                 limiter=limiter,
                 spending=spending,
             ),
-            dashboard=open_dashboard(engine, stack, comparison=comparison, instruments=instruments),
+            dashboard=open_dashboard(settings, engine, stack, comparison=comparison, instruments=instruments),
             telemetry=telemetry,
             worker=worker,
         )
@@ -440,7 +443,12 @@ def open_meta(
 
 
 def open_dashboard(
-    engine: AsyncEngine, stack: AsyncExitStack, *, comparison: ComparisonService, instruments: ScoringContext
+    settings: Settings,
+    engine: AsyncEngine,
+    stack: AsyncExitStack,
+    *,
+    comparison: ComparisonService,
+    instruments: ScoringContext,
 ) -> Dashboard:
     """Opens what only the dashboard's pages need."""
     computations = Computations(now=instruments.now)
@@ -457,6 +465,7 @@ def open_dashboard(
         examiner=Examiner(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
+        datasets=DatasetService(store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_")),
     )
 
 

@@ -196,11 +196,12 @@ def erased_candidate() -> Candidate:
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure removed: whole batches, candidates of other batches, and single evaluations."""
+    """What an erasure removed: whole batches, candidates of other batches, single evaluations, and datasets' items."""
 
     batches: int
     candidates: int
     evaluations: int
+    dataset_items: int = 0
 
 
 TEXTS = ("context", "question", "response", "reference")

@@ -53,6 +53,7 @@ class Retention:
     async def sweep(self) -> int:
         """Redacts everything that is due, in steps, and returns the number of records. Raises the `Store…` errors."""
         total = 0
+        await self._texts.expire_uploads()
         for project, policy in (await self._policies.policies()).items():
             try:
                 total += await self._sweep_project(project, policy)

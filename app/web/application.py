@@ -36,6 +36,7 @@ from app.web.dashboard import (
     aspects,
     attempt,
     compare,
+    datasets,
     disagreements,
     explore,
     explore_files,
@@ -50,6 +51,7 @@ from app.web.dashboard import (
     runs,
     sheet,
     trend,
+    uploads,
 )
 from app.web.dependencies import Refusals
 from app.web.limits import Places
@@ -113,6 +115,8 @@ PAGES = (
     explore_files,
     aspects,
     rubric,
+    uploads,
+    datasets,
 )
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
@@ -142,6 +146,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.places = Places(settings.most_evaluations)
     state.refusals = Refusals()
     state.streams = Counter[str]()
+    state.attempts = attempt.Attempts()
     state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
@@ -175,4 +180,7 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
     ):
         application.state.container = container
         announce(container)
-        yield
+        try:
+            yield
+        finally:
+            await application.state.attempts.close()

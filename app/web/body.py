@@ -171,19 +171,20 @@ SLOWEST_BYTES_PER_SECOND = 50_000
 
 
 class Upload:
-    """A request's body as a stream of bytes, to be read once.
+    """A request's body as a stream of bytes, to be read once; of the media types that are taken.
 
-    Reading raises RequestRefused: 413 as soon as the body exceeds `limits.batch_bytes`; 408 if no byte arrives within
-    the time limit, or if the body is slower than `SLOWEST_BYTES_PER_SECOND` beyond it; 400 if the connection closes.
-    Only time spent waiting for the caller counts. Raises Overloaded if too many large bodies are arriving.
+    Reading raises RequestRefused: 413 as soon as the body exceeds `maximum`, by default `limits.batch_bytes`; 408 if no
+    byte arrives within the time limit, or if the body is slower than `SLOWEST_BYTES_PER_SECOND` beyond it; 400 if the
+    connection closes. Only time spent waiting for the caller counts. Raises Overloaded if too many large bodies are
+    arriving.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *taken: str, maximum: int | None = None) -> None:
         limits: Limits = request.app.state.limits
-        self.ndjson = require_media_type(request.headers, JSON, NDJSON) == NDJSON
-        refuse_declared(request.headers, limits.batch_bytes)
+        self.ndjson = require_media_type(request.headers, *(taken or (JSON, NDJSON))) == NDJSON
+        self._maximum = limits.batch_bytes if maximum is None else maximum
+        refuse_declared(request.headers, self._maximum)
         self._request = request
-        self._maximum = limits.batch_bytes
         self._most_held = limits.body_bytes
         self._bodies: BodyMemory = request.app.state.bodies
         self._timeout_seconds: float = request.app.state.body_timeout_seconds

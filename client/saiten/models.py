@@ -1070,11 +1070,12 @@ class ProjectPolicy(Answer):
 
 
 class ErasureReport(Answer):
-    """What was erased: whole batches, candidates of other batches, and single evaluations."""
+    """What was erased: whole batches, candidates of other batches, single evaluations, and datasets' items."""
 
     batches: int
     candidates: int
     evaluations: int
+    dataset_items: int = 0
 
 
 # Analyses

@@ -478,3 +478,30 @@ baselines = table(
     sa.Column("pinned_at", Instant, nullable=False),
     sa.Index(None, "batch_id"),
 )
+
+# `state` is `upload` for a file whose parts are its bytes, `receiving` while items are stored, and `kept` for a dataset
+# with a `version`, whose parts are lines of NDJSON. `key` is the digest of the name.
+datasets = table(
+    "datasets",
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("key", sa.String(64), nullable=False),
+    sa.Column("version", sa.Integer, nullable=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("unit", sa.String(16), nullable=False),
+    sa.Column("korean", sa.Boolean, nullable=False),
+    sa.Column("items", sa.Integer, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Index(None, "project", "created_at", "id"),
+    sa.Index(None, "project", "key", "version", unique=True),
+)
+
+dataset_parts = table(
+    "dataset_parts",
+    sa.Column("dataset_id", sa.String(64), sa.ForeignKey("datasets.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)

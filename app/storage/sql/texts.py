@@ -59,6 +59,7 @@ from app.storage.sql.batches.rows import (
     utc_now,
 )
 from app.storage.sql.batches.views import ENDED
+from app.storage.sql.datasets import erase_items, expire_uploads, remove_datasets
 from app.storage.sql.provider_batches import ProviderBatchStore
 from app.storage.sql.ratings import take_turn
 from app.storage.sql.search import remove_index, remove_places
@@ -129,12 +130,14 @@ class TextStore:
             gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
             candidates = await self._erase_candidates(project, metadata)
             singles = await self._erase_singles(project, metadata)
+            marked = has_marks(self._engine, t.dataset_parts.c.content, metadata)
+            items = await erase_items(self._engine, project, metadata, marked)
             await self._forget_answers(project, metadata)
         finally:
             # Not before: the erasure of a batch cleans too, and so does another caller's.
             self._cleaning.mark_traces()
         await self._cleaning.tidy()
-        return Erased(gone, candidates, singles)
+        return Erased(gone, candidates, singles, items)
 
     async def redact(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None
@@ -155,6 +158,7 @@ class TextStore:
                 done = await redact_singles(sweep, found.redacted_to, limit)
                 done += await redact_batches(sweep, limit - done)
                 done += await redact_comments(sweep, limit - done)
+                done += await remove_datasets(connection, project, sweep.before, limit - done)
                 done += await forget_answers(sweep)
         if done:
             self._cleaning.mark_traces()
@@ -162,6 +166,12 @@ class TextStore:
             # Once at the end of a sweep: cleaning waits for those who read.
             await self._cleaning.tidy()
         return done
+
+    async def expire_uploads(self) -> None:
+        """Removes uploaded files that were not kept in time."""
+        if await expire_uploads(self._engine, self._clock()):
+            self._cleaning.mark_traces()
+            await self._cleaning.tidy()
 
     async def _find_batches(self, project: str, metadata: Mapping[str, str]) -> Sequence[str]:
         entry = t.batch_metadata.c

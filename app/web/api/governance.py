@@ -91,11 +91,12 @@ class ErasureRequest(Value):
 
 
 class ErasureReport(BaseModel):
-    """What was erased: whole batches, candidates of other batches, and single evaluations."""
+    """What was erased: whole batches, candidates of other batches, single evaluations, and datasets' items."""
 
     batches: int
     candidates: int
     evaluations: int
+    dataset_items: int
 
 
 @erasures.post(
@@ -108,8 +109,9 @@ class ErasureReport(BaseModel):
 async def erase_by_metadata(
     request: Request, container: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
 ) -> dict[str, int]:
-    """Erases batches, candidates of other batches and single evaluations whose own metadata hold all these entries,
-    with their texts, results and human ratings, in the store and in the call cache. Needs the scope `admin`.
+    """Erases batches, candidates of other batches, single evaluations and items of datasets whose own metadata hold all
+    these entries, with their texts, results and human ratings, in the store and in the call cache. Needs the scope
+    `admin`.
 
     A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
     so stop sending first. A second identical request erases nothing.

@@ -1,24 +1,30 @@
-"""`/try`: a form to score one response."""
+"""`/try`: a form to score a response, or two to compare, the page that waits for it, and the comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+from cachetools import LRUCache
 from fastapi import APIRouter, Request, Response
 
 from app.container import Container
 from app.domain import errors
-from app.domain.errors import InvalidRequest, SaitenError
-from app.domain.evaluation import EvaluationRequest
-from app.domain.rubric import Rubric
+from app.domain.errors import InvalidRequest, NotFound, SaitenError
+from app.domain.evaluation import EvaluationRequest, Record
+from app.domain.redaction import is_covered
+from app.domain.rubric import Rubric, name_version, split_name
 from app.domain.validation import validate
 from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
+from app.runtime.tasks import cancel_for_good, run_together
 from app.scoring.evaluate import evaluate
-from app.web.dashboard.language import mark
+from app.web.dashboard import run_values
+from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving
 from app.web.limits import count_request, evaluating, require_price
@@ -27,33 +33,206 @@ from app.web.problems import clip, faults_of, find_status, headers_of
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
+WAIT_SECONDS = 1.0
+"""How long the form waits for a result. After that a page shows that it is being scored."""
+
+ELSEWHERE_SECONDS = 300
+"""How long a page waits for what another process of the service scores."""
+
+MOST_KEPT = 500
+"""Attempts that a process remembers."""
+
+
+@dataclass(eq=False)
+class Attempt:
+    """Responses of a form that are scored in the background; `ids` will be those of their evaluations."""
+
+    draft: AttemptDraft
+    ids: Sequence[str]
+    task: asyncio.Task[None]
+    started_at: datetime
+
+    @property
+    def address(self) -> str:
+        """The result's page."""
+        return address_of(self.ids)
+
+
+class Attempts:
+    """What this process scores for forms, by project and id."""
+
+    def __init__(self) -> None:
+        self._kept: LRUCache[tuple[str, str], Attempt] = LRUCache(MOST_KEPT)
+
+    def keep(self, project: str, attempt: Attempt) -> None:
+        self._kept[project, attempt.ids[0]] = attempt
+
+    def find(self, project: str, attempt_id: str) -> Attempt | None:
+        return self._kept.get((project, attempt_id))
+
+    async def close(self) -> None:
+        """Cancels what is under way."""
+        await cancel_for_good([attempt.task for attempt in self._kept.values() if not attempt.task.done()])
+
+
+def address_of(ids: Sequence[str]) -> str:
+    """The page of one result, or of two beside each other."""
+    return f"/evaluations/{ids[0]}" if len(ids) == 1 else query("/try/pair", a=ids[0], b=ids[1])
+
+
 @router.get("/try")
 async def show_form(
     request: Request, container: Serving, project: Project, rubric: str = "", example: str = ""
 ) -> Response:
-    """The form, empty or with an example."""
-    return show(request, container, start_draft(list_rubrics(container), rubric, example))
+    """The form: empty, with an example, with what was scored before, or with what could not be scored."""
+    asked, attempts = request.query_params, attempts_of(request)
+    failed = attempts.find(project, asked.get("attempt", ""))
+    if failed is not None and failed.task.done():
+        error = None if failed.task.cancelled() else failed.task.exception()
+        if isinstance(error, SHOWN_ERRORS):
+            return show_error(request, container, failed.draft, error)
+        return show(request, container, failed.draft)
+    rubrics = list_rubrics(container)
+    records = await find_records(container, project, asked.get("from", ""), asked.get("other", ""))
+    draft = redraft(records, rubrics) if records else start_draft(rubrics, rubric, example)
+    return show(request, container, draft)
 
 
 @router.post("/try")
 async def try_response(request: Request, container: Serving, project: WritableProject) -> Response:
-    """Scores the response and redirects to the result; on an error the form is shown again."""
+    """Scores the response, or two; redirects to the result, or to a page that waits for it. On an error the form is
+    shown again."""
     form = await read_form(request)
     draft = read_draft(form, container.settings.limits.context_utterances)
     if form.get("action") == "add":
         return show(request, container, draft.widen(), added=True)
     try:
         await count_request(request, request.state.key)
-        asked = validate(EvaluationRequest, draft.request(), container.settings.limits)
-        async with evaluating(request) as scope:
-            require_price(request, asked.rubric, asked.judge)
-            asked = await settle_for(project, asked, container.governance.policies)
-            record = await evaluate(asked, container.scoring.context, scope)
-        await container.scoring.evaluations.save(project, record, tuple(scope.keys))
-    except (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError) as error:
-        # What was typed must not be lost, also if a limit is reached.
+        asked = [validate(EvaluationRequest, draft.request(), container.settings.limits)]
+    except SHOWN_ERRORS as error:
         return show_error(request, container, draft, error)
-    return redirect(f"/evaluations/{record.evaluation.id}")
+    if draft.other:
+        second = replace(draft, response=draft.other)
+        try:
+            asked.append(validate(EvaluationRequest, second.request(), container.settings.limits))
+        except SHOWN_ERRORS as error:
+            return show_error(request, container, draft, error, response="other")
+    return await start(request, container, draft, asked)
+
+
+async def start(
+    request: Request, container: Container, draft: AttemptDraft, asked: Sequence[EvaluationRequest]
+) -> Response:
+    """Begins to score the responses, and waits for a moment."""
+    context = container.scoring.context
+    ids = [context.new_id() for _ in asked]
+    work = run_together(*(score(request, container, one, name) for one, name in zip(asked, ids, strict=True)))
+    attempt = Attempt(draft, ids, asyncio.create_task(finish(work)), context.now())
+    attempts_of(request).keep(request.state.project, attempt)
+    await asyncio.wait({attempt.task}, timeout=WAIT_SECONDS)
+    if not attempt.task.done():
+        other = ids[1] if len(ids) > 1 else None
+        return redirect(query(f"/try/{ids[0]}", other=other, since=str(int(attempt.started_at.timestamp()))))
+    if attempt.task.cancelled():
+        return redirect(query("/try", attempt=ids[0]))
+    failure = attempt.task.exception()
+    if isinstance(failure, SHOWN_ERRORS):
+        # What was typed must not be lost, also if a limit is reached.
+        return show_error(request, container, draft, failure)
+    attempt.task.result()
+    return redirect(attempt.address)
+
+
+SHOWN_ERRORS = (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError)
+"""What is told above the form; any other is a defect."""
+
+
+async def finish(work: Coroutine[Any, Any, Any]) -> None:
+    """Does the work."""
+    await work
+
+
+async def score(request: Request, container: Container, asked: EvaluationRequest, evaluation_id: str) -> None:
+    """Scores one response and stores the result under the id."""
+    project: str = request.state.project
+    context = replace(container.scoring.context, new_id=lambda: evaluation_id)
+    async with evaluating(request) as scope:
+        require_price(request, asked.rubric, asked.judge)
+        asked = await settle_for(project, asked, container.governance.policies)
+        record = await evaluate(asked, context, scope)
+    await container.scoring.evaluations.save(project, record, tuple(scope.keys))
+
+
+def attempts_of(request: Request) -> Attempts:
+    """Those of this process."""
+    attempts: Attempts = request.app.state.attempts
+    return attempts
+
+
+async def find_records(container: Container, project: str, *ids: str) -> list[Record]:
+    """The stored evaluations of responses with these ids, without those that are not there or have no texts."""
+    found = [await container.scoring.evaluations.find(project, name) for name in ids if name]
+    return [record for record in found if record and is_open_text(record)]
+
+
+def is_open_text(record: Record) -> bool:
+    """Whether it is of a response whose texts are still there."""
+    asked = record.request
+    return isinstance(asked, EvaluationRequest) and not is_covered(asked.response)
+
+
+@router.get("/try/pair")
+async def show_pair(request: Request, container: Serving, project: Project, a: str = "", b: str = "") -> Response:
+    """Two results beside each other."""
+    records = [await container.scoring.evaluations.find(project, name) for name in (a, b)]
+    found = [record for record in records if record and isinstance(record.request, EvaluationRequest)]
+    if len(found) < 2:
+        raise NotFound("there are no such two evaluations of responses in this project")
+    rubric = run_values.find_rubric(container, name_version(found[0].evaluation.rubric.id, None))
+    names = dict.fromkeys(name for record in found for name in record.evaluation.aspects)
+    known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
+    return render(
+        request,
+        "try_pair.html",
+        records=found,
+        same_context=found[0].request.context == found[1].request.context,  # type: ignore[union-attr]
+        rows=[(name, known.get(name), [record.evaluation.aspects.get(name) for record in found]) for name in names],
+        expected=rubric.source_language if rubric else "en",
+        edit=query("/try", **{"from": a, "other": b}),
+    )
+
+
+@router.get("/try/{attempt_id}")
+async def show_attempt(request: Request, container: Serving, project: Project, attempt_id: str) -> Response:
+    """That the response is being scored; redirects to the result, or to the form where it could not be scored."""
+    attempt, other = attempts_of(request).find(project, attempt_id), request.query_params.get("other", "")
+    if attempt is not None and attempt.task.done():
+        failed = attempt.task.cancelled() or attempt.task.exception() is not None
+        return redirect(query("/try", attempt=attempt_id) if failed else attempt.address)
+    now = container.scoring.context.now()
+    if attempt is None:
+        ids = [attempt_id, *([other] if other else [])]
+        if all([await container.scoring.evaluations.find(project, name) for name in ids]):
+            return redirect(address_of(ids))
+        since = request.query_params.get("since", "")
+        if not (since.isascii() and since.isdigit() and len(since) < 12) or not (
+            0 <= now.timestamp() - int(since) < ELSEWHERE_SECONDS
+        ):
+            raise NotFound("this response is not being scored; it may have been cancelled: score it again")
+    seconds = (now - attempt.started_at).total_seconds() if attempt else None
+    judge = container.scoring.context.judge
+    return render(request, "try_wait.html", attempt=attempt, attempt_id=attempt_id, seconds=seconds, judge=judge)
+
+
+@router.post("/try/{attempt_id}/cancel")
+async def cancel_attempt(request: Request, container: Serving, project: WritableProject, attempt_id: str) -> Response:
+    """Stops scoring and redirects to the form as it was filled in; to the result where that came first."""
+    await read_form(request)
+    attempt = attempts_of(request).find(project, attempt_id)
+    if attempt is None:
+        raise NotFound("this response is not being scored here")
+    await cancel_for_good([attempt.task])
+    return redirect(f"/try/{attempt_id}")
 
 
 def show(
@@ -89,13 +268,16 @@ def show(
     )
 
 
-def show_error(request: Request, container: Container, draft: AttemptDraft, error: SaitenError) -> Response:
-    """The form with faults at its fields; other errors are shown above it."""
+def show_error(
+    request: Request, container: Container, draft: AttemptDraft, error: SaitenError, *, response: str = "response"
+) -> Response:
+    """The form with faults at its fields; other errors are shown above it. `response` is the field of the response."""
     status = find_status(error)
     found = faults_of(error)
     if not found and isinstance(error, errors.RubricNotSupported | errors.LanguageNotSupported):
         found = [("/rubric", error.detail)]
     faults = [draft.fault(where, clip(what, 400)) for where, what in found[:20]]
+    faults = [fault._replace(target=response) if fault.target == "response" else fault for fault in faults]
     trouble = "" if faults else clip(error.detail, 400)
     page = show(request, container, draft, status, faults=faults, trouble=trouble)
     page.headers.update(headers_of(error, status))
@@ -157,6 +339,8 @@ class AttemptDraft:
     rubric: str = ""
     context: Sequence[tuple[str, str]] = ()
     response: str = ""
+    other: str = ""
+    """A second response to the same context, to be compared with the first."""
     path: str = "source"
     samples: str = "1"
     explain: bool = True
@@ -200,9 +384,25 @@ def read_draft(form: Form, most_rows: int) -> AttemptDraft:
         rubric=form.get("rubric"),
         context=tuple(rows),
         response=form.raw("response"),
+        other=form.raw("other"),
         path=form.get("path", "source"),
         samples=form.get("samples", "1"),
         explain=form.get("explain") == "yes",
+    )
+
+
+def redraft(records: Sequence[Record], rubrics: Sequence[Rubric]) -> AttemptDraft:
+    """The form as it was for these results."""
+    first, *others = [record.request for record in records if isinstance(record.request, EvaluationRequest)]
+    known = {rubric.id for rubric in rubrics}
+    return AttemptDraft(
+        rubric=first.rubric if first.rubric in known else split_name(first.rubric)[0],
+        context=tuple((said.speaker, said.text) for said in first.context),
+        response=first.response,
+        other=others[0].response if others else "",
+        path=first.path,
+        samples=str(first.judge.samples),
+        explain=first.judge.explain,
     )
 
 

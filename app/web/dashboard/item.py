@@ -163,6 +163,7 @@ async def show(request: Request, container: Container, project: str, shown: Show
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
         toggle_invisible=toggle_invisible(request),
+        edit=query("/try", **{"from": evaluation.id}) if evaluation and candidate.conversation is None else None,
         conversation=candidate.conversation,
         turns=list_turns(shown, evaluation, known, warned),
         **describe(evaluation, container),

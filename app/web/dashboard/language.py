@@ -122,6 +122,13 @@ class LocaleFormats:
         shape = "¤#,##0." + "0" * digits
         return numbers.format_currency(dollars, "USD", format=shape, locale=self._locale, currency_digits=False)
 
+    def size(self, size_bytes: int) -> str:
+        """`820 B`, `12.5 kB`, `64.0 MB`."""
+        for unit, size in (("MB", 1_000_000), ("kB", 1000)):
+            if size_bytes >= size:
+                return f"{self.number(size_bytes / size, 1)} {unit}"
+        return f"{self.count(size_bytes)} B"
+
     def p(self, value: float | None) -> str:
         """`0.032`, `< 0.001`."""
         if value is None:

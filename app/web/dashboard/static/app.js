@@ -28,6 +28,10 @@ async function copy(button) {
 // that hold parts of the page by the event "renewed".
 export async function renew(selector = "[data-renew]") {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (answer.redirected) {
+    location.replace(answer.url);  // what the page waited for is there
+    return null;
+  }
   if (!answer.ok) {
     return null;
   }

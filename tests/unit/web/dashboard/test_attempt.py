@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
+from app.web.dashboard import attempt
 from app.web.dashboard.attempt import AttemptDraft, read_draft, start_draft
 from app.web.dashboard.page import Form
 from tests.support.cases import in_turn
 from tests.support.elements import Page
-from tests.support.fake_openai import FakeOpenAI, status
+from tests.support.fake_openai import FakeOpenAI, hang, status
 from tests.support.keyed import make_keys
 from tests.support.serving import serving
 from tests.support.shown_batch import HOSTILE, load_rubric
+from tests.support.waiting import LIMIT_SECONDS
 
 FILLED = {
     "rubric": "ja-dialogue",
@@ -24,6 +28,12 @@ FILLED = {
     "explain": "yes",
     "action": "score",
 }
+
+
+@pytest.fixture(autouse=True)
+def wait_for_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, a form is answered with its result."""
+    monkeypatch.setattr(attempt, "WAIT_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -128,6 +138,69 @@ async def test_a_judge_that_cannot_be_asked_loses_no_text(tmp_path):
     page = Page(response.text)
     assert "This could not be scored" in page.one("main").text
     assert page.one("textarea", name="response").text == FILLED["response"]
+
+
+async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path, monkeypatch):
+    monkeypatch.setattr(attempt, "WAIT_SECONDS", 0.0)
+    async with (
+        FakeOpenAI(hang) as fake,
+        serving(tmp_path, judge="openai", openai_api_key="k", openai_base_url=fake.base_url) as client,
+    ):
+        address = (await client.post("/try", data={**FILLED, "other": "いいえ。"})).headers["location"]
+        page = Page((await client.get(address)).text)
+        text = page.one("main").text
+        assert "The judge is rating the response" in text
+        assert "眠れた？" in text
+        assert "いいえ。" in text
+        assert page.one("div", id="waiting").has(data_renew="")
+        assert (await client.get(address.partition("?")[0])).status_code == 200
+        rival, reader = await make_keys(tmp_path, ("rivals", "write"), ("default", "read"))
+        path = address.partition("?")[0]
+        assert (await client.get(path, headers=rival)).status_code == 404
+        assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=rival)).status_code == 404
+        assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=reader)).status_code == 403
+        writer = (await make_keys(tmp_path, ("default", "write")))[0]
+        cancelled = await client.post(f"{path}/cancel", data={"x": ""}, headers=writer)
+        form = await client.get(cancelled.headers["location"], headers=writer, follow_redirects=True)
+        page = Page(form.text)
+        assert page.one("textarea", name="response").text == FILLED["response"]
+        assert page.one("textarea", name="other").text == "いいえ。"
+
+        # Elsewhere it may be under way; who knows its address too late is told that there is none.
+        now = int(time.time())
+        for since, told in (("", 404), (now - 400, 404), (now, 200), ("x", 404)):
+            assert (await client.get("/try/ev_0", params={"since": since}, headers=writer)).status_code == told
+
+        fake.script(status(401))
+        address = (await client.post("/try", data=FILLED, headers=writer)).headers["location"]
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while (await client.get(address, headers=writer)).status_code != 303:
+                await asyncio.sleep(0.02)
+        refused = await client.get(address, headers=writer, follow_redirects=True)
+        assert refused.status_code == 503
+        assert Page(refused.text).one("textarea", name="response").text == FILLED["response"]
+
+
+async def test_two_responses_are_compared_and_edited(client):
+    sent = await client.post("/try", data={**FILLED, "other": "いいえ。"})
+    address = sent.headers["location"]
+    page = Page((await client.get(address)).text)
+    text = page.one("main").text
+    for said in ("おはよう。", "はい、よく眠れました。", "いいえ。"):
+        assert said in text
+    assert [head.text for head in page.all("th", scope="col")] == ["Ratings", "A", "B"]
+    assert len(page.all("th", scope="row")) == 6
+    edit = next(link["href"] for link in page.all("a") if link.text == "Edit and score again")
+    form = Page((await client.get(edit)).text)
+    assert form.one("textarea", name="other").text == "いいえ。"
+    assert [area.text for area in form.all("textarea", name="text")] == ["おはよう。", "眠れた？"]
+    assert form.one("input", name="samples")["value"] == "2"
+    single = next(link["href"] for link in page.all("a") if link["href"].startswith("/evaluations/"))
+    again = next(link for link in Page((await client.get(single)).text).all("a") if link.text == "Edit and score again")
+    assert Page((await client.get(again["href"])).text).one("textarea", name="other").text == ""
+    assert (await client.get("/try/pair?a=ev_1&b=ev_2")).status_code == 404
+    page = await send(client, other="\u200b")
+    assert page.one("textarea", name="other")["aria-invalid"] == "true"
 
 
 async def test_with_a_translator_the_path_can_be_chosen(tmp_path):

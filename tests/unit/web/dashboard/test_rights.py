@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tests.support.serving import serving
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
 BATCH = {"rubric": "ja-dialogue", "relevance": None, "items": [{"id": "1", **SAID}]}
+
+ID = re.compile("ds_[0-9a-f]+")
 
 GENERAL = {"version": "0", "name": "none"}
 """Parameters of paths that name nothing of any project."""
@@ -51,7 +54,19 @@ async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:
         await events.aread()  # to the end of the run
     started = await client.post("/rate", data={"run": run, "name": "一回目"}, headers=key)
     round_id = started.headers["location"].rpartition("/")[2]
-    return {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
+    kept = await upload(client, key)
+    await client.post(kept, data={"name": "t", "action": "keep"}, headers=key)
+    datasets = (await client.get("/datasets", headers=key)).text
+    ids = {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
+    ids["attempt_id"] = evaluation
+    uploads = {"dataset_id": ID.findall(datasets)[0], "upload_id": ID.findall(await upload(client, key))[0]}
+    return {**ids, **uploads}
+
+
+async def upload(client: httpx.AsyncClient, key: Header) -> str:
+    """The page of a file that was uploaded with the key."""
+    sent = await client.post("/datasets/new", files={"file": ("t.csv", b"question,answer\na,b\n")}, headers=key)
+    return str(sent.headers["location"])
 
 
 def test_there_are_pages_with_ids() -> None:

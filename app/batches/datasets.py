@@ -1,0 +1,165 @@
+"""Datasets: a file is uploaded, looked at, kept as items under a name, and scored as often as someone wants."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic_core import to_json
+
+from app.batches.file_reading import ITEMS, SOURCE, read_file
+from app.batches.intake import translate_errors
+from app.domain.dataset import Dataset, FileQuestion, FileReport, UploadedFile
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest, StoreError
+from app.storage.sql.datasets import RECEIVING, DatasetStore
+
+PART_BYTES = 256 * 1024
+AT_ONCE = 2
+"""Files that a process reads at a time: each is a process of its own."""
+
+
+@dataclass(kw_only=True, eq=False)
+class DatasetService:
+    """Everything that a caller can do with the project's datasets. Methods raise NotFound for what is not in the
+    project, and the `Store…` errors."""
+
+    store: DatasetStore
+    limits: Limits
+    new_id: Callable[[], str]
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def upload(self, project: str, name: str, content: AsyncIterable[bytes]) -> str:
+        """Stores a file for the time in which someone looks at it; returns its id."""
+        await self.store.make_room(project)
+        upload_id = self.new_id()
+        await self.store.begin(project, upload_id, name)
+        await self._fill(upload_id, content)
+        return upload_id
+
+    async def find_upload(self, project: str, upload_id: str) -> UploadedFile:
+        """The uploaded file."""
+        return await self.store.find_upload(project, upload_id)
+
+    async def look(self, upload: UploadedFile, asked: FileQuestion) -> FileReport:
+        """What the file holds, read as asked."""
+        async with self._read(upload, asked, keep=False) as (report, _):
+            return report
+
+    async def keep(
+        self, project: str, upload: UploadedFile, asked: FileQuestion, name: str
+    ) -> tuple[Dataset, bool] | FileReport:
+        """Keeps the file's items as the next version of the name; returns it and whether it is new, or the report where
+        there is nothing to keep. The same items under the same name are the same version."""
+        async with self._read(upload, asked, keep=True) as (report, items):
+            if report.trouble is not None or not report.items:
+                return report
+            dataset_id, found = self.new_id(), hashlib.sha256()
+            await self.store.begin(project, dataset_id, name, state=RECEIVING)
+            await self._fill(dataset_id, read_parts(items, found.update))
+            return await self.store.accept(
+                project,
+                dataset_id,
+                found.hexdigest(),
+                items=report.items,
+                unit=report.unit,
+                korean=report.korean,
+                upload_id=upload.id,
+            )
+
+    async def find(self, project: str, dataset_id: str) -> Dataset:
+        """The dataset."""
+        return await self.store.find(project, dataset_id)
+
+    async def list(
+        self, project: str, *, name: str | None = None, after: tuple[datetime, str] | None = None, limit: int
+    ) -> Sequence[Dataset]:
+        """Versions, newest first; of this name only, if given."""
+        return await self.store.list(project, name=name, after=after, limit=limit)
+
+    def content(self, dataset: Dataset) -> AsyncIterator[bytes]:
+        """The items as NDJSON, piece by piece."""
+        return self.store.parts(dataset.id)
+
+    async def document(self, dataset: Dataset, options: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        """The body of a batch that scores the dataset, with the options as JSON."""
+        yield to_json(options) + b"\n"
+        async for part in self.content(dataset):
+            yield part
+
+    async def erase(self, project: str, dataset_id: str) -> None:
+        """Removes the dataset; runs that scored it stay."""
+        await self.store.erase(project, dataset_id)
+
+    async def _fill(self, dataset_id: str, content: AsyncIterable[bytes]) -> None:
+        """Stores the content; where it ends with an error, nothing of it stays."""
+        number = 0
+        try:
+            async for piece in content:
+                await self.store.append(dataset_id, number, piece)
+                number += 1
+        except BaseException:
+            # What cannot be removed now is removed when its time is over; the first error is the one to raise.
+            with suppress(StoreError):
+                await self.store.discard(dataset_id)
+            raise
+
+    @asynccontextmanager
+    async def _read(
+        self, upload: UploadedFile, asked: FileQuestion, *, keep: bool
+    ) -> AsyncIterator[tuple[FileReport, Path]]:
+        """The report of the file, and the place of its items, where they are to be kept."""
+        async with self.turns:
+            with translate_errors():
+                folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="saiten-")
+            try:
+                place = Path(folder.name)
+                await write_file(place / SOURCE, self.store.parts(upload.id))
+                yield await read_file(place, upload.name, asked, self.limits, keep=keep), place / ITEMS
+            finally:
+                await asyncio.to_thread(folder.cleanup)
+
+
+async def write_file(path: Path, content: AsyncIterable[bytes]) -> None:
+    """Writes the content to a new file."""
+    with translate_errors():
+        file: IO[bytes] = await asyncio.to_thread(path.open, "xb")
+    with file:
+        async for piece in content:
+            with translate_errors():
+                await asyncio.to_thread(file.write, piece)
+
+
+async def read_parts(path: Path, note: Callable[[bytes], None]) -> AsyncIterator[bytes]:
+    """The file's lines in pieces of about `PART_BYTES`; each piece is noted."""
+
+    def read(file: IO[bytes]) -> bytes:
+        piece = b"".join(file.readlines(PART_BYTES))
+        note(piece)
+        return piece
+
+    with translate_errors():
+        file = await asyncio.to_thread(path.open, "rb")
+    with file:
+        while piece := await asyncio.to_thread(read, file):
+            yield piece
+
+
+def name_of(file_name: str, limits: Limits) -> str:
+    """The name that a dataset has by its file, as it may be called."""
+    stem = Path(file_name.replace("\\", "/")).stem
+    return "".join(filter(str.isprintable, stem)).strip()[: limits.name_characters] or "dataset"
+
+
+def check_name(name: str, limits: Limits) -> str:
+    """The name; raises InvalidRequest for one that is empty, too long, or more than a line."""
+    if not (name.strip() and name.isprintable() and len(name) <= limits.name_characters):
+        raise InvalidRequest(f"must be one line of at most {limits.name_characters} characters", pointer="/name")
+    return name
