@@ -51,6 +51,7 @@ from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
+from app.storage.sql.invitations import InvitationStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
@@ -83,10 +84,11 @@ class Scoring:
 
 @dataclass(frozen=True)
 class RatingServices:
-    """Human ratings, rating rounds, and the reliability of judges."""
+    """Human ratings, rating rounds with their invitations, and the reliability of judges."""
 
     service: RatingService
     rounds: RoundService
+    invitations: InvitationStore
     reliabilities: Reliabilities
 
 
@@ -430,7 +432,7 @@ def open_meta(
         new_id=lambda: new_id("rr_"),
         limits=settings.limits,
     )
-    return RatingServices(service, rounds, reliabilities), comparison
+    return RatingServices(service, rounds, InvitationStore(engine), reliabilities), comparison
 
 
 def open_dashboard(

@@ -347,6 +347,28 @@ class RatingSheet(Value):
         return applicable(self.rubric, self.conversation)
 
 
+MOST_INVITATIONS = 200
+"""Of a round, with those that have ended."""
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """A link by which one rater rates in one round, as it may be shown: never its secret. It ends at `expires_at`, when
+    it is revoked, and with the round."""
+
+    id: str
+    project: str
+    round: str
+    rater: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it may be used, while the round is open."""
+        return self.revoked_at is None and now < self.expires_at
+
+
 def applicable(rubric: Rubric, conversation: Conversation | None) -> tuple[Aspect, ...]:
     """The aspects that apply to a conversation, by its persona and goal; all of a response."""
     return tuple(one for one in rubric.aspects if conversation is None or conversation.gives(one.requires))

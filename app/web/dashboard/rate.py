@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -13,10 +15,11 @@ from app.domain.analysis_request import CorrectedRequest
 from app.domain.batch import Batch, BatchFilter
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
-from app.domain.human_rating import MOST_ITEMS, RoundOptions
+from app.domain.human_rating import MOST_ITEMS, Invitation, RoundOptions
 from app.domain.reports import CorrectedAspect, CorrectedReport
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.rounds import read_rater
+from app.web.dashboard.invited import RoundVisitor
 from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import PageRoute, Project, WritableProject, is_secure, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
@@ -34,6 +37,10 @@ LONGEST = 20_000
 
 SHOWN = 100
 """Rounds in the list."""
+
+DEFAULT_DAYS = 14
+MOST_DAYS = 365
+"""For which an invitation holds."""
 
 MOST_RATINGS = 10_000
 """Ratings of a rater in one download: the API's limit."""
@@ -110,11 +117,55 @@ async def look(container: Container, project: str, batch_id: str, known: dict[st
 
 
 @router.get("/rate/{round_id}")
-async def show_round(request: Request, container: Serving, project: Project, round_id: str) -> Response:
-    """The progress of the round and its raters, and the form to join it."""
-    # The name under which this browser has rated in this round.
-    rater = unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
-    return await show_one(request, container, project, round_id, rater, failed=False)
+async def show_round(request: Request, container: Serving, visitor: RoundVisitor, round_id: str) -> Response:
+    """The progress of the round and its raters, and the form to join it. An invited rater sees none of that."""
+    if visitor.invitation is not None:
+        return await show_to_rater(request, container, visitor.invitation)
+    return await show_one(request, container, visitor.project, round_id)
+
+
+async def show_to_rater(request: Request, container: Container, invitation: Invitation) -> Response:
+    """What an invited rater sees of the round: its name, and how many responses this rater has rated."""
+    found = await container.ratings.rounds.find(invitation.project, invitation.round)
+    progress = await container.ratings.rounds.progress(invitation.project, [found.id])
+    count = progress[found.id].raters.get(invitation.rater, 0) if found.id in progress else 0
+    return render(request, "rater.html", round=found, invitation=invitation, count=count)
+
+
+@router.post("/rate/{round_id}/invitations")
+async def invite(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
+    """Makes a link for a rater. The page that answers shows it once: it is not stored."""
+    form, now, limits = await read_form(request), datetime.now(UTC), request.app.state.limits
+    asked = InvitationForm(form.get("rater"), form.get("days"))
+    days = read_whole(asked.days)
+    if not isinstance(days, int) or not 1 <= days <= MOST_DAYS:
+        asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_DAYS})
+    try:
+        rater = read_rater(asked.rater, limits)
+    except InvalidDocument:
+        asked.faults["rater"] = RatingFault(NAME, {"most": limits.item_id_characters})
+    if asked.faults:
+        return await show_one(request, container, project, round_id, asked=asked)
+    until, actor = now + timedelta(days=int(days)), request.state.actor
+    store = container.ratings.invitations
+    made, secret = await store.create(project, round_id, rater, until=until, now=now, actor=actor)
+    scheme = "https" if is_secure(request) else "http"
+    link = f"{scheme}://{request.headers.get('host', '')}/invited#{secret}"
+    return await show_one(request, container, project, round_id, made=(made, link))
+
+
+@router.post("/rate/{round_id}/invitations/{invitation_id}/revoke")
+async def revoke_invitation(
+    request: Request, container: Serving, project: WritableProject, round_id: str, invitation_id: str
+) -> Response:
+    """Ends an invitation; the rater's ratings are kept."""
+    await read_form(request)
+    store = container.ratings.invitations
+    if not await store.revoke(
+        project, round_id, invitation_id, now=datetime.now(UTC), actor=request.state.actor
+    ) and invitation_id not in {one.id for one in await store.list(project, round_id)}:
+        raise NotFound("there is no such invitation in this round")
+    return redirect(f"/rate/{round_id}#invite")
 
 
 @router.post("/rate/{round_id}/join")
@@ -124,7 +175,7 @@ async def join(request: Request, container: Serving, project: WritableProject, r
     try:
         rater = read_rater(name, request.app.state.limits)
     except InvalidDocument:
-        return await show_one(request, container, project, round_id, name, failed=True)
+        return await show_one(request, container, project, round_id, rater=name)
     response = redirect(query(f"/rate/{found.id}/sheet", rater=rater))
     response.set_cookie(
         RATER_COOKIE,
@@ -147,9 +198,19 @@ async def close_round(request: Request, container: Serving, project: WritablePro
 
 
 async def show_one(
-    request: Request, container: Container, project: str, round_id: str, rater: str, *, failed: bool
+    request: Request,
+    container: Container,
+    project: str,
+    round_id: str,
+    *,
+    rater: str | None = None,
+    asked: InvitationForm | None = None,
+    made: tuple[Invitation, str] | None = None,
 ) -> Response:
-    """The round's page; `rater` fills the form."""
+    """The round's page. `rater` is a name that cannot be taken, `asked` an invitation that was not made, `made` one
+    that was, with its link."""
+    # The name under which this browser has rated in this round.
+    known = unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
     found = await container.ratings.rounds.find(project, round_id)
     progress = (await container.ratings.rounds.progress(project, [round_id])).get(round_id)
     if progress is None:
@@ -158,7 +219,7 @@ async def show_one(
     return render(
         request,
         "round.html",
-        422 if failed else 200,
+        422 if rater is not None or asked is not None else 200,
         round=found,
         chosen=CHOICES[found.options.choose],
         margin=request.query_params.get("margin", "").strip()[:32],
@@ -166,8 +227,13 @@ async def show_one(
         progress=progress,
         batch=batch,
         rubric=find_rubric(container, batch.rubric_name) if batch else None,
-        rater=rater,
-        failed=failed,
+        rater=known if rater is None else rater,
+        failed=rater is not None,
+        invitations=await container.ratings.invitations.list(project, round_id),
+        asked=asked or InvitationForm("", str(DEFAULT_DAYS)),
+        made=made,
+        most_days=MOST_DAYS,
+        now=datetime.now(UTC),
         most_ratings=MOST_RATINGS,
         most_characters=request.app.state.limits.item_id_characters,
         may_write=may_write(request),
@@ -198,6 +264,9 @@ CHOICES: Mapping[str, str] = {
     "chosen": mark("Chosen one by one. Their ratings say nothing of the others, so they are left out of figures."),
 }
 
+WHOLE_NUMBER = mark("Enter a whole number from %(low)s to %(high)s.")
+NAME = mark("Enter a name on one line, with at most %(most)s characters.")
+
 BOUNDS = {
     "items": (1, MOST_ITEMS),
     "raters_per_item": (1, 100),
@@ -226,6 +295,15 @@ class RatingFault(NamedTuple):
     values: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class InvitationForm:
+    """The fields of an invitation as they were sent, and their faults."""
+
+    rater: str
+    days: str
+    faults: dict[str, RatingFault] = field(default_factory=dict)
+
+
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options, or None if a field is not valid; its fault is added to `faults`."""
     document: dict[str, Any] = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
@@ -245,13 +323,13 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
     """What the field takes."""
     if name in BOUNDS:
         low, high = BOUNDS[name]
-        return RatingFault(mark("Enter a whole number from %(low)s to %(high)s."), {"low": low, "high": high})
+        return RatingFault(WHOLE_NUMBER, {"low": low, "high": high})
     if name == "positions":
         return RatingFault(mark("Choose responses of this run that the judge has rated."), {})
     if name == "choose":
         return RatingFault(mark("Choose one of these."), {})
     most = limits.name_characters
-    return RatingFault(mark("Enter a name on one line, with at most %(most)s characters."), {"most": most})
+    return RatingFault(NAME, {"most": most})
 
 
 def read_whole(text: str) -> int | str:

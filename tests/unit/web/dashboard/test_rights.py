@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -51,7 +52,11 @@ async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:
         await events.aread()  # to the end of the run
     started = await client.post("/rate", data={"run": run, "name": "一回目"}, headers=key)
     round_id = started.headers["location"].rpartition("/")[2]
-    return {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
+    await client.post(f"/rate/{round_id}/invitations", data={"rater": "a", "days": "7"}, headers=key)
+    page = (await client.get(f"/rate/{round_id}", headers=key)).text
+    (invitation,) = re.findall(r"/invitations/([^/]+)/revoke", page)
+    ids = {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
+    return {**ids, "invitation_id": invitation}
 
 
 def test_there_are_pages_with_ids() -> None:
@@ -63,7 +68,7 @@ async def test_what_another_project_has_has_no_page(client: httpx.AsyncClient, t
     theirs = await make_theirs(client, owner)
     for method, template in WITH_IDS:
         query = {"rater": "a", "number": "0"} if template.endswith("/sheet") else {}
-        path, form = template.format_map(theirs), {"rater": "a"} if method == "POST" else None
+        path, form = template.format_map(theirs), {"rater": "a", "days": "7"} if method == "POST" else None
         refused = await client.request(method, path, params=query, data=form, headers=rival)
         assert refused.status_code == 404, (method, template)
         if method == "GET":  # there is such a page, and it is its owner's
