@@ -58,13 +58,16 @@ class Entered:
     ratings: Mapping[str, float] = field(default_factory=dict)
     comment: str = ""
     marked: Collection[int] = ()
+    starred: bool = False
     faults: frozenset[str] = frozenset()
     """Pointers such as `/ratings/overall` and `/comment`."""
 
     @classmethod
     def of(cls, earlier: OwnRating | None) -> Entered:
         """An earlier rating; nothing without one."""
-        return cls() if earlier is None else cls(earlier.ratings, earlier.comment or "", earlier.faulty_turns)
+        if earlier is None:
+            return cls()
+        return cls(earlier.ratings, earlier.comment or "", earlier.faulty_turns, earlier.starred)
 
 
 class SheetPosition(NamedTuple):
@@ -113,15 +116,22 @@ async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor
     if sheet is None:
         raise NotFound("this response was not given to this rater in this round")
     ratings, comment, task = read_ratings(form, sheet.aspects), form.raw("comment"), sheet.task
-    marked = read_marks(form, sheet.conversation)
+    marked, starred = read_marks(form, sheet.conversation), form.get("starred") == "yes"
     rounds = container.ratings.rounds
     try:
         await rounds.rate(
-            place.project, place.round.id, place.rater, task.position, ratings, comment=comment, faulty_turns=marked
+            place.project,
+            place.round.id,
+            place.rater,
+            task.position,
+            ratings,
+            comment=comment,
+            faulty_turns=marked,
+            starred=starred,
         )
     except InvalidDocument as error:
         faults = frozenset(where for where, _ in error.faults)
-        return show(request, place, sheet, Entered(ratings, comment, marked, faults))
+        return show(request, place, sheet, Entered(ratings, comment, marked, starred, faults))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
@@ -185,6 +195,7 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
         expected=sheet.rubric.source_language,
         choices=[make_choice(aspect, entered) for aspect in sheet.aspects],
         comment=entered.comment,
+        starred=entered.starred,
         comment_characters=COMMENT_CHARACTERS,
         comment_failed="/comment" in entered.faults,
         failed=bool(entered.faults),

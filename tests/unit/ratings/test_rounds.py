@@ -25,6 +25,7 @@ from app.domain.human_rating import (
     RatingsKept,
     RoundOptions,
     RoundRequest,
+    StoredExclusion,
     StoredRating,
 )
 from app.domain.validation import InvalidDocument, validate
@@ -96,6 +97,9 @@ class FullKeeper:
 
     async def exclude(self, *_: Any) -> bool:
         return True
+
+    async def exclusions(self, *_: Any) -> list[StoredExclusion]:
+        return []
 
 
 async def positions_of(rounds: Rounds, round_id: str = "rr_1") -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import re
 from pathlib import Path
@@ -14,6 +16,7 @@ from app.storage.sql import invitations as stored
 from app.web.admission import INVITED_COOKIE
 from tests.support.keyed import Header, make_keys
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.web.dashboard.test_sheet import action_of, items, lowest, start
 
 NOTHING = {"_": ""}
@@ -225,3 +228,43 @@ async def test_requests_of_a_link_are_counted_as_those_of_a_key(tmp_path: Path):
         statuses = [await client.get(address) for _ in range(4)]
         assert [one.status_code for one in statuses] == [200, 200, 200, 429]
         assert statuses[0].headers["ratelimit-policy"] == '"requests";q=3;w=60'
+
+
+async def test_the_round_shows_agreement_stars_and_what_was_corrected(client):
+    address = await start(client, items(4), raters_per_item="2")
+    page = (await client.get(address)).text
+    assert "There is no rating yet." in page
+    for rater, star in (("花子", "yes"), ("太郎", "")):
+        for number in range(4):
+            sheet = (await client.get(f"{address}/sheet", params={"rater": rater})).text
+            chosen = lowest(sheet)
+            if number % 2:
+                chosen |= {"rating.naturalness": "3"}
+            form = {**chosen, "starred": star, "comment": "<b>なるほど" if star and not number else ""}
+            assert (await client.post(action_of(sheet), data=form)).status_code == 303
+    first = (await client.get(f"{address}/sheet", params={"rater": "花子", "number": "0"})).text
+    assert 'name="starred" value="yes" checked' in first
+    for _ in range(2):  # sending the same again corrects nothing
+        await client.post(action_of(first), data={**lowest(first), "rating.naturalness": "2"})
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while "empty computing" in (page := (await client.get(address)).text):
+            await asyncio.sleep(0.02)
+    assert "2 raters · 4 responses" in page
+    row = re.search(r'<th scope="row">Naturalness</th>((?:<td class="num">[^<]*</td>)+)', page)
+    assert row is not None
+    count, raters, mean, alpha, *_ = re.findall(r">([^<]*)</td>", row[1])
+    assert (count, raters) == ("4", "2")
+    assert 1 < float(mean) < 3
+    assert -1 <= float(alpha.replace("−", "-")) <= 1
+    notes = page[page.index("Marked, commented and corrected") : page.index('id="invite"')]
+    assert notes.count('aria-label="marked as interesting"') == 3
+    assert "<div>Naturalness: 1 → 2</div>" in notes
+    assert "SECRET-item-" in notes
+    (kept,) = [one for one in (await client.get("/v1/ratings")).text.splitlines() if "earlier" in one]
+    rating = json.loads(kept)
+    assert "starred" not in rating
+    assert [one["ratings"]["naturalness"] for one in rating["earlier"]] == [1]
+    assert (
+        await client.post("/v1/ratings", json={"item": "x", "rater": "r", "ratings": {"a": 1}, "starred": True})
+    ).status_code == 200
+    assert '"starred": true' in (await client.get("/v1/ratings?item=x")).text
