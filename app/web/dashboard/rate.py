@@ -11,11 +11,12 @@ from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
-from app.domain.human_rating import MOST_ITEMS, RoundOptions
+from app.domain.human_rating import MOST_ITEMS, MOST_JUDGES, RoundOptions
+from app.domain.rubric import Rubric
 from app.domain.validation import InvalidDocument, validate
 from app.web.dashboard.language import mark
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from app.web.dashboard.run_values import build_of, system_of
+from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -43,6 +44,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
     """Starts a round and redirects to it."""
     form, faults = await read_form(request), dict[str, RatingFault]()
     given = {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
+    given["judges"] = ",".join(form.all("judges")[: MOST_JUDGES + 1])
     options = read_options(given, request.app.state.limits, faults)
     if not given["run"]:
         faults["run"] = RatingFault(mark("Choose a run."), {})
@@ -50,8 +52,9 @@ async def start_round(request: Request, container: Serving, project: WritablePro
         try:
             opened = await container.ratings.rounds.open(project, given["run"], options)
         except (NotFound, InvalidRequest) as error:
-            if error.pointer == "/positions":
-                faults["positions"] = describe_fault("positions", request.app.state.limits)
+            field_name = (error.pointer or "").removeprefix("/")
+            if field_name in {"positions", "aspect", "judges"}:
+                faults[field_name] = describe_fault(field_name, request.app.state.limits)
                 return await show_list(request, container, project, given, faults)
             faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
         else:
@@ -81,6 +84,7 @@ async def show_list(
         ],
         most=SHOWN,
         runs=offered,
+        rubrics=list_rubrics(container, offered),
         system_of=system_of,
         build_of=build_of,
         given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
@@ -91,6 +95,12 @@ async def show_list(
         name_characters=request.app.state.limits.name_characters,
         may_write=may_write(request),
     )
+
+
+def list_rubrics(container: Container, runs: Sequence[Batch]) -> list[tuple[str, Rubric]]:
+    """The rubrics of the runs by name, each once, without those that are gone."""
+    found = ((name, find_rubric(container, name)) for name in dict.fromkeys(run.rubric_name for run in runs))
+    return [(name, rubric) for name, rubric in found if rubric is not None]
 
 
 async def look(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
@@ -141,8 +151,9 @@ class RatingFault(NamedTuple):
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options, or None if a field is not valid; its fault is added to `faults`."""
     document: dict[str, Any] = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
-    if given["choose"]:
-        document["choose"] = given["choose"]
+    document |= {name: given[name] for name in ("choose", "aspect") if given[name]}
+    if given["judges"]:
+        document["judges"] = given["judges"].split(",")
     if given["positions"]:
         document |= {"choose": "chosen", "positions": [read_whole(one) for one in given["positions"].split(",")]}
     try:
@@ -162,6 +173,12 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
         return RatingFault(mark("Choose responses of this run that the judge has rated."), {})
     if name == "choose":
         return RatingFault(mark("Choose one of these."), {})
+    if name == "aspect":
+        return RatingFault(mark("Choose an aspect of the run's rubric, and a choice other than at random."), {})
+    if name == "judges":
+        return RatingFault(
+            mark("Choose at most %(most)s other runs of this project, for unsteady responses."), {"most": MOST_JUDGES}
+        )
     most = limits.name_characters
     return RatingFault(NAME, {"most": most})
 
