@@ -56,6 +56,7 @@ from app.storage.sql.datasets import DatasetStore
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
+from app.storage.sql.invitations import InvitationStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
@@ -88,10 +89,11 @@ class Scoring:
 
 @dataclass(frozen=True)
 class RatingServices:
-    """Human ratings, rating rounds, and the reliability of judges."""
+    """Human ratings, rating rounds with their invitations, and the reliability of judges."""
 
     service: RatingService
     rounds: RoundService
+    invitations: InvitationStore
     reliabilities: Reliabilities
 
 
@@ -439,7 +441,7 @@ def open_meta(
         new_id=lambda: new_id("rr_"),
         limits=settings.limits,
     )
-    return RatingServices(service, rounds, reliabilities), comparison
+    return RatingServices(service, rounds, InvitationStore(engine), reliabilities), comparison
 
 
 def open_dashboard(

@@ -54,6 +54,7 @@ class HumanRating(Value):
     faulty_turns: (
         Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_TURNS)], ...], listed(maximum=MOST_TURNS)] | None
     ) = Field(default=None, description="of a conversation: the numbers of the system turns that the rater marked")
+    starred: bool = Field(default=False, description="whether the rater marked the response as interesting")
 
     @model_validator(mode="after")
     def _check_target(self) -> HumanRating:
@@ -67,15 +68,33 @@ class HumanRating(Value):
         return self
 
 
-class StoredRating(HumanRating):
-    """A rating with the time at which it was received."""
+MOST_EARLIER = 20
+"""Earlier values that a rating keeps, the newest."""
 
+
+class EarlierRating(Value):
+    """What a rating said before its rater corrected it: values by aspect and marked turns, without the comment."""
+
+    ratings: dict[str, float]
+    faulty_turns: Annotated[tuple[int, ...], listed()] | None = Field(
+        default=None, description="the numbers of the system turns that were marked"
+    )
     created_at: Annotated[datetime, Field(strict=False)]
 
 
+class StoredRating(HumanRating):
+    """A rating with the time at which it was received, and what it said before."""
+
+    created_at: Annotated[datetime, Field(strict=False)]
+    earlier: Annotated[tuple[EarlierRating, ...], listed()] | None = Field(
+        default=None, description=f"what the rater corrected, oldest first: at most the last {MOST_EARLIER} values"
+    )
+
+
 def tell_rating(rating: HumanRating) -> dict[str, Any]:
-    """The rating as JSON without null fields, and without `simulated` if false."""
-    return rating.model_dump(mode="json", exclude_none=True, exclude=None if rating.simulated else {"simulated"})
+    """The rating as JSON without null fields, and without `simulated` and `starred` where false."""
+    unset = {name for name in ("simulated", "starred") if not getattr(rating, name)}
+    return rating.model_dump(mode="json", exclude_none=True, exclude=unset)
 
 
 class RatingFilter(Value):
@@ -321,11 +340,20 @@ class Task(Value):
 
 
 class OwnRating(Value):
-    """A rater's earlier rating of a response: values by aspect, the comment, and of a conversation its marked turns."""
+    """A rater's earlier rating of a response: values by aspect, the comment, of a conversation its marked turns, and
+    whether the response is marked as interesting."""
 
     ratings: dict[str, float]
     comment: str | None = None
     faulty_turns: Annotated[tuple[int, ...], listed()] = ()
+    starred: bool = False
+
+
+class RatedTask(Value):
+    """A rating that a round got, of the response at `position` in its batch."""
+
+    position: int
+    rating: StoredRating
 
 
 class RatingSheet(Value):
@@ -345,6 +373,28 @@ class RatingSheet(Value):
     def aspects(self) -> tuple[Aspect, ...]:
         """What is to be rated: of a conversation only what applies to it."""
         return applicable(self.rubric, self.conversation)
+
+
+MOST_INVITATIONS = 200
+"""Of a round, with those that have ended."""
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """A link by which one rater rates in one round, as it may be shown: never its secret. It ends at `expires_at`, when
+    it is revoked, and with the round."""
+
+    id: str
+    project: str
+    round: str
+    rater: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it may be used, while the round is open."""
+        return self.revoked_at is None and now < self.expires_at
 
 
 def applicable(rubric: Rubric, conversation: Conversation | None) -> tuple[Aspect, ...]:

@@ -22,6 +22,7 @@ from app.domain.human_rating import (
     Exclusion,
     HumanRating,
     OwnRating,
+    RatedTask,
     RaterId,
     RatingFilter,
     RatingRound,
@@ -30,11 +31,13 @@ from app.domain.human_rating import (
     RoundDraw,
     RoundOptions,
     RoundProgress,
+    StoredExclusion,
     StoredRating,
     Task,
     applicable,
 )
 from app.domain.model import pointer
+from app.domain.reports import AgreementReport
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import Scored, Scores
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
@@ -45,6 +48,9 @@ from app.storage.sql.rounds import RoundStore
 
 RESULTS_PAGE = 100
 """Results that are read at a time, in some hundredths of a second of a thread."""
+
+MOST_RATED = 20_000
+"""Ratings of a round that are looked at together."""
 
 NEVER_GIVEN = "this response was not given to this rater in this round"
 RATER: TypeAdapter[str] = TypeAdapter(RaterId)
@@ -57,6 +63,8 @@ class RatingKeeper(Protocol):
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept: ...
 
     async def exclude(self, project: str, exclusion: Exclusion) -> bool: ...
+
+    async def exclusions(self, project: str) -> Sequence[StoredExclusion]: ...
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
@@ -167,6 +175,12 @@ class RoundService:
         """By round; those that the project has not are left out."""
         return await self.rounds.progress(project, round_ids)
 
+    async def rated(self, project: str, round_id: str) -> builtins.list[RatedTask]:
+        """The ratings that the round got, at most `MOST_RATED`, without those of excluded raters."""
+        excluded = {one.rater for one in await self.ratings.exclusions(project)} - {None}
+        found = await self.rounds.rated(project, round_id, limit=MOST_RATED)
+        return [one for one in found if one.rating.rater not in excluded]
+
     async def next(self, project: str, round_id: str, rater: str) -> RatingSheet | None:
         """What the rater is to rate next; None where there is nothing more for this rater, or the round is closed."""
         rater = read_rater(rater, self.limits)
@@ -193,10 +207,11 @@ class RoundService:
         *,
         comment: str | None = None,
         faulty_turns: Sequence[int] = (),
+        starred: bool = False,
     ) -> None:
         """Keeps the rater's values, one for every aspect that applies, and the marked turns of a conversation, in the
-        place of earlier ones. Raises InvalidDocument with pointers such as `/ratings/overall`, and InvalidRequest where
-        the response was not given to the rater."""
+        place of earlier ones. `starred` marks the response as interesting. Raises InvalidDocument with pointers such
+        as `/ratings/overall`, and InvalidRequest where the response was not given to the rater."""
         rater = read_rater(rater, self.limits)
         found = await self.find(project, round_id)
         if all(task.position != position for task in await self.rounds.tasks(project, round_id, rater)):
@@ -216,6 +231,7 @@ class RoundService:
                 "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in aspects},
                 "faulty_turns": sorted(set(faulty_turns)) if conversation else None,
                 "comment": read_text(COMMENT, comment or "", "/comment") or None,
+                "starred": starred,
             },
             context={"limits": UNBOUNDED},  # what is bounded was checked above
         )
@@ -244,7 +260,9 @@ class RoundService:
             return None
         own_rating = kept[0][1]
         marked = own_rating.faulty_turns or ()
-        return OwnRating(ratings=own_rating.ratings, comment=own_rating.comment, faulty_turns=marked)
+        return OwnRating(
+            ratings=own_rating.ratings, comment=own_rating.comment, faulty_turns=marked, starred=own_rating.starred
+        )
 
     async def _find_candidate(self, batch_id: str, position: int) -> Candidate:
         """What a round has drawn; raises NotFound where it was erased with its batch a moment ago."""
@@ -272,6 +290,30 @@ class RoundService:
     async def list(self, project: str, batch_id: str | None = None, *, limit: int = 200) -> builtins.list[RatingRound]:
         """Newest first; of one batch, or of all."""
         return await self.rounds.list_rounds(project, batch_id, limit=limit)
+
+
+def measure_round(rated: Sequence[RatedTask]) -> AgreementReport:
+    """How far the raters of a round agree, by aspect. It may take seconds: not for an event loop. scipy is loaded
+    here. Raises InvalidRequest."""
+    import numpy as np
+
+    from app.stats.agreement import measure_agreement
+    from app.stats.observations import Observations
+
+    items = {position: number for number, position in enumerate(sorted({one.position for one in rated}))}
+    raters = {name: number for number, name in enumerate(sorted({one.rating.rater for one in rated}))}
+    aspects = dict.fromkeys(name for one in rated for name in one.rating.ratings)
+    return measure_agreement(
+        Observations(
+            systems=("",),
+            items=tuple(map(str, items)),
+            raters=tuple(raters),
+            system=np.zeros(len(rated), dtype=np.int64),
+            item=np.array([items[one.position] for one in rated], dtype=np.int64),
+            rater=np.array([raters[one.rating.rater] for one in rated], dtype=np.int64),
+            ratings={name: np.array([one.rating.ratings.get(name, np.nan) for one in rated]) for name in aspects},
+        )
+    )
 
 
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:

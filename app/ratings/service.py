@@ -30,11 +30,18 @@ from app.storage.sql.ratings import RatingStore
 UNKNOWN = "the rubric has no such aspect"
 
 
-def check_ratings(ratings: Sequence[HumanRating], scales: Sequence[Bounds | None]) -> None:
-    """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it; without any it fits."""
+def check_ratings(
+    ratings: Sequence[HumanRating], scales: Sequence[Bounds | None], turns: Sequence[frozenset[int] | None]
+) -> None:
+    """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it, or marks what is none of
+    the system's turns beside it; without any it fits."""
     faults: list[tuple[int, str]] = []
     total = 0
-    for number, (rating, known) in enumerate(zip(ratings, scales, strict=True), start=1):
+    for number, (rating, known, own) in enumerate(zip(ratings, scales, turns, strict=True), start=1):
+        if own is not None and not own.issuperset(rating.faulty_turns or ()):
+            total += 1
+            if total <= MOST_FAULTS:
+                faults.append((number, "/faulty_turns: is not a turn of the system"))
         if known is not None:
             for name, what in misfits(rating, known):
                 total += 1
@@ -69,7 +76,8 @@ class RatingService:
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
-        evaluation has an aspect that its rubric has not, or a value off its scale; NotFound as the store does. Badges
+        evaluation has an aspect that its rubric has not, a value off its scale, or a marked turn that is none of the
+        system's; NotFound as the store does. Badges
         that they concern follow in the background."""
         named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
         if len(named) > MOST_BATCHES:
@@ -88,7 +96,8 @@ class RatingService:
         names = {name for name in rubrics.values() if split_name(name)[0] in known}
         scales = {name: bounds_of(self.rubrics.nearest(name)) for name in names}
         fitting = [scales.get(rubrics.get(rating.batch or rating.evaluation or "", "")) for rating in ratings]
-        await asyncio.to_thread(check_ratings, ratings, fitting)
+        turns = await self.ratings.turns_of(project, ratings)
+        await asyncio.to_thread(check_ratings, ratings, fitting, turns)
         kept = await self.ratings.keep(project, ratings, self.now())
         loose = any(rating.batch is None for rating in ratings)
         self.revalidation.ask(project, [*named, *([None] if loose else [])])

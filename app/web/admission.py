@@ -24,6 +24,10 @@ SESSION_COOKIE = "saiten_session"
 """Holds the token of a visitor's session on the dashboard; no script can read it."""
 
 
+INVITED_COOKIE = "saiten_invited"
+"""Holds the secret of a rater's invitation, which ends when the cookie does, and opens no more than the link itself."""
+
+
 class Credential(NamedTuple):
     """What a caller presents: an API key, or the token of a session."""
 
@@ -60,7 +64,10 @@ class Authenticator:
         self._only = (key, Admitted("default", "admin", name=actor))
 
     async def admit(self, request: Request, shown: Credential | None) -> Admitted:
-        """The caller with this credential. Raises RequestRefused (401, 403) and StoreError."""
+        """The caller with this credential. Raises RequestRefused (401, 403) and StoreError. An invited rater, who shows
+        no other credential, is refused whatever else this service may answer to such callers."""
+        if shown is None and INVITED_COOKIE in request.cookies:
+            raise RequestRefused(403, "insufficient-scope", "this browser was invited to rate, and may do nothing else")
         if self._only is not None:
             only, caller = self._only
             if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):

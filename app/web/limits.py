@@ -36,9 +36,17 @@ ANYTHING = Dialogue(context=(Utterance(speaker="A", text="?"),), response="?")
 async def count_request(request: Request, key: APIKey | None) -> None:
     """Counts the request if its key has a limit, for the `RateLimit` headers. Raises RequestLimitReached."""
     container: Container = request.app.state.container
-    if key is None or (most := requests_of(key, container)) is None:
+    if key is not None:
+        await count_caller(request, key.id, requests_of(key, container))
+
+
+async def count_caller(request: Request, caller_id: str, most: int | None) -> None:
+    """Counts a request of the key or invitation of that id, of which `most` are allowed a minute; None: any number.
+    Raises RequestLimitReached."""
+    container: Container = request.app.state.container
+    if most is None:
         return
-    decision = await container.governance.limiter.take(key.id, most)
+    decision = await container.governance.limiter.take(caller_id, most)
     request.state.rate_limit = decision
     if not decision.allowed:
         container.telemetry.limited("requests")

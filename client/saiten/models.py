@@ -914,6 +914,14 @@ class ValidGate(Answer):
 # Human ratings
 
 
+class EarlierRating(Answer):
+    """What a rating said before its rater corrected it."""
+
+    ratings: dict[str, float]
+    faulty_turns: tuple[int, ...] | None = None
+    created_at: datetime
+
+
 class Rating(Answer):
     """One rater's ratings of one response, as the service keeps them."""
 
@@ -927,7 +935,9 @@ class Rating(Answer):
     comment: str | None = None
     simulated: bool = False
     faulty_turns: tuple[int, ...] | None = None
+    starred: bool = False
     created_at: datetime | None = None
+    earlier: tuple[EarlierRating, ...] | None = None
 
 
 class RatingsAdded(Answer):

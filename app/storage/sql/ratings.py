@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, text, union_all
+from pydantic import TypeAdapter
+from pydantic_core import from_json
+from sqlalchemy import ColumnElement, Row, delete, func, insert, literal, literal_column, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import (
+    MOST_EARLIER,
     MOST_EXCLUSIONS,
+    EarlierRating,
     Excluded,
     Exclusion,
     HumanRating,
@@ -45,7 +50,12 @@ ITEM_START_CHARACTERS = 64
 ITEM_START: ColumnElement[str] = literal_column(f"substr(human_ratings.item, 1, {ITEM_START_CHARACTERS})")
 """The part of an item's id that is in the index, because only the operator limits its length."""
 
+EARLIER = TypeAdapter(tuple[EarlierRating, ...])
+
 logger = logging.getLogger("saiten.ratings")
+
+REQUESTS_AT_ONCE = 200
+"""Requests, of up to a megabyte each, that are read at a time for the roles of their turns."""
 
 TURNS = 7_236_147
 """The first key of the advisory locks of ratings: any number that no other program on the database uses."""
@@ -54,8 +64,9 @@ TURNS = 7_236_147
 class RatingStore:
     """Human ratings by project, exclusions, validations of judges, and a judge's ratings of the anchors. Raises the
     `Store…` errors of `app.domain.errors`. A rater has one rating per target: (item, batch, candidate, system), or an
-    evaluation. A later one replaces the earlier one, with a new number, and comes last, so that a caller who reads in
-    pages finds it. Ratings of an evaluation or of a batch's item are erased with the batch."""
+    evaluation. A later one replaces the earlier one, whose values it keeps. It gets a new number and comes last, so
+    that a caller who reads in pages finds it. Ratings of an evaluation or of a batch's item are erased with the
+    batch."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -82,9 +93,12 @@ class RatingStore:
                 row["faulty_turns"] = None if rating.faulty_turns is None else json.dumps(rating.faulty_turns)
                 rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
             for some in db.cut(rows.values(), ROWS):
-                earlier = delete(t.human_ratings).where(table.key.in_([row["key"] for row in some]))
-                replaced += (await connection.execute(earlier)).rowcount
-                await connection.execute(insert(t.human_ratings), some)
+                these = table.key.in_([row["key"] for row in some])
+                before = select(table.key, table.ratings, table.faulty_turns, table.created_at, table.earlier)
+                had = {row.key: row for row in await connection.execute(before.where(these))}
+                replaced += (await connection.execute(delete(t.human_ratings).where(these))).rowcount
+                fresh = [row | {"earlier": keep_earlier(had.get(row["key"]), row)} for row in some]
+                await connection.execute(insert(t.human_ratings), fresh)
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
@@ -98,6 +112,29 @@ class RatingStore:
                 # The signature tells the version too.
                 found[row.id] = read_signature(row.signature).get("rubric", row.rubric)
         return found
+
+    async def turns_of(self, project: str, ratings: Sequence[HumanRating]) -> list[frozenset[int] | None]:
+        """For each rating the turns of the system in what it rates, none where that is no conversation; None where the
+        rating marks none, or nothing is known of what it rates: an item in no batch."""
+        evaluations, items = list[str](), dict[str, list[str]]()
+        for one in ratings:
+            if one.faulty_turns and one.evaluation is not None:
+                evaluations.append(one.evaluation)
+            elif one.faulty_turns and one.batch is not None and one.item is not None:
+                items.setdefault(one.batch, []).append(one.item)
+        given, found = t.batch_items.c, dict[tuple[str | None, str | None], frozenset[int]]()
+        both = (given.batch_id == result.batch_id) & (given.position == result.position)
+        query = select(result.id, given.request, result.record).outerjoin(t.batch_items, both)
+        for some in db.cut(filter(can_store, dict.fromkeys(evaluations)), REQUESTS_AT_ONCE):
+            rows = await db.fetch(self._engine, query.where(result.id.in_(some), equals(result.project, project)))
+            found |= await asyncio.to_thread(read_turns, None, rows)
+        query = select(given.item, given.request, literal(None)).join(batches, batches.c.id == given.batch_id)
+        for batch_id, names in items.items():
+            mine = (equals(batches.c.id, batch_id), equals(batches.c.project, project))
+            for some in db.cut(filter(can_store, dict.fromkeys(names)), REQUESTS_AT_ONCE):
+                rows = await db.fetch(self._engine, query.where(*mine, given.item.in_(some)))
+                found |= await asyncio.to_thread(read_turns, batch_id, rows)
+        return [found.get((one.batch, one.evaluation or one.item)) if one.faulty_turns else None for one in ratings]
 
     async def of_batch(
         self, project: str, batch_id: str, *, after: int, limit: int
@@ -290,6 +327,23 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
+def read_turns(
+    batch_id: str | None, rows: Iterable[Sequence[Any]]
+) -> dict[tuple[str | None, str | None], frozenset[int]]:
+    """By batch and name what `find_turns` finds in each row: its name, request and record."""
+    return {(batch_id, row[0]): find_turns(row[1], row[2]) for row in rows}
+
+
+def find_turns(request: str | None, record: str | None) -> frozenset[int]:
+    """The turns of the system in what a batch's request says, or else the record of an evaluation outside of batches;
+    none of what is no conversation."""
+    if request is not None:
+        roles = from_json(request).get("roles") or ()
+    else:
+        roles = [turn.get("role") for turn in from_json(record or "{}").get("request", {}).get("turns", ())]
+    return frozenset(number for number, role in enumerate(roles) if role == "system")
+
+
 def identify_exclusion(exclusion: Exclusion) -> str:
     """A digest of the excluded rater or round, because only the operator limits the length of names."""
     return digest([exclusion.rater, exclusion.round])
@@ -297,13 +351,25 @@ def identify_exclusion(exclusion: Exclusion) -> str:
 
 def read_rating(row: Row[Any]) -> StoredRating:
     """The rating of a row. It is not validated, because limits apply only to requests."""
-    same = ("item", "evaluation", "candidate", "system", "rater", "comment", "simulated", "created_at")
+    same = ("item", "evaluation", "candidate", "system", "rater", "comment", "simulated", "starred", "created_at")
     return StoredRating.model_construct(
         **{name: getattr(row, name) for name in same},
         batch=None if row.item is None else row.batch_id,
         ratings=json.loads(row.ratings),
         faulty_turns=None if row.faulty_turns is None else tuple(json.loads(row.faulty_turns)),
+        earlier=EARLIER.validate_json(row.earlier) if row.earlier else None,
     )
+
+
+def keep_earlier(had: Any, new: Mapping[str, Any]) -> str | None:
+    """What a rating that replaces this one keeps of it, with what that kept itself: the newest `MOST_EARLIER` values. A
+    rating that says the same adds none."""
+    if had is None or (json.loads(had.ratings), had.faulty_turns) == (json.loads(new["ratings"]), new["faulty_turns"]):
+        return None if had is None else had.earlier
+    before = json.loads(had.earlier) if had.earlier else []
+    turns = None if had.faulty_turns is None else json.loads(had.faulty_turns)
+    now = {"ratings": json.loads(had.ratings), "faulty_turns": turns, "created_at": had.created_at.isoformat()}
+    return json.dumps([*before, now][-MOST_EARLIER:])
 
 
 def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import (
     ABANDONED_SECONDS,
     DrawnItem,
+    RatedTask,
     RatingRound,
     RoundDraw,
     RoundOptions,
@@ -24,18 +26,21 @@ from app.domain.human_rating import (
 from app.domain.model import digest
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
+from app.storage.sql.ratings import read_rating
 from app.storage.sql.tables import (
     Instant,
     batch_items,
     batches,
     can_store,
     equals,
+    evaluations,
+    human_ratings,
     rating_rounds,
     round_items,
     round_tasks,
 )
 
-rounds, item, task = rating_rounds.c, round_items.c, round_tasks.c
+rounds, item, task, rating = rating_rounds.c, round_items.c, round_tasks.c, human_ratings.c
 
 
 class RoundStore:
@@ -142,6 +147,26 @@ class RoundStore:
         owned = select(rounds.id).where(*named(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
         return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))
+
+    async def rated(self, project: str, round_id: str, *, limit: int) -> builtins.list[RatedTask]:
+        """The ratings that the round got, in the order in which they came in; the first `limit` of them."""
+        same = (rating.project == rounds.project) & (rating.evaluation == evaluations.c.id)
+        query = (
+            select(human_ratings, task.position)
+            .join_from(round_tasks, rating_rounds, rounds.id == task.round_id)
+            .join(
+                evaluations,
+                (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position),
+            )
+            .join(human_ratings, same & (rating.rater == task.rater))
+            .where(*named(project, round_id), task.done_at.is_not(None))
+            .order_by(rating.number)
+            .limit(limit)
+        )
+        rows = await db.fetch(self._engine, query) if can_store(round_id) else []
+        return await asyncio.to_thread(
+            lambda: [RatedTask.model_construct(position=row.position, rating=read_rating(row)) for row in rows]
+        )
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """The progress of each round; rounds that the project does not have are left out."""

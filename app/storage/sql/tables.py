@@ -263,7 +263,8 @@ sessions = table(
 erased_calls = table("erased_calls", sa.Column("key", sa.String(128), primary_key=True))
 
 # `key` is the digest of project, target and rater. `batch_id` is the batch that the rating goes with: that of its
-# `item` or `evaluation`. Numbers are not reused, because a caller who reads in pages may have stopped at one.
+# `item` or `evaluation`. Numbers are not reused, because a caller who reads in pages may have stopped at one. `earlier`
+# are EarlierRating as JSON, oldest first, null without any.
 human_ratings = table(
     "human_ratings",
     sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
@@ -279,6 +280,8 @@ human_ratings = table(
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("simulated", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("faulty_turns", sa.Text, nullable=True),
+    sa.Column("starred", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("earlier", sa.Text, nullable=True),
     sa.Index(None, "project", "number"),
     sa.Index(None, "batch_id", "project", "number"),
     sa.Index(None, "project", "evaluation", "number"),
@@ -443,6 +446,18 @@ round_tasks = table(
     sa.Column("taken_at", Instant, nullable=False),
     sa.Column("done_at", Instant, nullable=True),
     sa.UniqueConstraint("round_id", "position", "key"),
+)
+
+# A link by which one rater rates in one round, by the hash of its secret.
+rating_invitations = table(
+    "rating_invitations",
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("rater", sa.Text, nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    *columns(Instant, "created_at", "expires_at"),
+    sa.Column("revoked_at", Instant, nullable=True),
+    sa.Index(None, "round_id"),
 )
 
 # Whose ratings do not count: a rater's, or a round's, with which the row goes. `key` is the digest of both.

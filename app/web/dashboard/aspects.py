@@ -34,6 +34,7 @@ from app.web.dashboard.run_values import (
     line_of,
     name_measures,
     paint,
+    signatures_of,
     state_of,
     system_of,
 )
@@ -121,6 +122,9 @@ async def gather(
     if isinstance(found, PendingComputation):
         return {"state": "computing"}
     report = await make_report(container, speech, choice, rubric, found, values=values)
+    # In each request: the badges follow ratings and judge checks in the background.
+    signatures = {signature for run in choice.chosen for signature in signatures_of(run)}
+    report["trust"] = await container.ratings.reliabilities.weakest(project, signatures, [*report["names"]])
     charts = (report["graph_chart"], report["correlation_chart"])
     return {"state": "ready", "painting": any(is_missing(chart) for chart in charts if chart is not None), **report}
 
@@ -146,14 +150,14 @@ async def make_report(
         "graph_chart": graph_chart,
         "graph_reasons": list_reasons(graph.aspects.values()) if graph else [],
         "matrices": [
-            (names.get(aspect, aspect), matrix, [systems.get(system, system) for system in matrix.systems])
+            (aspect, matrix, [systems.get(system, system) for system in matrix.systems])
             for aspect, matrix in (ranking.matrices.report or {}).items()
         ],
         "no_matrices": WHY_NOT.get(ranking.matrices.code),
         "agreement": found.agreement.report,
         "no_agreement": WHY_NOT.get(found.agreement.code),
         "rater_rows": list_rater_rows(found.agreement.report) if found.agreement.report else [],
-        "confusions": list_confusions(found.agreement.report, names),
+        "confusions": list_confusions(found.agreement.report),
         "correlation": correlation,
         "no_correlation": WHY_NOT.get(found.correlation.code),
         "correlation_chart": correlation_chart,
@@ -161,10 +165,10 @@ async def make_report(
     }
 
 
-def list_confusions(report: AgreementReport | None, names: Mapping[str, str]) -> list[tuple[str, Confusion]]:
-    """The confusion matrices of the judge and people's median, by the aspects' names."""
+def list_confusions(report: AgreementReport | None) -> list[tuple[str, Confusion]]:
+    """The confusion matrices of the judge and people's median, by aspect."""
     aspects = {} if report is None else report.aspects
-    return [(names.get(name, name), one.confusion) for name, one in aspects.items() if one.confusion is not None]
+    return [(name, one.confusion) for name, one in aspects.items() if one.confusion is not None]
 
 
 def list_rater_rows(report: AgreementReport) -> list[tuple[str, list[Any]]]:

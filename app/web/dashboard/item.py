@@ -212,12 +212,13 @@ RATINGS_PAGE = 1000
 
 @dataclass
 class RaterView:
-    """One rater's ratings by aspect, the latest of each, and comments; `simulated` and `faulty_turns` of the last."""
+    """One rater's ratings by aspect, the latest of each, and comments; the rest is of the last rating."""
 
     rater: str
     ratings: dict[str, float] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
     simulated: bool = False
+    starred: bool = False
     faulty_turns: tuple[int, ...] = ()
 
 
@@ -255,6 +256,7 @@ def view_ratings(ratings: Iterable[StoredRating], response: ResponseNames) -> li
         view = views.setdefault(rating.rater, RaterView(rating.rater))
         view.ratings.update(rating.ratings)
         view.simulated, view.faulty_turns = rating.simulated, rating.faulty_turns or ()
+        view.starred = rating.starred
         view.comments += [rating.comment] if rating.comment else []
     return list(views.values())
 

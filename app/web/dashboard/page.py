@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse
 from app import __version__
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
-from app.web.admission import SESSION_COOKIE, Authenticator, cookie_of, credential_of
+from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import receive, require_media_type
 from app.web.dashboard.invisible import reveal
 from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
@@ -127,9 +127,15 @@ def render_text(request: Request, template: str, /, **context: Any) -> str:
         "project": getattr(state, "project", None),
         "scope": getattr(state, "scope", None),
         "signed_in": getattr(state, "signed_in", False),
+        "is_invited": is_invited(request),
         "invisible": request.query_params.get("invisible") == "1",
     }
     return environment_of(language_of(request)).get_template(template).render({**common, **context})
+
+
+def is_invited(request: Request) -> bool:
+    """Whether the visitor shows an invitation, valid or not, and nothing else: a rater, who may only rate."""
+    return INVITED_COOKIE in request.cookies and credential_of(request) is None
 
 
 def here(request: Request) -> str:
@@ -194,12 +200,13 @@ OTHERWISE = (mark("This did not work"), mark("Go back and try again."))
 
 
 class LoginNeeded(RequestRefused):
-    """A visitor without a valid key; `address` is the page to show after the login."""
+    """A visitor without a valid key; `address` is the page to show after the login, which is on `page`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, page: str = "/login") -> None:
         detail = "sign in with a key that `saiten keys create` made"
         super().__init__(401, "unauthorized", detail)
         self.address = address
+        self.page = page
 
 
 def own_address(address: str) -> str:
@@ -212,7 +219,7 @@ def show_error(request: Request, error: SaitenError) -> Response:
     """The page of an error; a visitor without a key is redirected to the login."""
     if isinstance(error, LoginNeeded):
         address = own_address(error.address)
-        return redirect(query("/login", next=None if address == "/" else address))
+        return redirect(query(error.page, next=None if address == "/" else address))
     status = find_status(error)
     faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]
     return show_status(request, status, clip(error.detail, 400), faults=faults, headers=headers_of(error, status))
@@ -223,6 +230,8 @@ def show_status(
 ) -> Response:
     """The page of a status; `detail` is the API's own English sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)
+    if status == HTTPStatus.FORBIDDEN and is_invited(request):
+        advice = mark("Your link lets you rate in one round, and nothing else.")
     told = {"title": title, "advice": advice, "detail": detail, "faults": faults, "at": here(request)}
     page = render(request, "error.html", status, **told)
     page.headers.update({name: value for name, value in (headers or {}).items() if name != "WWW-Authenticate"})
@@ -357,10 +366,15 @@ async def enter(request: Request) -> str:
 async def enter_to_write(request: Request) -> str:
     """Like `enter`; raises RequestRefused (403) for a read-only key."""
     project = await enter(request)
+    require_write(request)
+    return project
+
+
+def require_write(request: Request) -> None:
+    """Raises RequestRefused (403) for a visitor whose key may only read."""
     if not may_write(request):
         detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
         raise RequestRefused(403, "insufficient-scope", detail)
-    return project
 
 
 Project = Annotated[str, Depends(enter)]
@@ -389,13 +403,13 @@ async def log_in(request: Request, container: Serving) -> Response:
 
 @router.post("/logout")
 async def log_out(request: Request, container: Serving) -> Response:
-    """Closes the session, so that copies of its cookie are invalid."""
+    """Closes the session, so that copies of its cookie are invalid. An invited rater may come back by the link."""
     await read_form(request)
     shown = cookie_of(request)
     if shown is not None:
         await container.governance.keys.close_session(shown.text)
-    response = redirect("/login")
-    for name in (SESSION_COOKIE, FORMER_COOKIE):
+    response = redirect("/invited" if is_invited(request) else "/login")
+    for name in (SESSION_COOKIE, FORMER_COOKIE, INVITED_COOKIE):
         response.delete_cookie(name, httponly=True, samesite="lax")
     return response
 

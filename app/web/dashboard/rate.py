@@ -1,31 +1,26 @@
-"""`/rate` and `/rate/{round}`: starting, viewing, joining and closing rating rounds."""
+"""`/rate`: all rating rounds, and the form that starts one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 
 from app.container import Container
-from app.domain.analysis_request import CorrectedRequest
 from app.domain.batch import Batch, BatchFilter
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
-from app.domain.human_rating import MOST_ITEMS, RoundOptions
-from app.domain.reports import CorrectedAspect, CorrectedReport
+from app.domain.human_rating import MOST_ITEMS, MOST_JUDGES, RoundOptions
+from app.domain.rubric import Rubric
 from app.domain.validation import InvalidDocument, validate
-from app.ratings.rounds import read_rater
-from app.web.dashboard.language import mark, query
-from app.web.dashboard.page import PageRoute, Project, WritableProject, is_secure, read_form, redirect, render
+from app.web.dashboard.language import mark
+from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, system_of
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-RATER_COOKIE = "saiten_rater"
-COOKIE_SECONDS = 90 * 86_400
 RECENT = 50
 """Completed runs that the form offers; others can be given in the address."""
 
@@ -34,9 +29,6 @@ LONGEST = 20_000
 
 SHOWN = 100
 """Rounds in the list."""
-
-MOST_RATINGS = 10_000
-"""Ratings of a rater in one download: the API's limit."""
 
 
 @router.get("/rate")
@@ -52,6 +44,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
     """Starts a round and redirects to it."""
     form, faults = await read_form(request), dict[str, RatingFault]()
     given = {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
+    given["judges"] = ",".join(form.all("judges")[: MOST_JUDGES + 1])
     options = read_options(given, request.app.state.limits, faults)
     if not given["run"]:
         faults["run"] = RatingFault(mark("Choose a run."), {})
@@ -59,8 +52,9 @@ async def start_round(request: Request, container: Serving, project: WritablePro
         try:
             opened = await container.ratings.rounds.open(project, given["run"], options)
         except (NotFound, InvalidRequest) as error:
-            if error.pointer == "/positions":
-                faults["positions"] = describe_fault("positions", request.app.state.limits)
+            field_name = (error.pointer or "").removeprefix("/")
+            if field_name in {"positions", "aspect", "judges"}:
+                faults[field_name] = describe_fault(field_name, request.app.state.limits)
                 return await show_list(request, container, project, given, faults)
             faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
         else:
@@ -90,6 +84,7 @@ async def show_list(
         ],
         most=SHOWN,
         runs=offered,
+        rubrics=list_rubrics(container, offered),
         system_of=system_of,
         build_of=build_of,
         given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
@@ -102,93 +97,17 @@ async def show_list(
     )
 
 
+def list_rubrics(container: Container, runs: Sequence[Batch]) -> list[tuple[str, Rubric]]:
+    """The rubrics of the runs by name, each once, without those that are gone."""
+    found = ((name, find_rubric(container, name)) for name in dict.fromkeys(run.rubric_name for run in runs))
+    return [(name, rubric) for name, rubric in found if rubric is not None]
+
+
 async def look(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
     """The run, looked up once."""
     if batch_id not in known and (found := await container.batches.look(project, batch_id)) is not None:
         known[batch_id] = found
     return known.get(batch_id)
-
-
-@router.get("/rate/{round_id}")
-async def show_round(request: Request, container: Serving, project: Project, round_id: str) -> Response:
-    """The progress of the round and its raters, and the form to join it."""
-    # The name under which this browser has rated in this round.
-    rater = unquote(request.cookies.get(RATER_COOKIE, ""), errors="replace")
-    return await show_one(request, container, project, round_id, rater, failed=False)
-
-
-@router.post("/rate/{round_id}/join")
-async def join(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
-    """Stores the rater's name in a cookie, and redirects to the rater's next response."""
-    found, name = await container.ratings.rounds.find(project, round_id), (await read_form(request)).get("rater")
-    try:
-        rater = read_rater(name, request.app.state.limits)
-    except InvalidDocument:
-        return await show_one(request, container, project, round_id, name, failed=True)
-    response = redirect(query(f"/rate/{found.id}/sheet", rater=rater))
-    response.set_cookie(
-        RATER_COOKIE,
-        quote(rater, safe=""),
-        max_age=COOKIE_SECONDS,
-        path=f"/rate/{found.id}",
-        secure=is_secure(request),
-        httponly=True,
-        samesite="lax",
-    )
-    return response
-
-
-@router.post("/rate/{round_id}/close")
-async def close_round(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
-    """Closes the round."""
-    await read_form(request)
-    await container.ratings.rounds.close(project, round_id)
-    return redirect(f"/rate/{round_id}")
-
-
-async def show_one(
-    request: Request, container: Container, project: str, round_id: str, rater: str, *, failed: bool
-) -> Response:
-    """The round's page; `rater` fills the form."""
-    found = await container.ratings.rounds.find(project, round_id)
-    progress = (await container.ratings.rounds.progress(project, [round_id])).get(round_id)
-    if progress is None:
-        raise NotFound("there is no such rating round in this project")  # erased with its run a moment ago
-    batch = await container.batches.look(project, found.batch)
-    return render(
-        request,
-        "round.html",
-        422 if failed else 200,
-        round=found,
-        chosen=CHOICES[found.options.choose],
-        margin=request.query_params.get("margin", "").strip()[:32],
-        plan=await plan(container, project, found.batch, request.query_params.get("margin", "")),
-        progress=progress,
-        batch=batch,
-        rubric=find_rubric(container, batch.rubric_name) if batch else None,
-        rater=rater,
-        failed=failed,
-        most_ratings=MOST_RATINGS,
-        most_characters=request.app.state.limits.item_id_characters,
-        may_write=may_write(request),
-    )
-
-
-async def plan(
-    container: Container, project: str, batch_id: str, margin: str
-) -> list[tuple[str, CorrectedAspect]] | str | None:
-    """The corrected figures of the run by aspect, with how many more ratings bring each to ± `margin`; why there are
-    none; None unless that is a number above 0."""
-    try:
-        asked = CorrectedRequest(batch=batch_id, margin=float(margin))
-    except ValueError:
-        return None
-    try:
-        report = await container.comparison.analyse(project, asked)
-    except InvalidRequest as error:
-        return error.detail
-    found = report.systems.values() if isinstance(report, CorrectedReport) else ()
-    return [(name, each) for system in found for name, each in system.aspects.items() if not name.endswith(".blended")]
 
 
 CHOICES: Mapping[str, str] = {
@@ -197,6 +116,9 @@ CHOICES: Mapping[str, str] = {
     "stratified": mark("Some of every level of the judge's ratings"),
     "chosen": mark("Chosen one by one. Their ratings say nothing of the others, so they are left out of figures."),
 }
+
+WHOLE_NUMBER = mark("Enter a whole number from %(low)s to %(high)s.")
+NAME = mark("Enter a name on one line, with at most %(most)s characters.")
 
 BOUNDS = {
     "items": (1, MOST_ITEMS),
@@ -229,8 +151,9 @@ class RatingFault(NamedTuple):
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options, or None if a field is not valid; its fault is added to `faults`."""
     document: dict[str, Any] = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
-    if given["choose"]:
-        document["choose"] = given["choose"]
+    document |= {name: given[name] for name in ("choose", "aspect") if given[name]}
+    if given["judges"]:
+        document["judges"] = given["judges"].split(",")
     if given["positions"]:
         document |= {"choose": "chosen", "positions": [read_whole(one) for one in given["positions"].split(",")]}
     try:
@@ -245,13 +168,19 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
     """What the field takes."""
     if name in BOUNDS:
         low, high = BOUNDS[name]
-        return RatingFault(mark("Enter a whole number from %(low)s to %(high)s."), {"low": low, "high": high})
+        return RatingFault(WHOLE_NUMBER, {"low": low, "high": high})
     if name == "positions":
         return RatingFault(mark("Choose responses of this run that the judge has rated."), {})
     if name == "choose":
         return RatingFault(mark("Choose one of these."), {})
+    if name == "aspect":
+        return RatingFault(mark("Choose an aspect of the run's rubric, and a choice other than at random."), {})
+    if name == "judges":
+        return RatingFault(
+            mark("Choose at most %(most)s other runs of this project, for unsteady responses."), {"most": MOST_JUDGES}
+        )
     most = limits.name_characters
-    return RatingFault(mark("Enter a name on one line, with at most %(most)s characters."), {"most": most})
+    return RatingFault(NAME, {"most": most})
 
 
 def read_whole(text: str) -> int | str:

@@ -20,9 +20,10 @@ from app.domain.model import pointer
 from app.domain.rubric import Aspect, Example, Level
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
+from app.web.dashboard.invited import RatingVisitor, RoundVisitor, require_rater
 from app.web.dashboard.item import responder_of
 from app.web.dashboard.language import query
-from app.web.dashboard.page import Form, PageRoute, WritableProject, read_form, redirect, render
+from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dependencies import Serving
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -57,35 +58,39 @@ class Entered:
     ratings: Mapping[str, float] = field(default_factory=dict)
     comment: str = ""
     marked: Collection[int] = ()
+    starred: bool = False
     faults: frozenset[str] = frozenset()
     """Pointers such as `/ratings/overall` and `/comment`."""
 
     @classmethod
     def of(cls, earlier: OwnRating | None) -> Entered:
         """An earlier rating; nothing without one."""
-        return cls() if earlier is None else cls(earlier.ratings, earlier.comment or "", earlier.faulty_turns)
+        if earlier is None:
+            return cls()
+        return cls(earlier.ratings, earlier.comment or "", earlier.faulty_turns, earlier.starred)
 
 
 class SheetPosition(NamedTuple):
-    """A rater in a round; `address` is the rater's next sheet."""
+    """A rater in a round; `address` is the rater's next sheet. It names the rater unless an invitation does."""
 
     project: str
     round: RatingRound
     rater: str
+    named: bool
 
     @property
     def address(self) -> str:
-        return query(f"/rate/{self.round.id}/sheet", rater=self.rater)
+        return query(f"/rate/{self.round.id}/sheet", rater=self.rater if self.named else None)
 
     def address_of(self, number: int) -> str:
         """The sheet of one response that the rater was given."""
-        return query(f"/rate/{self.round.id}/sheet", rater=self.rater, number=str(number))
+        return query(f"/rate/{self.round.id}/sheet", rater=self.rater if self.named else None, number=str(number))
 
 
 @router.get("/rate/{round_id}/sheet")
-async def show_sheet(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
+async def show_sheet(request: Request, container: Serving, visitor: RoundVisitor, round_id: str) -> Response:
     """The rater's next response, or one that the rater was given before."""
-    place = await find_place(request, container, project, round_id)
+    place = await find_place(request, container, visitor, round_id)
     if place is None:
         return redirect(f"/rate/{round_id}")
     if "number" in request.query_params:
@@ -93,44 +98,56 @@ async def show_sheet(request: Request, container: Serving, project: WritableProj
         if sheet is None:
             return redirect(place.address)
     else:
-        sheet = await container.ratings.rounds.next(project, place.round.id, place.rater)
+        sheet = await container.ratings.rounds.next(place.project, place.round.id, place.rater)
         if sheet is None:
             return await show_thanks(request, container, place)
     return show(request, place, sheet, Entered.of(sheet.earlier))
 
 
 @router.post("/rate/{round_id}/sheet")
-async def save_sheet(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
+async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor, round_id: str) -> Response:
     """Stores the ratings and redirects: from a response that was rated before to the one after it, otherwise to a new
     one. Sending a sheet twice stores it once."""
     form = await read_form(request)
-    place = await find_place(request, container, project, round_id)
+    place = await find_place(request, container, visitor, round_id)
     if place is None:
         return redirect(f"/rate/{round_id}")
     sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
         raise NotFound("this response was not given to this rater in this round")
     ratings, comment, task = read_ratings(form, sheet.aspects), form.raw("comment"), sheet.task
-    marked = read_marks(form, sheet.conversation)
+    marked, starred = read_marks(form, sheet.conversation), form.get("starred") == "yes"
     rounds = container.ratings.rounds
     try:
         await rounds.rate(
-            project, place.round.id, place.rater, task.position, ratings, comment=comment, faulty_turns=marked
+            place.project,
+            place.round.id,
+            place.rater,
+            task.position,
+            ratings,
+            comment=comment,
+            faulty_turns=marked,
+            starred=starred,
         )
     except InvalidDocument as error:
         faults = frozenset(where for where, _ in error.faults)
-        return show(request, place, sheet, Entered(ratings, comment, marked, faults))
+        return show(request, place, sheet, Entered(ratings, comment, marked, starred, faults))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
-async def find_place(request: Request, container: Container, project: str, round_id: str) -> SheetPosition | None:
-    """The round and rater of the address, or None if it has no valid rater."""
-    found = await container.ratings.rounds.find(project, round_id)
+async def find_place(
+    request: Request, container: Container, visitor: RatingVisitor, round_id: str
+) -> SheetPosition | None:
+    """The round, and the rater of the invitation or else of the address; None if that has no valid rater."""
+    require_rater(request, visitor)
+    found = await container.ratings.rounds.find(visitor.project, round_id)
+    if visitor.invitation is not None:
+        return SheetPosition(visitor.project, found, visitor.invitation.rater, named=False)
     try:
         rater = read_rater(request.query_params.get("rater", ""), request.app.state.limits)
     except InvalidDocument:
         return None
-    return SheetPosition(project, found, rater)
+    return SheetPosition(visitor.project, found, rater, named=True)
 
 
 async def find_sheet(container: Container, place: SheetPosition, number: str) -> RatingSheet | None:
@@ -178,6 +195,7 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
         expected=sheet.rubric.source_language,
         choices=[make_choice(aspect, entered) for aspect in sheet.aspects],
         comment=entered.comment,
+        starred=entered.starred,
         comment_characters=COMMENT_CHARACTERS,
         comment_failed="/comment" in entered.faults,
         failed=bool(entered.faults),

@@ -34,8 +34,8 @@ TEXTS = (*TARGET, "rater")
 STAMP = "created_at"
 """When a rating was received: written by an export, ignored by an import, which sets its own."""
 
-PASSED_OVER = {STAMP, "dialogue", "scores"}
-"""Fields that an import ignores: the item has a dialogue of its own, and scores are for analyses of files."""
+PASSED_OVER = {STAMP, "earlier", "dialogue", "scores"}
+"""Fields that an import ignores: the service keeps the first two, the item has a dialogue, scores are for analyses."""
 
 SIMULATED = "simulated"
 BOOLEANS = {"true": True, "false": False, "1": True, "0": False}

@@ -26,6 +26,7 @@ from app.domain.human_rating import (
     RatingsKept,
     RoundOptions,
     RoundRequest,
+    StoredExclusion,
     StoredRating,
 )
 from app.domain.validation import InvalidDocument, validate
@@ -98,6 +99,9 @@ class FullKeeper:
 
     async def exclude(self, *_: Any) -> bool:
         return True
+
+    async def exclusions(self, *_: Any) -> list[StoredExclusion]:
+        return []
 
 
 async def positions_of(rounds: Rounds, round_id: str = "rr_1") -> set[int]:

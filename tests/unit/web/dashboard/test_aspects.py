@@ -68,6 +68,8 @@ async def test_systems_that_differ_stand_in_a_matrix(client):
     assert len(matrices) == 6
     assert all("▲better < 0.001" in matrix.text for matrix in matrices), matrices[0].text
     assert "bot-a a-1" in matrices[0].text
+    # What is known of the judge stands beside each aspect: in the table of the graph, and above each matrix.
+    assert len(page.all("details", class_="trust")) >= 2 * len(matrices)
     assert len(page.all("td", class_="cell-p3")) == len(page.all("td", class_="cell-n3")) == 6
     assert "No one has rated responses from these runs yet." in said(page)
 

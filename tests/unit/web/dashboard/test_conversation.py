@@ -116,9 +116,34 @@ async def test_a_round_shows_the_whole_conversation_and_keeps_marked_turns(clien
     assert "marked as faulty by 1 rater" in await read(client, f"/runs/{batch}/items/0")
     # By the API too; numbers of turns are bounded.
     rating = {"batch": batch, "item": "shop", "rater": "r2", "ratings": {"overall": 4}}
-    for turns, status in (([1, 3], 200), ([400], 422), ([-1], 422), (list(range(400)) * 2, 422), ("3", 422)):
+    for turns, status in (
+        ([1, 3], 200),
+        ([], 200),
+        ([1], 200),
+        ([0], 422),
+        ([1, 99], 422),
+        ([400], 422),
+        ([-1], 422),
+        (list(range(400)) * 2, 422),
+        ("3", 422),
+    ):
         answer = await client.post("/v1/ratings", json={**rating, "faulty_turns": turns})
         assert answer.status_code == status, answer.text
+        if turns in ([0], [1, 99]):
+            assert answer.json()["errors"][0]["detail"] == "line 1: /faulty_turns: is not a turn of the system"
+    # Of what is known by no batch, nothing tells which turns there are; of an evaluation by itself, its record does.
+    loose = {"item": "elsewhere", "rater": "r2", "ratings": {"overall": 4}, "faulty_turns": [0]}
+    assert (await client.post("/v1/ratings", json=loose)).status_code == 200
+    alone = (await client.post("/v1/conversations", json={"turns": ITEMS[0]["turns"]})).json()["id"]
+    first = (await client.get(f"/v1/batches/{batch}/results")).text.splitlines()[0]
+    for evaluation in (alone, json.loads(first)["id"]):
+        for turns, status in (([3], 200), ([2], 422)):
+            marked = {"evaluation": evaluation, "rater": "r3", "ratings": {"overall": 4}, "faulty_turns": turns}
+            assert (await client.post("/v1/ratings", json=marked)).status_code == status, (evaluation, turns)
+    assert (await client.delete("/v1/ratings?rater=r3")).status_code == 200
+    assert (await client.post("/v1/ratings", json={**rating, "faulty_turns": [1, 3]})).status_code == 200
+    (corrected,) = [json.loads(line) for line in (await client.get("/v1/ratings?rater=r2&item=shop")).text.splitlines()]
+    assert [one["faulty_turns"] for one in corrected["earlier"]] == [[1, 3], [], [1]]
     assert "marked as faulty by 2 raters" in await read(client, f"/runs/{batch}/items/0")
 
 

@@ -264,3 +264,23 @@ async def test_every_language_renders(client, language):
         assert page.status_code == 200
         assert f'<html lang="{language}"' in page.text
     assert titles[language] in (await client.get("/rate", headers={"Accept-Language": language})).text
+
+
+async def test_the_form_takes_the_aspect_and_the_judges_that_the_api_takes(client):
+    run, other = await score(client), await score(client)
+    given: dict[str, Any] = {"run": run, "choose": "informative", "aspect": "overall", "judges": [other]}
+    address = await start(client, **given)
+    (kept,) = (await client.get("/v1/ratings/rounds")).json()["items"]
+    assert kept["address"] == address
+    assert (kept["options"]["aspect"], kept["options"]["judges"]) == ("overall", [other])
+    for changes, field in (
+        ({"aspect": "none"}, "aspect"),
+        ({"aspect": "overall", "choose": "random", "judges": []}, "aspect"),
+        ({"judges": ["ba_none"]}, "judges"),
+        ({"judges": [other] * 9}, "judges"),
+        ({"choose": "stratified"}, "judges"),
+    ):
+        page = await client.post("/rate", data={"name": "一回目", **given, **changes})
+        assert page.status_code == 422, changes
+        assert f'id="{field}-fault"' in page.text, changes
+        assert "<details open>" in page.text

@@ -54,11 +54,14 @@ async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:
         await events.aread()  # to the end of the run
     started = await client.post("/rate", data={"run": run, "name": "一回目"}, headers=key)
     round_id = started.headers["location"].rpartition("/")[2]
+    await client.post(f"/rate/{round_id}/invitations", data={"rater": "a", "days": "7"}, headers=key)
+    page = (await client.get(f"/rate/{round_id}", headers=key)).text
+    (invitation,) = re.findall(r"/invitations/([^/]+)/revoke", page)
     kept = await upload(client, key)
     await client.post(kept, data={"name": "t", "action": "keep"}, headers=key)
     datasets = (await client.get("/datasets", headers=key)).text
     ids = {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
-    ids["attempt_id"] = evaluation
+    ids |= {"attempt_id": evaluation, "invitation_id": invitation}
     uploads = {"dataset_id": ID.findall(datasets)[0], "upload_id": ID.findall(await upload(client, key))[0]}
     return {**ids, **uploads}
 
@@ -78,7 +81,7 @@ async def test_what_another_project_has_has_no_page(client: httpx.AsyncClient, t
     theirs = await make_theirs(client, owner)
     for method, template in WITH_IDS:
         query = {"rater": "a", "number": "0"} if template.endswith("/sheet") else {}
-        path, form = template.format_map(theirs), {"rater": "a"} if method == "POST" else None
+        path, form = template.format_map(theirs), {"rater": "a", "days": "7"} if method == "POST" else None
         refused = await client.request(method, path, params=query, data=form, headers=rival)
         assert refused.status_code == 404, (method, template)
         if method == "GET":  # there is such a page, and it is its owner's
