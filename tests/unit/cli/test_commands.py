@@ -67,7 +67,7 @@ def test_words_of_the_servers_commands_are_completed(
     tmp_path: Path, shell: str, words: str, at: str, found: str
 ) -> None:
     asked = {"_SAITEN_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": at}
-    done = saiten(folder=tmp_path, **asked)
+    done = saiten(folder=tmp_path, stdin=None, **asked)
     answers = done.stdout.splitlines()
     assert len(answers) == 1, done.stderr
     assert found in answers[0]
