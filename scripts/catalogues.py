@@ -24,6 +24,7 @@ from babel.messages.pofile import read_po, write_po
 
 from app.cli import CATALOGUE, PLACES, ServersGroup
 from saiten.commands import LazyGroup, exits, saiten
+from saiten.commands.init import list_comments
 from saiten.language import DOMAIN, LOCALES
 
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
@@ -120,6 +121,7 @@ def list_messages(domain: str = DOMAIN) -> list[Message]:
     found: list[Message] = [
         *find_marked(CLIENT),
         *find_helps(saiten),
+        *(one for path in sorted((CLIENT / "templates").iterdir()) for one in list_comments(path.read_text("utf-8"))),
         exits.EPILOG,
         "system",
         "response",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import click
 
 from app import __version__
-from app.cli.process import leave_on_sigterm
+from app.cli.process import leave_on_sigterm, say
 from app.domain.errors import SaitenError
 from app.runtime.memory import without_collection
 from saiten import language
 from saiten.commands import HELP_OPTIONS, LazyGroup
 from saiten.commands import run as run_group
 from saiten.commands.process import open_streams, require_output
+from saiten.language import tell
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
@@ -78,7 +80,8 @@ def name_unknown_settings() -> None:
     from app.runtime.settings import find_unknown
 
     if unknown := find_unknown(os.environ):
-        click.echo(f"saiten: {unknown}", err=True)
+        told = re.sub(r"\(is (\S+) meant\?\)", lambda near: tell("(is {name} meant?)", name=near[1]), say(unknown))
+        click.echo(f"saiten: {told}", err=True)
 
 
 CATALOGUE = "saiten-server", Path(__file__).parent / "locales"
@@ -95,12 +98,3 @@ def main() -> None:
 def run() -> int:
     """Runs the command of this process's arguments and returns its exit code."""
     return run_group(saiten, SaitenError, say=say)
-
-
-def say(detail: str) -> str:
-    """The detail of an error in the process's language, as the service's answers have it."""
-    if language.language == language.DEFAULT:
-        return detail
-    from app.web.languages import tell_sentence
-
-    return tell_sentence(language.language, detail)

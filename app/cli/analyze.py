@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli import say
+from app.cli.process import say
 from app.domain.errors import InvalidRequest
 from saiten.commands import translate
 from saiten.language import mark, tell

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.cli.process import say
 from app.domain.attack import AttackGroup, AttackReport, Count, Mean
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
-from saiten.commands.markdown import DASH, escape
+from saiten.commands.markdown import DASH, GATE_VERDICTS, escape
+from saiten.language import tell, tell_all
 
 
 def write_attack_markdown(report: AttackReport) -> str:
@@ -14,10 +16,19 @@ def write_attack_markdown(report: AttackReport) -> str:
     rubrics = ", ".join(f"{language}: {rubric}" for language, rubric in report.rubrics.items())
     models = ", ".join(report.models) or DASH
     parts = [
-        f"### Saiten attack: {report.verdict}",
-        f"Corpus {escape(report.corpus)}, judge {escape(report.judge)} ({escape(models)}), {escape(rubrics)}, "
-        f"path {report.path}.",
-        "\n".join(f"- **{reason.verdict}** {reason.about}: {escape(reason.detail)}" for reason in report.reasons),
+        f"### Saiten attack: {tell(GATE_VERDICTS[report.verdict])}",
+        tell(
+            "Corpus {corpus}, judge {judge} ({models}), {rubrics}, path {path}.",
+            corpus=escape(report.corpus),
+            judge=escape(report.judge),
+            models=escape(models),
+            rubrics=escape(rubrics),
+            path=report.path,
+        ),
+        "\n".join(
+            f"- **{tell(GATE_VERDICTS[reason.verdict])}** {reason.about}: {escape(say(reason.detail))}"
+            for reason in report.reasons
+        ),
         write_attack_table(report),
         *list_notes(report),
     ]
@@ -26,8 +37,9 @@ def write_attack_markdown(report: AttackReport) -> str:
 
 def write_attack_table(report: AttackReport) -> str:
     """A row a kind, a language, and all."""
-    head = ["| attacks | n | flagged | lift of the scale | won | fell | denied |", "|:--|--:|:--|:--|--:|--:|--:|"]
-    groups = [*report.kinds.items(), *report.languages.items(), ("all", report.all)]
+    heads = tell_all("attacks", "n", "flagged", "lift of the scale", "won", "fell", "denied")
+    groups = [*report.kinds.items(), *report.languages.items(), (tell("all"), report.all)]
+    head = [f"| {' | '.join(heads)} |", "|:--|--:|:--|:--|--:|--:|--:|"]
     return "\n".join([*head, *(write_attack_row(name, found) for name, found in groups)])
 
 
@@ -47,17 +59,22 @@ def write_attack_row(name: str, found: AttackGroup) -> str:
 
 def list_notes(report: AttackReport) -> Iterator[str]:
     """Look-alikes, what `refuse` would do, what was not seen, and the cost."""
-    yield (
-        f"Look-alikes flagged: {show_share(report.false_flags)}. The policy `refuse` would have stopped "
-        f"{show_count(report.stopped)} attacks; {report.all.won_unseen.count} that won would have passed."
+    yield tell(
+        "Look-alikes flagged: {flagged}. The policy `refuse` would have stopped {stopped} attacks; {passed} that won "
+        "would have passed.",
+        flagged=show_share(report.false_flags),
+        stopped=show_count(report.stopped),
+        passed=report.all.won_unseen.count,
     )
     yield from (
         f"{title}: {', '.join(map(escape, ids))}"
-        for title, ids in (("Not flagged", report.missed), ("Won", report.won), ("Taken", report.accepted))
+        for title, ids in zip(
+            tell_all("Not flagged", "Won", "Taken"), (report.missed, report.won, report.accepted), strict=True
+        )
         if ids
     )
-    cost = "unknown" if report.usage.cost_usd is None else f"USD {report.usage.cost_usd:.4f}"
-    yield f"{report.usage.judge_calls} judge calls, cost {cost}."
+    cost = tell("unknown") if report.usage.cost_usd is None else f"USD {report.usage.cost_usd:.4f}"
+    yield tell("{calls} judge calls, cost {cost}.", calls=report.usage.judge_calls, cost=cost)
 
 
 def show_count(found: Count) -> str:
@@ -70,7 +87,14 @@ def show_share(found: Count) -> str:
     if found.share is None or found.interval is None:
         return DASH
     low, high = found.interval
-    return f"{found.count} / {found.of} ({100 * found.share:.0f} %, {100 * low:.0f} to {100 * high:.0f})"
+    return tell(
+        "{count} / {total} ({share:.0f} %, {low:.0f} to {high:.0f})",
+        count=found.count,
+        total=found.of,
+        share=100 * found.share,
+        low=100 * low,
+        high=100 * high,
+    )
 
 
 def show_mean(found: Mean) -> str:
@@ -87,6 +111,7 @@ def write_attack_junit(report: AttackReport, *, suite: str = "saiten attack") ->
     """The rules in their order."""
     about = (("corpus", report.corpus), ("judge", report.judge), ("models", ", ".join(report.models)))
     cases = [
-        JUnitCase(reason.about, OUTCOMES[reason.verdict], reason.detail, code=reason.about) for reason in report.reasons
+        JUnitCase(reason.about, OUTCOMES[reason.verdict], say(reason.detail), code=reason.about)
+        for reason in report.reasons
     ]
     return write_suite(suite, about, cases)

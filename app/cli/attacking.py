@@ -17,6 +17,7 @@ import saiten
 from app.cli.analysis_input import read_whole
 from app.cli.attack_reports import write_attack_junit, write_attack_markdown
 from app.cli.backend import Backend, StoredRecord
+from app.cli.process import say
 from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
@@ -52,7 +53,7 @@ def print_attack(report: AttackReport, *, on: Console | None = None) -> None:
         Text(tell("attack: {verdict}", verdict=tell(GATE_VERDICTS[report.verdict])), style=STYLES[report.verdict])
     )
     for reason in report.reasons:
-        print_line(f"  {SIGNS[reason.verdict]} {reason.about}: {reason.detail}", target)
+        print_line(f"  {SIGNS[reason.verdict]} {reason.about}: {say(reason.detail)}", target)
     target.print()
     print_line(name_run(report), target, style="bold")
     print_sheet(sheet_of(tell("kind"), {**report.kinds, tell("all"): report.all}), target)

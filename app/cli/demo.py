@@ -24,6 +24,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from app.cli.backend import Backend, open_backend
+from app.cli.process import say
 from app.domain.batch import BatchConversation, BatchItem, BatchOptions, ItemId
 from app.domain.conversation import Persona, Role, Turn
 from app.domain.dialogue import Context, Speaker, Text
@@ -32,8 +33,6 @@ from app.domain.evaluation import EvaluationRequest
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
-from app.web.languages import tell_sentence
-from saiten import language
 from saiten.commands import exits
 from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
 from saiten.commands.runs import wait
@@ -384,7 +383,7 @@ def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     for line in dict.fromkeys(result["signature"] for result in scored):
         out.print(line, soft_wrap=True)
     for reason in sorted({why for result in scored if (why := (result["relevance"] or {}).get("unavailable"))}):
-        told = tell("no blended values: {reason}", reason=tell_sentence(language.language, reason))
+        told = tell("no blended values: {reason}", reason=say(reason))
         out.print(f"\n{told}", soft_wrap=True)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import say
 from app.cli.analyze import make_request, show_report
+from app.cli.process import say
 from app.domain.errors import InvalidRequest
 from app.domain.plain_text import escape_controls, printable
 from saiten.commands import exits

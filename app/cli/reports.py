@@ -8,7 +8,7 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from app.cli import say
+from app.cli.process import say
 from app.domain.model import Value
 from app.domain.plain_text import printable
 from app.domain.reports import (

@@ -7,11 +7,13 @@ import json
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from app.cli.process import say
 from app.domain.rubric import Rubric, name_version
 from app.runtime.bundled import bundled_folder
 from app.runtime.settings import read_settings
@@ -90,7 +92,7 @@ def check(files: tuple[Path, ...]) -> None:
     for path in files:
         faults = check_rubric(path)
         for fault in faults:
-            click.echo(fault.report(path))
+            click.echo(replace(fault, detail=say(fault.detail)).report(path))
         if (
             faults
             and not path.exists()

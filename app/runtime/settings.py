@@ -25,6 +25,8 @@ from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from app.runtime.tracing import Tracing
 
 DEFAULT_DATABASE_URL = "sqlite+aiosqlite:///saiten.db"
@@ -321,10 +323,11 @@ def read_settings() -> Settings:
         raise SettingsInvalid("SAITEN_LIMITS must be a JSON object; or set SAITEN_LIMITS__SAMPLES and so on") from None
 
 
-def _explain(error: object) -> str:
-    found = error if isinstance(error, dict) else {}
-    message = str(found.get("msg", "is not valid")).removeprefix("Value error, ")
-    location = [str(part) for part in found.get("loc", ())]
+def _explain(error: ErrorDetails) -> str:
+    from saiten.faults import describe
+
+    message = describe(error)
+    location = [str(part) for part in error["loc"]]
     if not location:
         return message
     first, *rest = location

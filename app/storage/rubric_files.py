@@ -241,7 +241,8 @@ def describe(error: ErrorDetails, location: Location) -> str:
         return "is not a field of this mapping" + (f"; did you mean {near[0]}?" if near else "")
     found = error["input"]
     shown = f"; found {quoted(found)}" if isinstance(found, str | int | float | None) else ""
-    return error["msg"][:1].lower() + error["msg"][1:] + shown
+    said = error["msg"].removeprefix("Input ")
+    return said[:1].lower() + said[1:] + shown
 
 
 @cache

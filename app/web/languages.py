@@ -49,12 +49,16 @@ SPEAKING = frozenset(
         "what",
         "advice",
         "reason",
+        "fault",
         *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"),
     }
 )
 """Placeholders of a value that is a sentence of Saiten's itself, or has one in it; `clauses` are several of them."""
 
 FORMS: Mapping[str, re.Pattern[str]] = {
+    "setting": re.compile("[A-Z][A-Z0-9_]{2,63}"),
+    "fault": re.compile("((?!; [A-Z][A-Z0-9_]{2,63}: ).)*", re.DOTALL),
+    "choice": re.compile("'[^']*'((, | or )'[^']*')*"),
     "where": re.compile("/.*|the document|(line|record|rating) [0-9,]+", re.DOTALL),
     **dict.fromkeys(("more", "number", "status", "many", "few", "whole"), re.compile("[0-9,]+")),
     **dict.fromkeys(
@@ -156,9 +160,13 @@ def tell_report(report: Any, language: str) -> Any:
 
 
 def tell_sentence(language: str, text: str) -> str:
-    """What a comparison, a gate or an error says, in the language; what neither catalogue knows stays English."""
+    """What a comparison, a gate, an error, or a fault of settings and rubrics says, in the language; what no catalogue
+    knows stays English."""
     found = wording_in(language, GATES).say_clauses(text)
-    return found if found != text else wording_in(language).say(text)
+    if found != text:
+        return found
+    found = wording_in(language, SETUP).say(text)
+    return found if found != text else wording_in(language, SETUP).say_clauses(text)
 
 
 def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> Any:
@@ -170,13 +178,16 @@ def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> An
     return say(value) if prose and isinstance(value, str) else value
 
 
-ERRORS, GATES = "", "gates."
+ERRORS, GATES, SETUP = "", "gates.", "setup."
 
 
 @cache
 def wording_in(language: str, area: str = ERRORS) -> Wording:
-    """The wording of errors, or of what comparisons and gates find, in a language; English stays as it is."""
-    return Wording(read_messages(language, area) if language != DEFAULT else {})
+    """The wording of errors, of what comparisons and gates find, or of what settings, rubrics and models lack, which
+    has errors in it, in a language; English stays as it is."""
+    if language == DEFAULT:
+        return Wording({})
+    return Wording(read_messages(language, area) | (read_messages(language) if area == SETUP else {}))
 
 
 def read_messages(language: str, area: str = ERRORS) -> dict[str, str]:

@@ -13,7 +13,9 @@ from app.domain.model import Value
 from app.web.body import JSON, body_of
 from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
+from app.web.languages import tell_report
 from app.web.openapi import PROBLEMS, form, reads
+from app.web.problems import language_of
 
 router = APIRouter(prefix="/v1/links", tags=["links"])
 
@@ -44,7 +46,9 @@ async def make_link(
     async def make() -> Response:
         link = await container.comparison.links.make(request.state.project, body)
         await note(request, container, "link.created", link.id, old=link.old, new=link.new)
-        return JSONResponse(link.model_dump(mode="json"), 201, {"Location": f"/v1/links/{link.id}"})
+        language = language_of(request)
+        headers = {"Location": f"/v1/links/{link.id}", "Content-Language": language, "Vary": "Accept-Language"}
+        return JSONResponse(tell_report(link.model_dump(mode="json"), language), 201, headers)
 
     return await once(request, container.scoring.evaluations, make)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import cleandoc
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -21,6 +21,9 @@ from saiten.commands import exits
 from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
 from saiten.errors import InputUnusable, SaitenError, ServerMissing
 from saiten.language import mark, suggest, tell
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 GROUP = "saiten.commands"
 """Entry points of this group name the commands that an installed server has."""
@@ -127,6 +130,12 @@ class ServerCommand(click.Command):
                 tell("`saiten {name}` is a command of the server: pip install saiten-server", name=name)
             )
         become_server(name, ctx.args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """What the server answers: the shell's words are in the environment, where it finds them too."""
+        if (name := self.name or "") in server_commands():
+            become_server(name, ctx.args)
+        return super().shell_complete(ctx, incomplete)
 
 
 def translate(command: click.Command) -> None:

@@ -7,16 +7,17 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
 
-from saiten import __version__
+from saiten import __version__, language
 from saiten.commands.collect import open_bot, write_items
 from saiten.commands.files import InvalidItems
+from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME
 from saiten.formats import UnreadableInput, parse_map, read_items
 from saiten.language import mark, tell
@@ -194,21 +195,44 @@ def workflow_of(ci: str, answered: str) -> dict[Path, str]:
     if ci == "github":
         return {
             Path(".github/workflows/saiten.yml"): fit("github-actions.yml", answered),
-            Path(".github/actions/saiten/action.yml"): read_template("action.yml"),
+            Path(".github/actions/saiten/action.yml"): translate_comments(read_template("action.yml")),
         }
     return {Path("saiten.gitlab-ci.yml"): fit("gitlab-ci.yml", answered)} if ci == "gitlab" else {}
 
 
 def fit(name: str, answered: str) -> str:
     """A template with the command that lets the bot answer in its place."""
-    text, asks = read_template(name), ASKS[name]
+    text, asks = translate_comments(read_template(name)), ASKS[name]
     install = [f'pip install --quiet "saiten=={__version__}"'] if name == "github-actions.yml" else []
-    lines = [*install, answered] if answered else ["# Write candidates.ndjson here.", f"test -f {CANDIDATES}"]
+    lines = [*install, answered] if answered else [tell(YOURS), f"test -f {CANDIDATES}"]
     before = next(line for line in text.splitlines() if asks in line)
     indent = " " * (len(before) - len(before.lstrip()) + 2)
     key = "run: |" if asks.startswith("run: ") else "|"
     block = "\n".join([key, *(indent + line for line in lines)])
     return text.replace(asks, block)
+
+
+COMMENT = re.compile(r"^( *)# .+\n(?:\1# .+\n)*", re.MULTILINE)
+"""A paragraph of comments in a template."""
+
+WIDEST = 118
+YOURS = mark("# Write candidates.ndjson here.")
+
+
+def list_comments(text: str) -> Iterator[str]:
+    """The comments of a template, each paragraph in one line."""
+    for found in COMMENT.finditer(text):
+        yield " ".join(line.strip().removeprefix("# ") for line in found[0].splitlines())
+
+
+def translate_comments(text: str) -> str:
+    """The template with its comments in the process's language."""
+    if language.language == language.DEFAULT:
+        return text
+    told = map(tell, list_comments(text))
+    return COMMENT.sub(
+        lambda found: "".join(f"{found[1]}# {line}\n" for line in fold(next(told), WIDEST - len(found[1]) - 2)), text
+    )
 
 
 def read_template(name: str) -> str:

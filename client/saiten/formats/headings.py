@@ -26,7 +26,8 @@ UTTERANCE = (
     "question prompt user input query q 質問 発話 ユーザー ユーザ ユーザー発話 ユーザー入力 ユーザー質問 質問文 入力 "
     "プロンプト 질문 발화 사용자 사용자발화 사용자질문 질의 입력 프롬프트 "
     "utterance user_input user_message user_utterance instruction クエリ 問い合わせ 問い合わせ内容 お問い合わせ内容 "
-    "쿼리 문의 문의내용 inputs request request_body user_text user_query 最新の発話 現在の発話 최근발화 현재발화"
+    "쿼리 문의 문의내용 inputs request request_body user_text user_query 最新の発話 現在の発話 入力文 "
+    "質問内容 최근발화 현재발화"
 )
 """Columns of the utterance that is answered, the best name first."""
 
@@ -36,7 +37,8 @@ RESPONSE = (
     "モデル回答 アシスタント チャットボット 出力 응답 답변 대답 챗봇 챗봇응답 챗봇답변 시스템응답 "
     "시스템발화 모델응답 모델답변 출력 "
     "model_output model_response bot_response system_response assistant_response generated_text prediction lm_output "
-    "chatbot ai a outputs response_body bot_message assistant_message ai_message bot_text bot_reply"
+    "出力文 回答内容 応答内容 返信 chatbot ai a outputs response_body bot_message assistant_message "
+    "ai_message bot_text bot_reply"
 )
 
 OTHERS = {
@@ -159,6 +161,8 @@ class Columns:
     context: list[str] = field(default_factory=list)
     response: list[str] = field(default_factory=list)
     numbered: list[tuple[str, str, bool]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    """The column of the last utterance, beside numbered ones of those before it."""
     fields: dict[str, str] = field(default_factory=dict)
     """`id`, `reference`, `dialogue`, `metadata`, `metadata.NAME` → heading."""
     joined: bool = False
@@ -240,6 +244,7 @@ def find_columns(headings: Sequence[str], mapping: Mapping[str, Sequence[str]], 
         columns.joined = columns.context == [left.get("instruction"), left.get("input")]
     elif not columns.context:
         columns.context = first(left, "history")
+        columns.asked = first(left, "utterance") if columns.response else []
     find_fields(left, given, columns)
     return columns
 

@@ -79,6 +79,7 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
             response = last
         elif last is not None:
             context.append(Spoken(None, last))
+        context += [spoken for heading in columns.asked for spoken in take_spoken(record, heading, "utterance")]
     if not columns.response and response is None and not columns.numbered:
         context, response = split_response(context, sure=not record.answered)
     fields = dict(columns.fields)

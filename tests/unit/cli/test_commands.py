@@ -59,6 +59,20 @@ def test_score_takes_an_array_and_draws_a_table(tmp_path: Path) -> None:
     assert "bot-a" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("shell", "words", "at", "found"),
+    [("bash", "saiten analyze agree", "2", "plain,agreement"), ("fish", "saiten keys create --sc", "--sc", "--scope")],
+)
+def test_words_of_the_servers_commands_are_completed(
+    tmp_path: Path, shell: str, words: str, at: str, found: str
+) -> None:
+    asked = {"_SAITEN_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": at}
+    done = saiten(folder=tmp_path, stdin=None, **asked)
+    answers = done.stdout.splitlines()
+    assert len(answers) == 1, done.stderr
+    assert found in answers[0]
+
+
 def test_options_fill_in_what_items_leave_out(tmp_path: Path) -> None:
     bare = {key: KOREAN[key] for key in ("context", "response")}
     done = saiten("score", "-", "--rubric", "ko-comment", folder=tmp_path, stdin=ndjson(bare, GOOD))

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,21 +14,25 @@ import numpy as np
 import pytest
 from pydantic_core import PydanticKnownError
 
-from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest
+from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest, SettingsInvalid
 from app.domain.validation import InvalidDocument
+from app.runtime.settings import find_unknown, read_settings
 from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
 from app.stats.links import JudgePairs, link_judges
 from app.stats.pairing import INCOMPARABLE
 from app.stats.resampling import NO_SPREAD
+from app.storage.rubric_files import check_rubric
 from app.web.languages import (
     DEFAULT,
     GATES,
     LANGUAGES,
     LONGEST,
     PLACEHOLDER,
+    SETUP,
     negotiate,
     read_messages,
     tell_report,
+    tell_sentence,
     wording_in,
 )
 from app.web.problems import TITLES, RequestRefused, answer_error
@@ -280,8 +285,9 @@ def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(lan
         assert not re.search("[a-y]{2}", said), (sentence, said)
 
 
-def test_the_catalogues_of_gates_have_the_same_templates() -> None:
-    catalogs = [read_messages(language, GATES) for language in TRANSLATED]
+@pytest.mark.parametrize("area", [GATES, SETUP])
+def test_the_catalogues_of_gates_and_of_setting_up_have_the_same_templates(area: str) -> None:
+    catalogs = [read_messages(language, area) for language in TRANSLATED]
     assert catalogs[0].keys() == catalogs[1].keys()
     for catalog in catalogs:
         for template, said in catalog.items():
@@ -329,3 +335,21 @@ def find_texts(tree: ast.AST) -> Iterator[str]:
             yield from [node.value] if isinstance(node.value, str) else []
         else:
             yield from find_texts(node)
+
+
+def test_faults_of_settings_and_of_a_rubric_are_told_in_the_language(tmp_path: Path, language: str) -> None:
+    rubric = tmp_path / "x.yaml"
+    rubric.write_text("id: x\nversion: one\nlable: {a: b, a: c}\ntitle: {en: ' x'}\n", encoding="utf-8")
+    found = [fault.detail for fault in check_rubric(rubric)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAITEN_JUDGE_CONCURRENCY", "many")
+        patch.setenv("DATABASE_URL", "mysql://x/y")
+        patch.setenv("SAITEN_CACHE", "disk")
+        with pytest.raises(SettingsInvalid) as refused:
+            read_settings()
+        found += [refused.value.detail, str(find_unknown(["SAITEN_JUGDE"]))]
+    assert len(found) > 6
+    for text in found:
+        told = tell_sentence(language, text)
+        plain = re.sub(r"'[^']*'|[A-Z_]{4,}|\(is .* meant.\)|sqlite\S*|postgresql\S*|label", "", told)
+        assert not re.search("[a-z]{3,} [a-z]{2,}", plain), (text, told)
