@@ -53,13 +53,18 @@ def run_batch(made: Stage, count: int, name: str) -> tuple[float, float]:
     processes = made.site.workers or filter(None, [made.site.service])
     working = [psutil.Process(process.pid) for process in processes]
     items = [make_conversation(name, number) for number in range(count)]
-    before, started = use_cpu(working), time.time()
+    before, started = use_cpu(with_helpers(working)), time.time()
     batch = made.wait(made.site.post_items(items, name=name, rubric="ja-conversation"))
     if batch["counts"]["scored"] != count:
         raise RuntimeError(f"{batch['counts']}\n{made.site.log()}")
     time.sleep(POLL_SECONDS)
     seconds = datetime.fromisoformat(batch["finished_at"]).timestamp() - started
-    return seconds, 1000 * (use_cpu(working) - before) / count
+    return seconds, 1000 * (use_cpu(with_helpers(working)) - before) / count
+
+
+def with_helpers(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """The processes and those that they began, such as what looks through conversations."""
+    return [one for process in processes for one in (process, *process.children(recursive=True))]
 
 
 def measure(report: Report, *, quick: bool = False) -> None:

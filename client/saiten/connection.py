@@ -135,8 +135,10 @@ class Connection:
     # Evaluations
 
     async def evaluate(self, request: Mapping[str, Any]) -> Object:
-        """The evaluation of one response. It is asked for once: the service has tried its judge again itself."""
-        response = await self.send("POST", "/v1/evaluations", json=request)
+        """The evaluation of one response, or of one conversation (`turns`). It is asked for once: the service has tried
+        its judge again itself."""
+        path = "/v1/conversations" if "turns" in request else "/v1/evaluations"
+        response = await self.send("POST", path, json=request)
         if not response.is_success:
             raise refusal(response)
         return read_object(response)

@@ -20,12 +20,14 @@ import httpx
 import pytest
 import redis
 
+from tests.support.conversations import make_turns
 from tests.support.services import PostgresServer, free_port, redis_on
 from tests.support.site import Site, kill, make_item, site, wait_until
 from tests.support.waiting import LIMIT_SECONDS
 
 IN_FLIGHT = 16
 ITEMS = 120
+TALKS = 40
 PLAIN = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT)}
 DYING = {"SAITEN_LEASE_SECONDS": "5"}
 """For what waits until leases of the dead run out. No figure of these tests turns on a lease that a slow machine loses."""
@@ -216,12 +218,16 @@ def test_a_database_that_hangs_loses_nothing_and_is_told_from_one_that_answers(t
 @pytest.mark.parametrize("workers", [DYING], ids=["dying"], indirect=True)
 def test_five_killed_workers_lose_nothing(workers: Site) -> None:
     batch_id = workers.post(ITEMS)
+    talks = [{"id": f"item-{number}", "turns": make_turns(f"承知しました。（{number}）")} for number in range(TALKS)]
+    talking = workers.post_items(talks, name="talks", rubric="ja-conversation")
     for round_number in range(5):
         workers.wait_for_results(batch_id, 15 * (round_number + 1))
         workers.kill_worker()
         workers.start_workers(1)
-    workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
-    check_all_scored(workers, batch_id)
+    for found, items in ((batch_id, ITEMS), (talking, TALKS)):
+        workers.wait_for(found, seconds=LIMIT_SECONDS)
+        check_all_scored(workers, found, items)
+    # Each response and each conversation is judged once, but for what was in flight at a worker's end.
     assert workers.judge.stats()["paid_again"] <= 5 * IN_FLIGHT
 
 

@@ -86,6 +86,8 @@ def rate_everything(schema: dict[str, Any]) -> Any:
     """The value that follows the schema, each rating the highest of its scale."""
     if schema["type"] == "object":
         return {name: rate_everything(part) for name, part in schema["properties"].items()}
+    if schema["type"] == "array":
+        return []
     if schema["type"] == "boolean":
         return False
     return max(schema["enum"]) if schema["type"] == "integer" else "文脈に沿う。"

@@ -25,6 +25,7 @@ from app.domain.evaluation import (
     Record,
     RelevanceResult,
     Translation,
+    Unrated,
 )
 from app.domain.human_rating import RatingFilter, StoredRating
 from app.domain.redaction import kind_of_text
@@ -194,7 +195,7 @@ def name_of(evaluation: Evaluation) -> str:
 def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
     """The ratings' part of the page, with the rubric if it is still the one that the evaluation was made with."""
     if evaluation is None:
-        return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None}
+        return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None, "alike": None}
     rubric = find_rubric(container, name_of(evaluation))
     if rubric is not None and rubric.digest != evaluation.rubric.digest:
         rubric = None
@@ -204,7 +205,15 @@ def describe(evaluation: Evaluation | None, container: Container) -> dict[str, A
         "paths": results_of(evaluation),
         "is_current": rubric is not None,
         "integrity": view_integrity(evaluation, rubric),
+        "alike": find_alike(evaluation),
     }
+
+
+def find_alike(evaluation: Evaluation) -> Unrated | None:
+    """Why no aspect at all is rated, where it is the same of each that applies; None otherwise."""
+    missing = [result.unrated for result in evaluation.aspects.values()]
+    told = {one for one in missing if one is None or one.reason != "not-applicable"}
+    return told.pop() if len(told) == 1 and len(missing) > 1 else None
 
 
 RATINGS_PAGE = 1000

@@ -81,9 +81,7 @@ def count_states(rows: list[dict[str, Any]]) -> str:
     """`12 items: 10 scored, 1 partly rated, 1 failed; unrated: fluency 1; warnings: suspected-injection 2`."""
     states = Counter(row["status"] for row in rows)
     told = ", ".join(tell(words, count=states[state]) for state, words in STATES.items() if states[state])
-    unrated = Counter(
-        name for row in rows for name, found in row.get("aspects", {}).items() if found.get("unrated") is not None
-    )
+    unrated = Counter(name for row in rows for name, found in row.get("aspects", {}).items() if is_missing(found))
     warned = Counter(
         code
         for row in rows
@@ -95,6 +93,12 @@ def count_states(rows: list[dict[str, Any]]) -> str:
         if counts:
             line += f"; {head}: " + ", ".join(f"{name} {count}" for name, count in counts.items())
     return line
+
+
+def is_missing(aspect: Mapping[str, Any]) -> bool:
+    """Whether an aspect that applies is unrated."""
+    unrated = aspect.get("unrated")
+    return unrated is not None and unrated.get("reason") != "not-applicable"
 
 
 STATES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -38,8 +38,16 @@ VALIDATIONS = "/v1/validations/evaluations"
 FAULT = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 UNFIT = 422
 
+CONVERSATIONS = "ja-conversation"
+"""The rubric of conversations that name none, as in a batch."""
+
+CONVERSATION_PARTS = ("turns", "persona", "goal", "metadata", "dialogue", "infer_roles")
+
 WINDOW = 4
 """Items started and not yet printed, as a multiple of those in flight: they may wait for a slow one."""
+
+TEXTS = ("context", "response", "turns", "persona", "goal")
+"""What `--with-texts` adds to a result."""
 
 UNUSED = "_unused"
 """In a result of a scorer: the beginning of a reply that did not rate everything. It is not part of the result."""
@@ -242,7 +250,24 @@ def read_items(
             if judge and isinstance(own := request.get("judge", {}), dict):
                 request["judge"] = {**judge, **own}
             items.append(ScoredItem(found, item_id, request))
-    return items
+    return as_conversations(name_file(path), items) if any("turns" in item.request for item in items) else items
+
+
+def as_conversations(name: str, items: Sequence[ScoredItem]) -> list[ScoredItem]:
+    """The items of a file of conversations, with their default rubric and without what is for responses. Raises
+    InvalidItems where a response is among them."""
+    other = next((item for item in items if "turns" not in item.request), None)
+    if other is not None:
+        raise InvalidItems(
+            tell(
+                "{place}: a response among conversations; score them in files of their own", place=other.found.place("")
+            )
+        )
+    kept = [
+        {"rubric": CONVERSATIONS, **{key: part for key, part in item.request.items() if key != "path"}}
+        for item in items
+    ]
+    return [item._replace(request=request) for item, request in zip(items, kept, strict=True)]
 
 
 def split_candidates(found: FoundItem) -> Iterator[dict[str, Any]]:
@@ -289,6 +314,8 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
 
     All or nothing: a run without its invalid items would have another denominator than it states.
     """
+    if "turns" in items[0].request:
+        return await validate_conversations(client, items)
     lines = [item.request if item.id is None else {**item.request, "id": item.id} for item in items]
     try:
         answer = await client.request(
@@ -303,6 +330,20 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
     if not isinstance(clusters, list) or len(clusters) != len(items):
         raise AnswerInvalid(tell("the service did not validate the items; is it of this client's version?"))
     return clusters
+
+
+async def validate_conversations(client: Connection, items: Sequence[ScoredItem]) -> list[str | None]:
+    """The same of conversations, each of which stands alone: an estimate refuses what a batch of them would."""
+    kept = [{name: item.request[name] for name in CONVERSATION_PARTS if name in item.request} for item in items]
+    kept = [one if item.id is None else {"id": item.id, **one} for one, item in zip(kept, items, strict=True)]
+    try:
+        await client.request("POST", "/v1/estimates", json={"rubric": items[0].request["rubric"], "items": kept})
+    except ServiceRefused as error:
+        if error.status != UNFIT:
+            raise
+        faults = [name_fault(items, pointer.removeprefix("/items"), detail) for pointer, detail in error.faults]
+        raise InvalidItems(gather_faults(faults, error.total) if faults else error.detail) from None
+    return [None] * len(items)
 
 
 def name_fault(items: Sequence[ScoredItem], pointer: str, detail: str) -> tuple[str, str]:
@@ -324,7 +365,7 @@ async def score_and_show(
     Failures are also printed on standard error, at once. Raises SaitenError where no item can be scored because of the
     rubric that all name.
     """
-    complete, rows = True, []
+    complete, rows, tally = True, [], FindingTally()
     reported: set[str] = set()
     requests = [item.request for item in items]
     try:
@@ -340,13 +381,15 @@ async def score_and_show(
                         require_rubric(found, requests)
                     unused = found.pop(UNUSED, None)
                     request = requests[position]
-                    texts = {"context": request["context"], "response": request["response"]} if shown.with_texts else {}
+                    tally.add(request, found)
+                    texts = {name: request[name] for name in TEXTS if name in request} if shown.with_texts else {}
                     result = name_result(found, items[position].id, clusters[position], texts)
                     complete = complete and result["status"] == "scored"
                     if shown.keeps:
                         shown.results.append(result)
                     if shown.as_table:
-                        rows.append({**result, "_response": request["response"]})
+                        last = request["turns"][-1]["text"] if "turns" in request else request["response"]
+                        rows.append({**result, "_response": last})
                     else:
                         # In a thread: a slow reader such as `less` must not let calls in flight time out.
                         await asyncio.to_thread(print_ndjson, result)
@@ -369,7 +412,37 @@ async def score_and_show(
     finally:
         # Also after an interruption: these results were paid for.
         print_scores(rows)
+        if tally.system_turns:
+            click.echo(printable(tally.describe()), err=not shown.as_table)
     return complete
+
+
+@dataclass
+class FindingTally:
+    """The system turns of the conversations that were rated, and how many have a finding of each code; `judge` is the
+    judge's."""
+
+    system_turns: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, request: Mapping[str, Any], result: Result) -> None:
+        """Counts a conversation; a response and a failure are passed over."""
+        if "turns" not in request or "error" in result:
+            return
+        last = request["turns"][-1].get("speaker")
+        roles = (turn.get("role") or ("system" if turn.get("speaker") == last else "user") for turn in request["turns"])
+        self.system_turns += sum(role == "system" for role in roles)
+        found = {(one["turn"], one["code"] or "judge") for one in result.get("findings") or ()}
+        self.codes.update(code for _, code in found)
+
+    def describe(self) -> str:
+        """`findings per 100 system turns (240): judge 3.33, repetition 0.42`."""
+        rates = ", ".join(f"{code} {100 * count / self.system_turns:.2f}" for code, count in sorted(self.codes.items()))
+        return tell(
+            "findings per 100 system turns ({turns}): {rates}",
+            turns=self.system_turns,
+            rates=rates or tell("no findings"),
+        )
 
 
 def name_result(result: Result, item_id: str | None, cluster: str | None, texts: Mapping[str, Any]) -> Result:
@@ -390,6 +463,8 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
     whys: dict[str, list[str]] = {}
     for name, aspect in result["aspects"].items():
         if isinstance(aspect, dict) and isinstance(why := aspect.get("unrated"), dict):
+            if why.get("reason") == "not-applicable":  # it does not lower the coverage
+                continue
             whys.setdefault(f"{why.get('reason')}: {why.get('detail')}", []).append(name)
     for why, names in whys.items():
         say(

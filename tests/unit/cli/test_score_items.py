@@ -14,6 +14,7 @@ from saiten import Connection
 from saiten.commands.files import InvalidItems
 from saiten.commands.score import read_items, validate
 from tests.support.command import saiten
+from tests.support.conversations import make_turns
 from tests.support.records import BODY
 from tests.support.serving import serving
 
@@ -58,6 +59,25 @@ def test_an_id_comes_first_in_the_result_and_pairs_in_the_gate(tmp_path: Path) -
     gate = saiten("gate", "--candidate", "new", "--baseline", "old", "--json", folder=tmp_path)
     pairing = json.loads(gate.stdout)["comparison"]["pairing"]
     assert (pairing["test"], pairing["pairs"]) == ("paired", 3), pairing
+
+
+def test_conversations_are_rated_as_such_with_their_findings_per_100_turns(tmp_path: Path) -> None:
+    talk = {"id": "shop", "turns": make_turns("今日は何名様ですか。", "お席にご案内します。", "もう店は閉まったよ。")}
+    done = saiten("score", write(tmp_path, talk), "--format", "ndjson", folder=tmp_path)
+    result = json.loads(done.stdout)
+    assert (result["item"], result["rubric"]["id"]) == ("shop", "ja-conversation")
+    assert [(one["turn"], one["code"]) for one in result["findings"]] == [(5, "register-shift")]
+    assert "findings per 100 system turns (3): register-shift 33.33" in done.stderr
+    assert "not-applicable" not in done.stderr
+    assert "persona 1" not in done.stderr
+    assert "a response among conversations" in refusal_of(write(tmp_path, talk, PLAIN))
+
+
+async def test_a_faulty_conversation_is_named_before_any_is_rated(tmp_path: Path, service: Connection) -> None:
+    path = write(
+        tmp_path, {"turns": make_turns("はい。")}, {"turns": [{"speaker": "客", "role": "user", "text": "はい"}]}
+    )
+    assert "items.ndjson:2: /turns: has no turn" in await services_refusal_of(path, service)
 
 
 def test_an_item_without_an_id_has_the_result_that_it_always_had(tmp_path: Path) -> None:

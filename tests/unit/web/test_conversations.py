@@ -153,7 +153,9 @@ async def test_attacks_in_any_turn_persona_or_goal_are_seen(client: httpx.AsyncC
 async def test_the_lexical_judge_rates_no_conversation(tmp_path: Path) -> None:
     async with serving(tmp_path, judge="lexical") as client:
         response = await client.post("/v1/conversations", json=make("はい。"))
-    answer = response.json()
+        answer = response.json()
+        page = await client.get(f"/evaluations/{answer['id']}", headers={"Accept-Language": "ja"})
+    assert page.text.count("対話全体を評価しません") == 1, "said once, not with each aspect"
     assert (response.status_code, answer["status"], answer["findings"]) == (200, "partial", [])
     reasons = {name: aspect["unrated"]["reason"] for name, aspect in answer["aspects"].items()}
     assert reasons.pop("persona") == reasons.pop("goal") == "not-applicable"
