@@ -107,15 +107,7 @@ def run(
 
     request = make_request("judges", {**options, "records": True if save is not None else None}, ())
     judges = [*dict.fromkeys(product(models or (None,), paths or ("source",), counts or (1,)))]
-    if len(judges) > MOST_JUDGES:
-        raise click.UsageError(
-            tell("these are {count} judges; {most_judges} may be compared", count=len(judges), most_judges=MOST_JUDGES)
-        )
-    is_batch = BATCH.fullmatch(file) is not None
-    if is_batch != (ratings is None):
-        raise click.UsageError(tell("name people's ratings of FILE with --ratings, or a BATCH that people rated"))
-    if budget is not None and not isfinite(budget):
-        raise click.UsageError(tell("--budget {budget} is not a number of dollars", budget=budget))
+    check_usage(len(judges), file, ratings, budget)
     if plot is not None:
         from app.charts.sheet import require_drawing
 
@@ -137,6 +129,19 @@ def run(
         show_report(report.model_copy(update={"records": None}), None, plot, as_json=as_json)
     if lost:
         raise click.exceptions.Exit(exits.FELL_SHORT)
+
+
+def check_usage(judges: int, file: str, ratings: str | None, budget: float | None) -> None:
+    """Raises UsageError for options that say too much, or too little."""
+    if judges > MOST_JUDGES:
+        raise click.UsageError(
+            tell("these are {count} judges; {most_judges} may be compared", count=judges, most_judges=MOST_JUDGES)
+        )
+    is_batch = BATCH.fullmatch(file) is not None
+    if is_batch != (ratings is None):
+        raise click.UsageError(tell("name people's ratings of FILE with --ratings, or a BATCH that people rated"))
+    if budget is not None and not isfinite(budget):
+        raise click.UsageError(tell("--budget {budget} is not a number of dollars", budget=budget))
 
 
 def save_records(report: JudgesReport, path: str | None) -> None:

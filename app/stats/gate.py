@@ -90,21 +90,18 @@ def judge_gate(
             link=link,
         )
     coverage = cover(candidate, measures_of(asked))
-    differ = comparison is not None and comparison.pairing.contexts_differ
-    remark = f"; {tell_contexts(comparison.pairing)}" if comparison is not None and differ else ""
     corrected: dict[str, CorrectedMeasure] = {}
     if estimate == "corrected":
-        for one in asked:
-            if one.rule.finding is not None:
-                detail = "people rate no findings: judge them by the judge's estimate"
-                raise InvalidRequest(detail, pointer=f"/rules/{one.number}/finding")
+        refuse_findings(asked)
         paired = comparison is not None and comparison.pairing.test == "paired"
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
         ruled = list(judge_rules(asked, candidate, comparison, alpha))
     reasons = [
         *tell_judge(judge),
-        judge_coverage(list_shares(asked, candidate, baseline, comparison), min_coverage, remark=remark),
+        judge_coverage(
+            list_shares(asked, candidate, baseline, comparison), min_coverage, remark=tell_differing(comparison)
+        ),
         *ruled,
     ]
     return GateReport(
@@ -121,6 +118,21 @@ def judge_gate(
         candidate=candidate.name,
         signatures=dict(candidate.signatures),
     )
+
+
+def refuse_findings(asked: Sequence[PlannedRule]) -> None:
+    """Raises InvalidRequest for a rule on findings."""
+    for one in asked:
+        if one.rule.finding is not None:
+            detail = "people rate no findings: judge them by the judge's estimate"
+            raise InvalidRequest(detail, pointer=f"/rules/{one.number}/finding")
+
+
+def tell_differing(comparison: Comparison | None) -> str:
+    """What a coverage says of pairs whose contexts differ, if any do."""
+    if comparison is None or not comparison.pairing.contexts_differ:
+        return ""
+    return f"; {tell_contexts(comparison.pairing)}"
 
 
 def tell_coverage(run: ComparedRun, check: JudgeCheck | None, *, alpha: float, min_coverage: float) -> GateReport:

@@ -215,6 +215,21 @@ async def find_trend(
     lanes = await asyncio.to_thread(
         lambda: [[make_lane(aspect, runs, system) for system in systems[:MOST_LANES]] for aspect in aspects]
     )
+    panels = await draw_panels(container, speech, aspects, runs, lanes, batch=batch, view=view)
+    return Trend(runs, panels, max(0, len(systems) - MOST_LANES), linkable)
+
+
+async def draw_panels(
+    container: Container,
+    speech: Speech,
+    aspects: Sequence[TrendAspect],
+    runs: Sequence[TrendRun],
+    lanes: Sequence[Sequence[SystemLane]],
+    *,
+    batch: Batch,
+    view: TrendView,
+) -> list[TrendPanel]:
+    """The charts of each aspect's lanes: as wide as the runs need, and as wide as a card."""
     widths = dict.fromkeys([min(view.width, max(CARD_WIDTH, BUILD_WIDTH * len(runs))), CARD_WIDTH])
     drawn = await asyncio.gather(
         *(
@@ -226,7 +241,7 @@ async def find_trend(
         )
     )
     count = len(widths)
-    panels = [
+    return [
         TrendPanel(
             aspect,
             drawn[number * count],
@@ -235,7 +250,6 @@ async def find_trend(
         )
         for number, aspect in enumerate(aspects)
     ]
-    return Trend(runs, panels, max(0, len(systems) - MOST_LANES), linkable)
 
 
 WAIT_SECONDS = 1.0
