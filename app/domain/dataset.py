@@ -9,9 +9,6 @@ from typing import Any
 
 from app.domain.rubric import Unit
 
-TROUBLES = ("slow", "damaged", "too-many", "too-much", "columns", "encoding")
-"""Why a file cannot be read, where pages say it in their own words."""
-
 MIXED = "mixed"
 """Why an item is left out that is a conversation among items, or the other way round."""
 
@@ -55,8 +52,8 @@ class FileQuestion:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What a file holds. `trouble` is why it could not be read, one of `TROUBLES` or a sentence in the language of the
-    question; then the figures are of what was read before.
+    """What a file holds. `trouble` is why it could not be read: `slow`, `damaged`, `too-many`, `too-much`, `columns`,
+    `encoding`, or a sentence in the language of the question; then the figures are of what was read before.
 
     `renamed` is (column, its fields), `left_out` (column, why, rows), `skipped` and `unusable` (place, why) of the
     first rows. `misfits` counts items that the service does not take, which are left out. `sample` are the first items.

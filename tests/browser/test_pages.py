@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
+import httpx
 import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import Pages
 from tests.support.chromium import DESK, PHONE, Visit, find_barriers, visit
+from tests.support.waiting import LIMIT_SECONDS
 
 NAMES = (
     "runs",
@@ -27,6 +30,13 @@ NAMES = (
     "aspects",
     "aspects-ko",
     "try",
+    "try-pair",
+    "datasets",
+    "dataset",
+    "dataset-delete",
+    "upload",
+    "upload-new",
+    "upload-unknown",
     "rate",
     "rubrics",
     "rubric",
@@ -60,6 +70,13 @@ def path_of(site: Pages, name: str) -> str:
         "aspects": "/aspects?rubric=ja-dialogue",
         "aspects-ko": "/aspects?rubric=ko-comment",
         "try": "/try",
+        "try-pair": make_pair(site.url),
+        "datasets": "/datasets",
+        "dataset": keep_file(site.url),
+        "dataset-delete": f"{keep_file(site.url)}/delete",
+        "upload": upload_file(site.url, "質問,応答,メモ\n元気？,はい。,x\n元気？,,y\n"),
+        "upload-new": "/datasets/new",
+        "upload-unknown": upload_file(site.url, "말,되돌린 말\n밥 먹었어?,네.\n"),
         "rate": "/rate",
         "rubrics": "/rubrics",
         "rubric": "/rubrics/ko-comment",
@@ -67,6 +84,34 @@ def path_of(site: Pages, name: str) -> str:
         "login": "/login",
         "nothing": "/nowhere",
     }[name]
+
+
+@cache
+def make_pair(url: str) -> str:
+    """The page of two responses that were typed in."""
+    said = {"speaker": "A", "text": "元気？", "response": "はい。", "other": "元気ですよ。", "samples": "1"}
+    address = "/try"
+    with httpx.Client(base_url=url, trust_env=False, timeout=LIMIT_SECONDS) as client:
+        answer = client.post(address, data={"rubric": "ja-dialogue", "explain": "yes", **said})
+        while not (address := answer.headers.get("location", address)).startswith("/try/pair"):
+            answer = client.get(address)
+    return address
+
+
+@cache
+def upload_file(url: str, table: str) -> str:
+    """The page of an uploaded file."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=LIMIT_SECONDS) as client:
+        return str(client.post("/datasets/new", files={"file": ("表.csv", table.encode())}).headers["location"])
+
+
+@cache
+def keep_file(url: str) -> str:
+    """The page of a dataset."""
+    address = upload_file(url, "質問,応答\n元気？,はい。\n")
+    with httpx.Client(base_url=url, trust_env=False, timeout=LIMIT_SECONDS) as client:
+        kept = client.post(address, data={"name": "表", "action": "keep"})
+        return str(kept.headers["location"].partition("?")[0])
 
 
 @pytest.mark.parametrize("locale", LOCALES)

@@ -33,7 +33,7 @@ from app.web.problems import RequestRefused
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 MULTIPART = "multipart/form-data"
-UPLOAD_BYTES = 64 * 1024 * 1024
+UPLOAD_BYTES = 64_000_000
 FORM_BYTES = 64 * 1024
 """What may stand around the file."""
 
@@ -52,7 +52,7 @@ TARGETS = {
     "context": mark("Dialogue context"),
     "response": mark("Response"),
     "reference": mark("Reference"),
-    "id": mark("Item"),
+    "id": mark("Item id"),
     "dialogue": mark("Dialogue"),
     "metadata.system": mark("System"),
 }
@@ -68,7 +68,7 @@ TROUBLES = {
 }
 """What a page says of the troubles of a file."""
 
-LONG_TARGETS = {"turn": mark("Turn"), "speaker": mark("Speaker"), "text": mark("Text")}
+LONG_TARGETS = {"turn": mark("Number of the turn"), "speaker": mark("Speaker"), "text": mark("Text")}
 """Those of a table with one row per utterance."""
 
 TIMES = {"context": 3}
