@@ -48,6 +48,7 @@ from app.web.dashboard import (
     rate,
     rating_round,
     rubric,
+    rubric_draft,
     run,
     runs,
     sheet,
@@ -117,6 +118,7 @@ PAGES = (
     explore_files,
     aspects,
     rubric,
+    rubric_draft,
 )
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 
