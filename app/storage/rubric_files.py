@@ -126,16 +126,39 @@ def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
         document = read_document(text)
     except Unreadable as refused:
         return None, [refused.fault]
-    rubric, faults = None, [*document.faults]
     try:
         rubric = validate(text)
-        faults += name_faults(document, rubric, path)
     except ValidationError as error:
-        for details in error.errors(include_url=False):
-            # A list is called too short only because pydantic counts its items without the faulty ones.
-            if not (details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]):
-                faults.append(place(document, details))
-    return rubric, sorted(faults, key=lambda fault: fault.line or 0)
+        return None, list_faults(document, error)
+    return rubric, sort_faults([*document.faults, *name_faults(document, rubric, path)])
+
+
+def examine_draft(text: str) -> tuple[Rubric | None, list[RubricFault]]:
+    """The rubric in a text that is no file, with its faults by line; without a rubric there is at least one. Nothing of
+    it is cached. A text of `MAX_BYTES` takes seconds: not for an event loop."""
+    try:
+        document = YAMLDocument(text)
+    except Unreadable as refused:
+        return None, [refused.fault]
+    try:
+        return Rubric.model_validate(document.data), sort_faults(document.faults)
+    except ValidationError as error:
+        return None, list_faults(document, error)
+
+
+def list_faults(document: YAMLDocument, error: ValidationError) -> list[RubricFault]:
+    """The document's own faults, and those of its validation."""
+    faults = [*document.faults]
+    for details in error.errors(include_url=False):
+        # A list is called too short only because pydantic counts its items without the faulty ones.
+        if not (details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]):
+            faults.append(place(document, details))
+    return sort_faults(faults)
+
+
+def sort_faults(faults: Iterable[RubricFault]) -> list[RubricFault]:
+    """In the order of their lines."""
+    return sorted(faults, key=lambda fault: fault.line or 0)
 
 
 @lru_cache(maxsize=16)

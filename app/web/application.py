@@ -49,6 +49,7 @@ from app.web.dashboard import (
     rate,
     rating_round,
     rubric,
+    rubric_draft,
     run,
     runs,
     sheet,
@@ -121,6 +122,7 @@ PAGES = (
     rubric,
     uploads,
     datasets,
+    rubric_draft,
 )
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 

@@ -91,12 +91,24 @@ async def require_money(request: Request) -> None:
         raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
 
-def require_price(request: Request, rubric_id: str, options: JudgeOptions, *, pointer: str = "/judge/model") -> None:
+def require_price(
+    request: Request,
+    rubric_id: str,
+    options: JudgeOptions,
+    *,
+    pointer: str = "/judge/model",
+    context: ScoringContext | None = None,
+) -> None:
     """Raises PriceUnknown if the key has a cost limit and the judge's model has no known price: its calls could not be
-    charged, so the limit would never be reached. `pointer` is the field of the request that names the model."""
+    charged, so the limit would never be reached. `pointer` is the field of the request that names the model. The rubric
+    is one of `context`, else of the service."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
-    if key is None or usd_of(key, container) is None or has_price(rubric_id, options, container.scoring.context):
+    if (
+        key is None
+        or usd_of(key, container) is None
+        or has_price(rubric_id, options, context or container.scoring.context)
+    ):
         return
     detail = "this key has a money limit, and the price of the judge's model is not known: name a model that has one"
     raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)

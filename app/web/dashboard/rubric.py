@@ -1,4 +1,4 @@
-"""`/rubrics`: what the judge is asked, in full, and what changed between two versions of it."""
+"""`/rubrics`: what the judge is asked, in full, and how two versions or rubrics differ."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def download_rubric(container: Serving, project: Project, name: str) -> Re
 
 
 class RubricView(BaseModel):
-    """What an address asks for: a language, and the version to compare with. Either may be empty."""
+    """What an address asks for: a language, and the version or rubric to compare with. Either may be empty."""
 
     language: str = ""
     against: str = ""
@@ -53,12 +53,13 @@ class RubricView(BaseModel):
 async def show_rubric(
     request: Request, container: Serving, project: Project, name: str, asked: Annotated[RubricView, Query()]
 ) -> Response:
-    """One version in one of its languages; where asked, what changed since another."""
+    """One version in one of its languages; where asked, how it differs from another, or from another rubric."""
     rubrics = container.scoring.context.rubrics
     rubric = find(rubrics, name)
     wanted = (asked.language, language_of(request), "en", rubric.source_language)
     chosen = next(each for each in wanted if each in rubric.languages)
-    before = find(rubrics, f"{rubric.id}@{asked.against}") if asked.against else None
+    against = f"{rubric.id}@{asked.against}" if asked.against.isdecimal() else asked.against
+    before = find(rubrics, against) if against else None
     changes = None
     if before is not None:
         changes = await asyncio.to_thread(compare_rubrics, before, rubric, chosen)
@@ -68,6 +69,7 @@ async def show_rubric(
         rubric=rubric,
         chosen=chosen,
         versions=rubrics.versions(rubric.id)[::-1],
+        others=[each for each in rubrics.list() if each.id != rubric.id],
         before=before,
         changes=changes,
         names={each.id: each.name for version in (before, rubric) if version for each in version.aspects},
@@ -113,7 +115,7 @@ Place = tuple[str, int | None, str]
 
 
 def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextChange]:
-    """What differs between two versions in a language, in the order of the newer, and at the end what it lacks."""
+    """What differs between two rubrics in a language, in the order of the second, and at the end what it lacks."""
     old, new, left = texts_of(before, language), texts_of(after, language), MOST_PAIRS
     found = []
     for place in dict.fromkeys([*new, *old]):

@@ -83,3 +83,10 @@ async def test_the_page_shows_what_changed(client):
     page = Page((await client.get("/rubrics/ja-dialogue", params={"against": "1"})).text)
     assert page.all("ins") or page.all("del")
     assert page.inline() == []
+
+
+async def test_a_rubric_is_compared_with_another_one(client):
+    page = Page((await client.get("/rubrics/ja-dialogue", params={"against": "lfqa@1", "language": "en"})).text)
+    assert "lfqa@1 → ja-dialogue@2" in page.one("main").text
+    assert page.all("ins")
+    assert page.all("del")
