@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from contextlib import closing
@@ -30,7 +31,8 @@ def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: P
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE of_the_first_run (value)")
         database.commit()
-    done = saiten("demo", folder=tmp_path)
+    # Where the command is on the PATH, as in an activated environment, its name alone would do.
+    done = saiten("demo", folder=tmp_path, PATH=os.defpath)
     assert done.returncode == 0, done.stderr
     rows = [line.split()[:4] for line in done.stdout.splitlines() if line.startswith((" diary", " nightly"))]
     assert rows[0] == ["diary", "ko-comment", "bot-a", "a-101"]
