@@ -17,7 +17,7 @@ def begin(site: Pages, seen: Visit, rater: str = "甲") -> Page:
     page.locator("#items").fill("3")
     page.locator("form.stack button.primary").click()
     page.locator("#rater").fill(rater)
-    page.locator("form.stack button.primary").click()
+    page.locator("form:has(#rater) button.primary").click()
     expect(page.locator("#sheet")).to_be_visible()
     return page
 
