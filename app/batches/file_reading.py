@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -23,6 +24,8 @@ from app.domain.dialogue import Limits
 from app.domain.evaluation import texts_of
 from app.domain.plain_text import is_korean
 from app.domain.validation import InvalidDocument, validate
+
+logger = logging.getLogger("saiten.datasets")
 
 SECONDS = 120
 """A file that takes longer is refused."""
@@ -65,6 +68,8 @@ async def read_file(folder: Path, name: str, asked: FileQuestion, limits: Limits
             await child.wait()
     answer = folder / REPORT
     if status != 0 or not answer.exists():
+        # Without the words of the error, which may hold the file's texts.
+        logger.warning("the process that reads an uploaded file ended with status %s", status)
         return FileReport(trouble="damaged")
     return FileReport(**json.loads(await asyncio.to_thread(answer.read_text, encoding="utf-8")))
 
