@@ -10,7 +10,7 @@ BENCH ?= --json build/bench.json --plot build/bench.svg
 # Images set it. Without bytecode each process of a test would compile all that it imports, and pytest every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo run test format lint types imports unit bench faults fuzz fit openapi pages docs constraints clean
+.PHONY: help install demo run test format lint types imports unit collect bench faults fuzz fit openapi pages docs constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -76,6 +76,10 @@ imports: install
 # faults wait for five sixths of their time: so two more than a small machine has cores, and no more.
 unit: install
 	$(BIN)/pytest -n 4 --dist worksteal
+
+# Compiles all that the tests import. On a fresh checkout each process of `unit` would do that, at 15 s of CPU each.
+collect: install
+	@$(BIN)/pytest --collect-only --quiet >/dev/null
 
 bench: install  ## measure speeds beside peers and limits; BENCH="peers --quick" for some, see python -m benchmarks --help
 	@mkdir -p build

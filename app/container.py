@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -74,6 +73,7 @@ logger = logging.getLogger("saiten")
 
 RESTART_SECONDS = 1.0  # between a failure of the embedded worker and its next start
 WARM_SECONDS = 0.25
+READINGS = 4  # uploaded files of one project that are read or wait to be
 """Delay before the clients of the judge and the translator are loaded, so that readiness comes first."""
 
 
@@ -111,11 +111,13 @@ class Governance:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """What only pages need: charts, sorted tables, uploaded datasets, and comparisons computed in the background."""
+    """What only pages need: charts, sorted tables, uploaded datasets, and comparisons computed in the background.
+    Files are read beside those (`readings`): a hostile one takes two minutes, for which no other page is to wait."""
 
     browser: ResultBrowser
     charts: ChartRenderer
     computations: Computations
+    readings: Computations
     examiner: Examiner
     overviews: Overviews
     explorer: CaseExplorer
@@ -298,12 +300,17 @@ def open_instruments(
     )
 
 
+HELPERS = 2
+"""Processes that look through conversations. On two cores a second one still takes a fifth of the time off a batch: the
+judge's replies come in waves, and one of them does not keep up."""
+
+
 def open_helpers(settings: Settings, stack: AsyncExitStack) -> Helpers | None:
     """Helper processes of a service that scores by itself. With Redis, workers share the cores already: two with
     helpers took a fifth longer on two cores."""
     if settings.redis_url is not None:
         return None
-    helpers = Helpers(partial(open_process, 2 if (os.cpu_count() or 1) > 2 else 1))
+    helpers = Helpers(partial(open_process, HELPERS), HELPERS)
     stack.callback(helpers.close)
     return helpers
 
@@ -461,8 +468,9 @@ def open_dashboard(
     instruments: ScoringContext,
 ) -> Dashboard:
     """Opens what only the dashboard's pages need."""
-    computations = Computations(now=instruments.now)
+    computations, readings = Computations(now=instruments.now), Computations(now=instruments.now, of_one=READINGS)
     stack.push_async_callback(computations.close)
+    stack.push_async_callback(readings.close)
     charts = ChartRenderer(open_executor=open_process)
     stack.callback(charts.close)
     batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
@@ -472,6 +480,7 @@ def open_dashboard(
         browser=ResultBrowser(engine),
         charts=charts,
         computations=computations,
+        readings=readings,
         examiner=Examiner(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,

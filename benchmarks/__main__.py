@@ -50,6 +50,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "analysis_scale": Benchmark("benchmarks.analysis_scale", "analyses of ten million ratings"),
     "gate": Benchmark("benchmarks.gate", "how often the gate is wrong"),
     "dashboard": Benchmark("benchmarks.dashboard", "pages over 100,000 results"),
+    "live": Benchmark("benchmarks.live", "from a stored result to the open page", {"playwright": "dev"}),
     "explorer": Benchmark("benchmarks.explorer", "two runs of 100,000 results beside each other"),
 }
 

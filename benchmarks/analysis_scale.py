@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.analysis_work import RATERS, SCALES, SYSTEMS, draw_parts
-from benchmarks.dashboard_data import Seeded, seed
+from benchmarks.dashboard_data import Seeded, locate, seed
 from benchmarks.record import Beside, Figure, Report, at_most, run_alone
 
 NAME = "analysis_scale"
@@ -163,7 +163,7 @@ def measure_stored(report: Report, stored: Seeded) -> None:
     """What the service takes for two runs of so many results."""
     for name, runs in WORKS.items():
         ids = [stored.runs[1], stored.runs[0]][:runs]
-        found = [work("stored", name, stored.file, *ids) for _ in range(ROUNDS)]
+        found = [work("stored", name, stored.url.partition(":///")[2], *ids) for _ in range(ROUNDS)]
         many = runs * stored.results
         whole = stored.results == STORED[-1]
         report.add(
@@ -204,7 +204,7 @@ def measure(report: Report, *, quick: bool = False) -> None:
         measure_judged(report, Path(folder), quick=quick)
         for results in (2_000,) if quick else STORED:
             report.say(f"  (two runs of {results:,} results are put in)")
-            measure_stored(report, asyncio.run(seed(Path(folder, f"{results}.db"), results)))
+            measure_stored(report, asyncio.run(seed(locate(f"{folder}/{results}.db", Path(folder)), results)))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 python -m benchmarks.analysis_work in-memory agreement 100000
 python -m benchmarks.analysis_work pandas agreement FILE
 python -m benchmarks.analysis_work corrected overall FILE
-python -m benchmarks.analysis_work stored overview FILE BATCH BATCH
+python -m benchmarks.analysis_work stored overview URL BATCH BATCH
 """
 
 from __future__ import annotations
@@ -143,9 +143,8 @@ def work_on_judged(aspect: str, path: str) -> None:
     print(json.dumps({"seconds": time.perf_counter() - started}))
 
 
-async def work_on_stored(name: str, file: str, ids: Sequence[str]) -> None:
+async def work_on_stored(name: str, url: str, ids: Sequence[str]) -> None:
     """What the service does with stored batches."""
-    url = f"sqlite+aiosqlite:///{file}"
     tune_collection()
     async with open_container(Settings(database_url=url, judge="lexical", encoder="off", log_level="error")) as service:
         await ask(service, name, ids[:1])  # what is imported is not measured

@@ -1,7 +1,8 @@
-"""The dashboard on 100,000 results a run in SQLite: each page's server time, bytes and first paint, beside the targets.
+"""The dashboard on 100,000 results a run: each page's server time, bytes and first paint, beside the targets.
 
     python -m benchmarks.dashboard                    # seeds a database, measures, removes it
     python -m benchmarks.dashboard --keep FILE        # leaves the database in FILE, or takes the one that is there
+    python -m benchmarks.dashboard --keep postgresql+asyncpg://…    # the same in PostgreSQL
     python -m benchmarks.dashboard --results 5000     # smaller runs
     python -m benchmarks.dashboard --fresh            # each page's first visit is that of a service just started
 
@@ -27,8 +28,9 @@ from urllib.parse import urlencode
 
 import httpx
 
+from app.web.dashboard.exploration import LINES
 from benchmarks.dashboard_browser import Painted, paint
-from benchmarks.dashboard_data import RATERS, Seeded, seed
+from benchmarks.dashboard_data import RATERS, Seeded, locate, seed
 from benchmarks.dashboard_results import NEEDLE
 from benchmarks.machine import introduce
 from benchmarks.record import Figure, Report, at_most, finish, make_parser
@@ -45,7 +47,6 @@ POLL_SECONDS = 1.0
 """Between two looks at a page that is being computed, as the page's own script has it."""
 
 PING_SECONDS = 0.01
-ROWS = 50
 ASSET = re.compile(r'(?:href|src)="(/assets/[^"]+)"')
 RESULT_LINK = re.compile(r'href="(/runs/[^"/]+/items/\d+\?[^"]+)"')
 COMPUTING = re.compile(r'class="[^"]*\bcomputing\b')
@@ -97,7 +98,7 @@ def visit(client: httpx.Client, name: str, path: str) -> Visits:
     """Visits a page again and again."""
     found = Visits(name, path)
     answer, found.first = fetch(client, path)
-    if answer.status_code == 404 and answer.url.path in {"/compare", "/aspects"}:
+    if answer.status_code == 404 and answer.url.path == "/explore/aspects":
         found.missing = True
         return found
     answer.raise_for_status()
@@ -159,23 +160,23 @@ def await_ready(client: httpx.Client, url: str, name: str, path: str) -> tuple[l
 def list_pages(client: httpx.Client, full: Seeded, results: int) -> Iterator[tuple[str, str]]:
     """What is visited, in order: names and addresses."""
     run = full.runs[1]
-    items = f"/runs/{run}/items"
+    items = f"/explore?run={run}"
     yield "runs", "/"
     yield "runs, searched", "/?" + urlencode({"text": "nightly"})
     yield "run", f"/runs/{run}"
     yield "items, worst first", items
-    yield "items, own order", f"{items}?sort=position"
-    deep = max(1, results // 2 // ROWS)
-    yield f"items, from {deep * ROWS:,}", f"{items}?page={deep + 1}"
-    yield f"items, own order, from {deep * ROWS:,}", f"{items}?sort=position&page={deep + 1}"
-    yield "items, last page", f"{items}?page={results // ROWS}"
-    yield "items, value and warning", f"{items}?value=overall:1&warning=suspected-injection"
-    yield "items, unrated", f"{items}?unrated=*"
-    yield "items, text", f"{items}?" + urlencode({"text": NEEDLE})
-    yield "items, text in every one", f"{items}?" + urlencode({"text": "です"})
-    yield "items, text nowhere", f"{items}?" + urlencode({"text": "どこにもない文"})
+    yield "items, own order", f"{items}&sort=item"
+    deep = max(1, results // 2 // LINES)
+    yield f"items, from {deep * LINES:,}", f"{items}&page={deep + 1}"
+    yield f"items, own order, from {deep * LINES:,}", f"{items}&sort=item&page={deep + 1}"
+    yield "items, last page", f"{items}&page={results // LINES}"
+    yield "items, value and warning", f"{items}&value=overall:1&warning=suspected-injection"
+    yield "items, unrated", f"{items}&unrated=*"
+    yield "items, text", f"{items}&" + urlencode({"text": NEEDLE})
+    yield "items, text in every one", f"{items}&" + urlencode({"text": "です"})
+    yield "items, text nowhere", f"{items}&" + urlencode({"text": "どこにもない文"})
     yield "item, first", find_result(client, items, last=False)
-    yield "item, last", find_result(client, f"{items}?page={results // ROWS}", last=True)
+    yield "item, last", find_result(client, f"{items}&page={results // LINES}", last=True)
     yield "try", "/try"
     yield "rate", "/rate"
     yield "round", f"/rate/{full.round}"
@@ -186,11 +187,9 @@ def list_computed(full: Seeded) -> Mapping[str, str]:
     """Pages that have to be computed first."""
     baseline, candidate = full.runs
     return {
-        "compare": "/compare?" + urlencode({"baseline": baseline, "candidate": candidate}),
-        "compare, by an aspect": "/compare?"
-        + urlencode({"baseline": baseline, "candidate": candidate, "measure": "coherence"}),
-        "aspects, both runs": f"/aspects?run={baseline}&run={candidate}",
-        "aspects, one run": f"/aspects?run={candidate}&chosen=1",
+        "explorer with the verdict": f"/explore?run={baseline}&run={candidate}",
+        "aspects, both runs": f"/explore/aspects?run={baseline}&run={candidate}",
+        "aspects, one run": f"/explore/aspects?run={candidate}&chosen=1",
     }
 
 
@@ -321,16 +320,15 @@ def report_worst(report: Report, found: Sequence[Visits], waits: Sequence[Wait])
         report.add(Figure(NAME, f"{wait.name}, computed", "s", wait.seconds, note="once for two runs", once=True))
 
 
-def run(report: Report, results: int, keep: Path | None, *, fresh: bool) -> None:
+def run(report: Report, results: int, keep: str | None, *, fresh: bool) -> None:
     """Seeds where it has to, visits all pages, reports."""
     with tempfile.TemporaryDirectory(prefix="saiten-bench-") as name:
         folder, started = Path(name), time.perf_counter()
-        file = keep.resolve() if keep else folder / "dashboard.db"
-        full = asyncio.run(seed(file, results))
+        full = asyncio.run(seed(locate(keep, folder), results))
         report.say(
-            f"dashboard, two runs of {full.results:,} results in SQLite, {REQUESTS} visits a page after the first"
+            f"dashboard, two runs of {full.results:,} results in {full.kind}, {REQUESTS} visits a page after the first"
         )
-        report.say(f"  database ready in {time.perf_counter() - started:.0f} s, {file.stat().st_size / 1e6:,.0f} MB")
+        report.say(f"  database ready in {time.perf_counter() - started:.0f} s")
         found, waits, memory = visit_all(full, full.results, folder, fresh=fresh)
     show(report, found)
     show_waits(report, waits)
@@ -351,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = make_parser(__doc__)
     parser.add_argument(
-        "--keep", "--database", type=Path, metavar="FILE", help="the database, made where it is not there"
+        "--keep", "--database", metavar="FILE", help="the database, a file or URL, made where it is not there"
     )
     parser.add_argument("--results", type=int, help=f"results of each big run that is seeded, {RESULTS:,} without")
     parser.add_argument("--fresh", action="store_true", help="take first visits of a service just started")

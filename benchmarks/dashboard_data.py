@@ -25,7 +25,7 @@ from benchmarks.dashboard_results import Maker, draw, pose
 
 NAME, SYSTEM = "nightly", "bot-a"
 PROJECT = "default"
-SMALL_RUNS = 60
+SMALL_RUNS = 200
 SMALL_ITEMS = 40
 RATED_ITEMS = 200
 RATERS = ("rater-1", "rater-2", "rater-3")
@@ -36,16 +36,17 @@ LEASE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Seeded:
-    """What stands in the file: the big runs, older first, with so many results each, and the round's id."""
+    """What stands in the database: the big runs, older first, with so many results each, and the round's id."""
 
-    file: Path
+    url: str
     runs: tuple[str, str]
     round: str
     results: int
 
     @property
-    def url(self) -> str:
-        return f"sqlite+aiosqlite:///{self.file}"
+    def kind(self) -> str:
+        """The database's name."""
+        return "SQLite" if self.url.startswith("sqlite") else "PostgreSQL"
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,18 @@ class Plan:
     drop: float = 0.0
 
 
-async def seed(file: Path, results: int) -> Seeded:
-    """The file with all of it; one that is full already is taken as it is."""
-    settings = Settings(database_url=f"sqlite+aiosqlite:///{file}", judge="lexical", encoder="off", log_level="error")
+def locate(given: str | None, folder: Path) -> str:
+    """The URL of a database that is given as a URL or as a file; without one of a new file in the folder."""
+    if given is not None and "://" in given:
+        return given
+    return f"sqlite+aiosqlite:///{Path(given).resolve() if given else folder / 'dashboard.db'}"
+
+
+async def seed(url: str, results: int) -> Seeded:
+    """The database with all of it; one that is full already is taken as it is."""
+    settings = Settings(database_url=url, judge="lexical", encoder="off", log_level="error")
     async with open_container(settings) as service:
-        if found := await find(service, file):
+        if found := await find(service, url):
             return found
         engine = open_engine(settings.database_url)
         try:
@@ -76,18 +84,18 @@ async def seed(file: Path, results: int) -> Seeded:
         await service.ratings.service.keep_ratings(PROJECT, list(ratings))
         await service.ratings.service.settle()
         opened = await service.ratings.rounds.open(PROJECT, runs[1], RoundOptions(name="spot check", items=100))
-    return Seeded(file, runs, opened.id, results)
+    return Seeded(url, runs, opened.id, results)
 
 
-async def find(service: Container, file: Path) -> Seeded | None:
-    """What an earlier run has put in; None of an empty file."""
+async def find(service: Container, url: str) -> Seeded | None:
+    """What an earlier run has put in; None of an empty database."""
     rounds = await service.ratings.rounds.list(PROJECT, limit=1)
     big = await service.batches.list(PROJECT, BatchFilter(name=NAME, status="completed"), after=None, limit=3)
     if rounds and len(big) == 2:
         newer, older = big
-        return Seeded(file, (older.id, newer.id), rounds[0].id, newer.counts.total)
+        return Seeded(url, (older.id, newer.id), rounds[0].id, newer.counts.total)
     if await service.batches.list(PROJECT, BatchFilter(), after=None, limit=1):
-        sys.exit(f"{file} holds something else, or was not finished; name another file, or remove it")
+        sys.exit("the database holds something else, or was not finished; name another, or remove it")
     return None
 
 

@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 import httpx
 
 from benchmarks.dashboard import COMPUTING, fetch, open_client
-from benchmarks.dashboard_data import seed
+from benchmarks.dashboard_data import locate, seed
 from benchmarks.dashboard_results import NEEDLE
 from benchmarks.machine import introduce
 from benchmarks.record import Figure, Report, at_most, finish, make_parser
@@ -36,7 +36,7 @@ FIRST_LIMIT_MS, LIMIT_MS = 150.0, 300.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 VIEWS: Mapping[str, Mapping[str, str]] = {
-    "by drop": {},
+    "verdict, and by drop": {},
     "by gain": {"sort": "gain"},
     "by disagreement of runs": {"sort": "runs"},
     "by disagreement of samples": {"sort": "samples"},
@@ -52,6 +52,20 @@ VIEWS: Mapping[str, Mapping[str, str]] = {
     "text, long and frequent": {"text": "とても楽しかったです"},
     "text nowhere": {"text": "どこにもない文"},
     "last page": {"page": "9999999"},
+}
+
+
+LIST: Mapping[str, Mapping[str, str]] = {
+    "one run": {},
+    "one run, in order": {"sort": "item"},
+    "one run, by samples": {"sort": "samples"},
+    "one run, by people": {"sort": "people"},
+    "one run, value and warning": {"value": "overall:1", "warning": "suspected-injection"},
+    "one run, text": {"text": NEEDLE},
+    "one run, text in every one": {"text": "です"},
+    "one run, text, long and frequent": {"text": "とても楽しかったです"},
+    "one run, system": {"meta": "system=bot-a"},
+    "one run, last page": {"page": "9999999"},
 }
 
 
@@ -106,6 +120,9 @@ def run(report: Report, url: str, runs: Sequence[str], folder: Path) -> None:
         found = [visit_first(client, process.pid, path)]
         for name, asked in VIEWS.items():
             found.append(visit(client, process.pid, name, "/explore?" + urlencode([*base, *asked.items()])))
+        for name, asked in LIST.items():
+            fetch(client, one := "/explore?" + urlencode([base[1], *asked.items()]))  # what is computed once a run
+            found.append(visit(client, process.pid, name, one))
         found.append(visit(client, process.pid, "text in all runs", "/explore?" + urlencode({"text": NEEDLE})))
     report.say(f"  {'view':44}{'median':>8}{'max':>8}{'CPU':>8} ms{'wire':>8} kB")
     for each in found:
@@ -118,20 +135,19 @@ def run(report: Report, url: str, runs: Sequence[str], folder: Path) -> None:
     report.add(Figure(NAME, "both runs read", "ms", found[0].wall[0], note="once a process and pair", once=True))
 
 
-def measure(report: Report, *, quick: bool = False, results: int | None = None, keep: Path | None = None) -> None:
-    """Seeds a database in SQLite where there is none, and visits it."""
+def measure(report: Report, *, quick: bool = False, results: int | None = None, keep: str | None = None) -> None:
+    """Seeds a database where there is none, and visits it."""
     with tempfile.TemporaryDirectory(prefix="saiten-bench-") as name:
         folder = Path(name)
-        file = keep.resolve() if keep else folder / "explorer.db"
-        full = asyncio.run(seed(file, results or (QUICK_RESULTS if quick else RESULTS)))
-        report.say(f"explorer, two runs of {full.results:,} results in SQLite, {REQUESTS} visits a view")
+        full = asyncio.run(seed(locate(keep, folder), results or (QUICK_RESULTS if quick else RESULTS)))
+        report.say(f"explorer, two runs of {full.results:,} results in {full.kind}, {REQUESTS} visits a view")
         run(report, full.url, full.runs, folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="the database, made where it is not there")
+    parser.add_argument("--keep", metavar="FILE", help="the database, a file or URL, made where it is not there")
     parser.add_argument("--results", type=int, help=f"results of each run that is seeded, {RESULTS:,} without")
     asked = parser.parse_args(arguments)
     report = Report()

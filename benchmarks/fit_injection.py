@@ -28,7 +28,7 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from app.domain.folding import fold
-from app.text.injection.wording import DAMPING, passages, runs, sentences
+from app.text.injection.wording import DAMPING, LONGEST_RUN, KnownRuns, passages, sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
@@ -84,11 +84,10 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class Anything:
-    """Weighs every run: to begin with, all of them are known."""
-
-    def get(self, run: str, /) -> int | None:
-        return 0
+def list_runs(said: str) -> set[str]:
+    """Every run of characters in a sentence: to begin with, all of them are known."""
+    lengths = range(1, LONGEST_RUN + 1)
+    return {said[start : start + length] for length in lengths for start in range(len(said) - length + 1)}
 
 
 class Passages:
@@ -98,14 +97,14 @@ class Passages:
         self.attack = np.array([text.attack for text in texts])
         self.portion = np.array([text.portion for text in texts])
         said = [sentences(fold(text.text)) for text in texts]
-        counts = Counter(run for each in said for run in set().union(*(runs(one, Anything()) for one in each)))
+        counts = Counter(run for each in said for run in set().union(*map(list_runs, each)))
         self.runs = sorted(run for run, count in counts.items() if count >= FEWEST_TEXTS)
-        columns = {run: number for number, run in enumerate(self.runs)}
+        known_runs = KnownRuns(self.runs)
         # A rare run says more than a common one: its weight is penalised less.
         self.rarity = np.array([1 + np.log(len(texts) / counts[run]) for run in self.runs])
         places, owners = [], []
         for number, each in enumerate(said):
-            known = [[columns[run] for run in sorted(runs(one, columns))] for one in each]
+            known = [sorted(known_runs.find(one)) for one in each]
             for start, end in passages(len(each)):
                 places.append([column for one in known[start:end] for column in one])
                 owners.append(number)

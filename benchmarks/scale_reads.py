@@ -9,6 +9,8 @@ from contextlib import suppress
 
 import httpx
 
+from app.web.dashboard.exploration import LINES
+
 PAGE = 200
 VISITS = 9
 EXPORTED = 20_000
@@ -23,15 +25,13 @@ READS: Mapping[str, str] = {
     "list of batches": "/v1/batches",
     "page /": "/",
     "page of the run": "/runs/{id}",
-    "items, worst first": "/runs/{id}/items",
-    "items, in order": "/runs/{id}/items?sort=position",
-    "items, middle page": "/runs/{id}/items?page={middle_page}",
-    "items, last page": "/runs/{id}/items?page={last_page}",
-    "items, by level": "/runs/{id}/items?value=overall:5",
+    "items, worst first": "/explore?run={id}",
+    "items, in order": "/explore?run={id}&sort=item",
+    "items, middle page": "/explore?run={id}&page={middle_page}",
+    "items, last page": "/explore?run={id}&page={last_page}",
+    "items, by level": "/explore?run={id}&value=overall:5",
 }
 """What is read, by name."""
-
-PAGE_ROWS = 50
 
 
 def time_reads(client: httpx.Client, batch_id: str, items: int) -> dict[str, float]:
@@ -41,8 +41,8 @@ def time_reads(client: httpx.Client, batch_id: str, items: int) -> dict[str, flo
         "page": min(PAGE, items),
         "middle": items // 2,
         "last": max(-1, items - PAGE - 1),
-        "middle_page": max(1, items // PAGE_ROWS // 2),
-        "last_page": -(-items // PAGE_ROWS),
+        "middle_page": max(1, items // LINES // 2),
+        "last_page": -(-items // LINES),
     }
     found = {}
     for name, template in READS.items():

@@ -39,18 +39,18 @@ def list_pictures(runs: dict[str, str], rounds: str) -> Iterator[Picture]:
     """Each page in English, and each language, dark and phone where they show most."""
     after, before = runs["ja-dialogue bot-a a-102"], runs["ja-dialogue bot-a a-101"]
     korean = next(run for told, run in runs.items() if told.startswith("ko-comment"))
-    compared = f"/compare?baseline={before}&candidate={after}"
+    compared = f"/explore?run={before}&run={after}"
     yield Picture("runs", "/")
     yield Picture("runs-ja-dark", "/", "ja", "dark")
     yield Picture("runs-phone", "/", "ko", size=PHONE)
     yield Picture("run", f"/runs/{after}")
-    yield Picture("items", f"/runs/{after}/items")
+    yield Picture("items", f"/explore?run={after}")
     yield Picture("item-ja", f"/runs/{after}/items/0", "ja")
     yield Picture("item-ko", f"/runs/{korean}/items/0", "ko")
-    yield Picture("compare", compared)
-    yield Picture("compare-ja-phone", compared, "ja", size=PHONE)
-    yield Picture("aspects", "/aspects?rubric=ja-dialogue")
-    yield Picture("aspects-ko-dark", "/aspects?rubric=ja-dialogue", "ko", "dark")
+    yield Picture("explore", compared)
+    yield Picture("explore-ja-phone", compared, "ja", size=PHONE)
+    yield Picture("aspects", "/explore/aspects?rubric=ja-dialogue")
+    yield Picture("aspects-ko-dark", "/explore/aspects?rubric=ja-dialogue", "ko", "dark")
     yield Picture("try", "/try?example=ja")
     yield Picture("rate", "/rate")
     yield Picture("sheet", f"{rounds}/sheet?rater=Aiko", "ja")

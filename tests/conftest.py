@@ -22,6 +22,19 @@ from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 FAULTS = Path(__file__).resolve().parent / "faults"
+WITH_PYTORCH = tuple(
+    str(Path(__file__).resolve().parent / place)
+    for place in (
+        "contract/test_encoder_port.py",
+        "unit/cli/test_analyze_metrics.py",
+        "unit/providers/bertscore",
+        "unit/providers/huggingface",
+        "unit/providers/test_bertscore_encoder.py",
+        "unit/providers/test_causal_lm.py",
+        "unit/web/test_blending.py",
+    )
+)
+"""What loads PyTorch into the process of the tests: five seconds of CPU, and a gigabyte of memory."""
 
 # A deadline is a timed test: a machine with much else to do would fail one here and there. Half of Hypothesis's usual number
 # of examples: the same properties are tried with others in the next run.
@@ -46,13 +59,15 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spreads the fault tests, each of which mostly waits for processes, evenly among all others: in one piece they
-    would fall to one process of `pytest -n`, and the others would wait for it."""
+    would fall to one process of `pytest -n`, and the others would wait for it. Tests that load PyTorch stand first,
+    where they fall to one process."""
     # As text: to compare thousands of paths part by part takes a noticeable time in each process.
     folder = f"{FAULTS}{os.sep}"
     items[:] = spread(
         [item for item in items if str(item.path).startswith(folder)],
         [item for item in items if not str(item.path).startswith(folder)],
     )
+    items.sort(key=lambda item: not str(item.path).startswith(WITH_PYTORCH))
 
 
 def spread(few: Sequence[pytest.Item], many: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -177,13 +192,21 @@ def redis_url(redis_server: str) -> str:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def sqlite_url(bare_sqlite_url: str) -> str:
+    """A file that is this test's own: the schema is there, and no row."""
+    lay_schema(bare_sqlite_url)
+    return bare_sqlite_url
+
+
+@pytest.fixture
+def bare_sqlite_url(tmp_path: Path) -> str:
+    """A file of this test's own that is not there yet, for what makes or alters the schema."""
     return f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """Each database that Saiten runs on, empty."""
+    """Each database that Saiten runs on: the schema is there, and no row."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
@@ -191,7 +214,6 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     """An engine on each database, with the schema of today."""
-    lay_schema(database_url)
     made = open_engine(database_url)
     yield made
     await close_engine(made)

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from pydantic_core import to_json
 
-from app.batches.file_reading import ITEMS, SOURCE, read_file
+from app.batches.file_reading import read_file
 from app.batches.intake import translate_errors
 from app.domain.dataset import Dataset, FileQuestion, FileReport, UploadedFile
 from app.domain.dialogue import Limits
@@ -38,10 +38,11 @@ class DatasetService:
 
     async def upload(self, project: str, name: str, content: AsyncIterable[bytes]) -> str:
         """Stores a file for the time in which someone looks at it; returns its id."""
-        await self.store.make_room(project)
         upload_id = self.new_id()
         await self.store.begin(project, upload_id, name)
-        await self._fill(upload_id, content)
+        async with self._whole_or_nothing(upload_id):
+            await self.store.make_room(project)  # after it: of many that come at once, each counts the others
+            await self._fill(upload_id, content)
         return upload_id
 
     async def find_upload(self, project: str, upload_id: str) -> UploadedFile:
@@ -63,16 +64,17 @@ class DatasetService:
                 return report
             dataset_id, found = self.new_id(), hashlib.sha256()
             await self.store.begin(project, dataset_id, name, state=RECEIVING)
-            await self._fill(dataset_id, read_parts(items, found.update))
-            return await self.store.accept(
-                project,
-                dataset_id,
-                found.hexdigest(),
-                items=report.items,
-                unit=report.unit,
-                korean=report.korean,
-                upload_id=upload.id,
-            )
+            async with self._whole_or_nothing(dataset_id):
+                await self._fill(dataset_id, read_parts(items, found.update))
+                return await self.store.accept(
+                    project,
+                    dataset_id,
+                    found.hexdigest(),
+                    items=report.items,
+                    unit=report.unit,
+                    korean=report.korean,
+                    upload_id=upload.id,
+                )
 
     async def find(self, project: str, dataset_id: str) -> Dataset:
         """The dataset."""
@@ -99,12 +101,17 @@ class DatasetService:
         await self.store.erase(project, dataset_id)
 
     async def _fill(self, dataset_id: str, content: AsyncIterable[bytes]) -> None:
-        """Stores the content; where it ends with an error, nothing of it stays."""
+        """Stores the content."""
         number = 0
+        async for piece in content:
+            await self.store.append(dataset_id, number, piece)
+            number += 1
+
+    @asynccontextmanager
+    async def _whole_or_nothing(self, dataset_id: str) -> AsyncIterator[None]:
+        """Where the block ends with an error, nothing of what it stored stays."""
         try:
-            async for piece in content:
-                await self.store.append(dataset_id, number, piece)
-                number += 1
+            yield
         except BaseException:
             # What cannot be removed now is removed when its time is over; the first error is the one to raise.
             with suppress(StoreError):
@@ -114,42 +121,41 @@ class DatasetService:
     @asynccontextmanager
     async def _read(
         self, upload: UploadedFile, asked: FileQuestion, *, keep: bool
-    ) -> AsyncIterator[tuple[FileReport, Path]]:
-        """The report of the file, and the place of its items, where they are to be kept."""
-        async with self.turns:
+    ) -> AsyncIterator[tuple[FileReport, IO[bytes]]]:
+        """The report of the file, and its items, where they are to be kept."""
+        async with self.turns, temporary_file() as source, temporary_file() as items:
+            async for piece in self.store.parts(upload.id):
+                with translate_errors():
+                    await asyncio.to_thread(source.write, piece)
             with translate_errors():
-                folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="saiten-")
-            try:
-                place = Path(folder.name)
-                await write_file(place / SOURCE, self.store.parts(upload.id))
-                yield await read_file(place, upload.name, asked, self.limits, keep=keep), place / ITEMS
-            finally:
-                await asyncio.to_thread(folder.cleanup)
+                await asyncio.to_thread(source.flush)
+            yield await read_file(source, upload.name, asked, self.limits, items if keep else None), items
 
 
-async def write_file(path: Path, content: AsyncIterable[bytes]) -> None:
-    """Writes the content to a new file."""
+@asynccontextmanager
+async def temporary_file() -> AsyncIterator[IO[bytes]]:
+    """A file without a name, which vanishes with its process. Raises StoreFull, StoreError."""
     with translate_errors():
-        file: IO[bytes] = await asyncio.to_thread(path.open, "xb")
-    with file:
-        async for piece in content:
-            with translate_errors():
-                await asyncio.to_thread(file.write, piece)
+        file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, prefix="saiten-")
+    try:
+        yield file
+    finally:
+        # What could not be flushed is thrown away anyhow; its writer got the error.
+        with suppress(OSError):
+            file.close()
 
 
-async def read_parts(path: Path, note: Callable[[bytes], None]) -> AsyncIterator[bytes]:
+async def read_parts(file: IO[bytes], note: Callable[[bytes], None]) -> AsyncIterator[bytes]:
     """The file's lines in pieces of about `PART_BYTES`; each piece is noted."""
 
-    def read(file: IO[bytes]) -> bytes:
+    def read() -> bytes:
         piece = b"".join(file.readlines(PART_BYTES))
         note(piece)
         return piece
 
-    with translate_errors():
-        file = await asyncio.to_thread(path.open, "rb")
-    with file:
-        while piece := await asyncio.to_thread(read, file):
-            yield piece
+    file.seek(0)
+    while piece := await asyncio.to_thread(read):
+        yield piece
 
 
 def name_of(file_name: str, limits: Limits) -> str:

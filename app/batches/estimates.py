@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from app.batches.intake import Intake
-from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, any_request_of
+from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, any_request_of, list_candidates
+from app.domain.conversation import cut_windows
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import InvalidRequest, TranslatorNotConfigured
 from app.domain.evaluation import ConversationRequest, RelevanceOptions
@@ -77,7 +78,7 @@ class BatchEstimate:
             return
         self._judged.add(judged)
         options, most = self._options.judge, self._window_tokens
-        self._bill.add(plan_conversation(conversation, self._rubric, options, window_tokens=most))
+        self._bill.add(plan_conversation(cut_windows(conversation, most), self._rubric, options))
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
@@ -275,8 +276,7 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
         # A single item may ask for what the rubric has not: that its references are translated.
         await estimate(intake, instruments)
         return None
-    async for block in intake.blocks():
-        # What can be wrong now is wrong with the options, and shows at any candidate.
-        BatchEstimate(options, instruments).add(block[0][1])
-        break
+    # What can be wrong now is wrong with the options, and shows at any candidate.
+    _, candidate = next(list_candidates(intake.first, 0, 0))
+    BatchEstimate(options, instruments).add(candidate)
     return None

@@ -10,14 +10,18 @@ import asyncio
 import io
 import json
 import logging
+import os
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from app.batches.intake import FULL, translate_errors
 from app.domain.batch import BatchConversation, BatchItem, GivenItem, count_candidates
 from app.domain.dataset import MIXED, FileQuestion, FileReport
 from app.domain.dialogue import Limits
@@ -40,54 +44,97 @@ MOST_COLUMNS = 200
 MOST_SHOWN = 100
 MOST_CHARACTERS = 300
 
-SOURCE, ITEMS, QUESTION, REPORT = "source", "items.ndjson", "question.json", "report.json"
 CHILD = "import sys; sys.path[:] = sys.argv[2:]; from app.batches.file_reading import main; main(sys.argv[1])"
 
 OPTIONS = {"--map": "columns", "--input-encoding": "encoding"}
 """Messages that advise these options of the command are for a command line: pages say it in their own words."""
 
 
-async def read_file(folder: Path, name: str, asked: FileQuestion, limits: Limits, *, keep: bool) -> FileReport:
-    """What the file `SOURCE` in the folder holds; with `keep` its items are written to `ITEMS` there."""
-    question = {"name": name, "asked": asdict(asked), "limits": limits.model_dump(), "keep": keep}
-    await asyncio.to_thread((folder / QUESTION).write_text, json.dumps(question), encoding="utf-8")
+async def read_file(
+    source: IO[bytes], name: str, asked: FileQuestion, limits: Limits, items: IO[bytes] | None = None
+) -> FileReport:
+    """What the file holds; its items are written to `items`, if given. All are files with descriptors, and the child
+    process has them from this one: files without names vanish however either ends. Raises StoreFull, StoreError."""
+    question = {"name": name, "asked": asdict(asked), "limits": limits.model_dump()}
+    with translate_errors():
+        told: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, prefix="saiten-")
+    with told:
+        with translate_errors():
+            await asyncio.to_thread(write_whole, told, question)
+        status = await run_child([file.fileno() for file in (told, source, items) if file is not None])
+        if status is None:
+            return FileReport(trouble="slow")
+        if status in FULL:
+            with translate_errors():
+                raise OSError(status, os.strerror(status))
+        if status != 0:
+            # Without the words of the error, which may hold the file's texts.
+            logger.warning("the process that reads an uploaded file ended with status %s", status)
+            return FileReport(trouble="damaged")
+        return FileReport(**await asyncio.to_thread(read_whole, told))
+
+
+async def run_child(files: Sequence[int]) -> int | None:
+    """Runs `main` in a process that has these descriptors; returns its status, None where it took too long."""
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-c", CHILD, str(folder), *sys.path),
+        *(sys.executable, "-I", "-c", CHILD, ",".join(map(str, files)), *sys.path),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
+        pass_fds=files,
+        start_new_session=True,
     )
     try:
         async with asyncio.timeout(SECONDS):
-            status = await child.wait()
+            return await child.wait()
     except TimeoutError:
-        return FileReport(trouble="slow")
+        return None
     finally:
         if child.returncode is None:
-            child.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # with the process that reads Parquet for it
             await child.wait()
-    answer = folder / REPORT
-    if status != 0 or not answer.exists():
-        # Without the words of the error, which may hold the file's texts.
-        logger.warning("the process that reads an uploaded file ended with status %s", status)
-        return FileReport(trouble="damaged")
-    return FileReport(**json.loads(await asyncio.to_thread(answer.read_text, encoding="utf-8")))
 
 
-def main(folder: str) -> None:
-    """Reads the file of the folder, and writes report and items beside it."""
+def main(numbers: str) -> None:
+    """Reads the file, and writes its report over the question; ends with the error's number where the disk is full.
+    `numbers` are the descriptors of question, file, and the place for items."""
     limit_process()
-    place = Path(folder)
-    question = json.loads((place / QUESTION).read_text(encoding="utf-8"))
+    told, source, *items = [os.fdopen(int(number), "r+b") for number in numbers.split(",")]
+    question = read_whole(told)
     asked = FileQuestion(**{**question["asked"], "mapping": tuple(map(tuple, question["asked"]["mapping"]))})
     reading = FileReading(question["name"], asked, Limits.model_validate(question["limits"]))
-    written = place / ITEMS if question["keep"] else None
-    report = reading.run(place / SOURCE, written)
-    (place / REPORT).write_text(json.dumps(report), encoding="utf-8")
+    try:
+        report = reading.run(source.fileno(), items[0] if items else None)
+        for file in items:
+            file.flush()
+        write_whole(told, report)
+    except OSError as error:
+        if error.errno in FULL:
+            sys.exit(error.errno)
+        raise
+
+
+def write_whole(file: IO[bytes], value: Mapping[str, Any]) -> None:
+    """Writes the value in the place of what the file held."""
+    file.seek(0)
+    file.truncate()
+    file.write(json.dumps(value).encode())
+    file.flush()
+
+
+def read_whole(file: IO[bytes]) -> dict[str, Any]:
+    """The value in the file."""
+    file.seek(0)
+    value: dict[str, Any] = json.loads(file.read())
+    return value
 
 
 def limit_process() -> None:
-    """Bounds the process's memory and time, where the system can."""
+    """Bounds the process's memory and time, where the system can. Where memory runs out all the same, this process is
+    the one to be ended, and not the service."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -99,8 +146,8 @@ def limit_process() -> None:
 class NamedFile(io.BufferedReader):
     """A file under another name: by its ending some formats are known, and messages begin with it."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        super().__init__(io.FileIO(str(path)))
+    def __init__(self, descriptor: int, name: str) -> None:
+        super().__init__(io.FileIO(descriptor, closefd=False))
         self._name = name
 
     @property
@@ -123,8 +170,8 @@ class FileReading:
         self._misfits = 0
         self._unusable: list[tuple[str, str]] = []
 
-    def run(self, path: Path, written: Path | None) -> dict[str, Any]:
-        """The fields of a FileReport."""
+    def run(self, source: int, items: IO[bytes] | None) -> dict[str, Any]:
+        """The fields of a FileReport. `source` is the file's descriptor."""
         from saiten.formats import Report, UnreadableInput, read_items
         from saiten.language import use_language
 
@@ -134,23 +181,20 @@ class FileReading:
             mapping.setdefault(target, []).append(column)
         columns: list[str] = []
         trouble, report = None, Report()
+        # Before the items: both read the file by one descriptor, and so one after the other.
+        with suppress(UnreadableInput):
+            columns = list_columns(source, self._name, self._asked.encoding or None, mapping)
         try:
             reader = read_items(
-                NamedFile(path, self._name),
+                NamedFile(source, self._name),
                 input_encoding=self._asked.encoding or None,
                 mapping=mapping,
                 source=self._asked.source or None,
             )
-            report, lines = reader.report, self._take(reader)
-            if written is None:
-                trouble = self._count(lines)
-            else:
-                with written.open("wb") as out:
-                    trouble = self._count(lines, out)
+            report = reader.report
+            trouble = self._count(self._take(reader), items)
         except UnreadableInput as error:
             trouble = next((why for option, why in OPTIONS.items() if option in error.detail), error.detail)
-        with suppress(UnreadableInput):
-            columns = list_columns(path, self._name, self._asked.encoding or None, mapping)
         return {**self._tell(report), "columns": columns, "trouble": trouble}
 
     def _take(self, reader: Iterable[Any]) -> Iterator[bytes]:
@@ -190,7 +234,7 @@ class FileReading:
         for where, what in faults[: max(0, MOST_SHOWN - len(self._unusable))]:
             self._unusable.append((cut(where), cut(what)))
 
-    def _count(self, lines: Iterator[bytes], out: io.BufferedWriter | None = None) -> str | None:
+    def _count(self, lines: Iterator[bytes], out: IO[bytes] | None) -> str | None:
         """Writes the lines where they are to be kept; what is wrong where they are too many."""
         size = 0
         for line in lines:
@@ -230,13 +274,13 @@ def cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def list_columns(path: Path, name: str, encoding: str | None, mapping: dict[str, list[str]]) -> list[str]:
+def list_columns(source: int, name: str, encoding: str | None, mapping: dict[str, list[str]]) -> list[str]:
     """The columns of the file's first row; raises UnreadableInput."""
     from saiten.formats.reading import read_records
     from saiten.formats.report import Report
     from saiten.formats.tools import open_table
 
-    records = read_records(NamedFile(path, name), name, input_encoding=encoding, mapping=mapping, report=Report())
+    records = read_records(NamedFile(source, name), name, input_encoding=encoding, mapping=mapping, report=Report())
     start = list(islice(records, 2))
     first = next(open_table(start[0]), start[0]) if len(start) == 1 else start[0] if start else None
     return [] if first is None else [key for key in first.value if len(key) <= MOST_CHARACTERS][:MOST_COLUMNS]

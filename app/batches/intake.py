@@ -29,7 +29,7 @@ from app.domain.batch import (
     list_candidates,
 )
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
-from app.domain.dialogue import UNBOUNDED
+from app.domain.dialogue import CHECKED
 from app.domain.errors import StoreError, StoreFull
 from app.domain.rubric import Unit
 from app.storage.sql.batches.store import BatchStore
@@ -125,7 +125,7 @@ MODELS: Mapping[bytes, type[GivenItem]] = {b"item": BatchItem, b"conversation": 
 def read_item(line: bytes) -> GivenItem:
     """The item of a spool's line."""
     unit, _, rest = line.partition(b" ")
-    return MODELS[unit].model_validate_json(rest.partition(b"\t")[2], context={"limits": UNBOUNDED})
+    return MODELS[unit].model_validate_json(rest.partition(b"\t")[2], context={"limits": CHECKED})
 
 
 @contextmanager
@@ -164,14 +164,15 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Intake:
-    """A whole, valid batch, whose items lie in an open spool. `digest` is the SHA-256 of the body; `firsts` has the
-    number of the first item of each unit."""
+    """A whole, valid batch, whose items lie in an open spool. `digest` is the SHA-256 of the body, `first` the first
+    item; `firsts` has the number of the first item of each unit."""
 
     options: BatchOptions
     items: int
     candidates: int
     digest: str
     spool: Spool
+    first: GivenItem
     firsts: Mapping[Unit, int] = field(default_factory=dict)
 
     async def blocks(self, clusters: Clusters | None = None) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
@@ -198,8 +199,10 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
     raise. The event loop is shared: others have a turn after each piece."""
     counts, digest = Counter[str](), hashlib.sha256()
     firsts: dict[Unit, int] = {}
+    first: list[GivenItem] = []
 
     async def keep(items: list[GivenItem]) -> None:
+        first[:] = first or items[:1]
         for item in items:
             firsts.setdefault(unit_of(item), counts["items"])
             counts["items"] += 1
@@ -214,7 +217,7 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
             await keep(await asyncio.to_thread(reader.feed, piece))
     await keep(await asyncio.to_thread(reader.close))
     await spool.flush()
-    return Intake(reader.options, counts["items"], counts["candidates"], digest.hexdigest(), spool, firsts)
+    return Intake(reader.options, counts["items"], counts["candidates"], digest.hexdigest(), spool, first[0], firsts)
 
 
 async def store_batch(

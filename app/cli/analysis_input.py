@@ -13,6 +13,7 @@ from app.domain.errors import InvalidLines
 from app.domain.plain_text import printable
 from app.domain.strict_json import StrictJSONError
 from app.domain.validation import MARK, InvalidDocument, Unfit
+from app.runtime.memory import without_collection
 from app.storage.rubric_files import RubricSource
 from saiten.commands.files import InvalidItems, guess, name_file, refuse_foreign, shorten_faults, split
 from saiten.language import tell
@@ -38,7 +39,8 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
             opening = begin(file)
             refuse_foreign(opening, name)
             opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
-            return read(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
+            with without_collection():
+                return read(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
         places = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults]
         further = map(printable, hints(error, request, rubrics, opening))

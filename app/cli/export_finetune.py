@@ -32,7 +32,8 @@ from app.ratings.training_data import (
 )
 from app.runtime.settings import read_settings
 from app.stats.observations import Observations
-from app.stats.reading import ObservationReader, name_of
+from app.stats.reading import ObservationReader
+from app.stats.record_columns import name_of
 from app.storage.rubric_files import open_rubrics
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
 from saiten.language import tell

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from itertools import product
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -111,7 +113,10 @@ def run(
     if plot is not None:
         from app.charts.sheet import require_drawing
 
-        require_drawing(plot)  # before anything is asked
+        require_drawing(plot)
+        require_folder(plot)
+    if save is not None:
+        require_folder(save)
     study = file if ratings is None else read_study(file, choose_reading(source, maps, input_encoding), ratings)
     plan = Plan(judges, temperature, rubric, budget, only_estimate=only_estimate)
     try:
@@ -142,6 +147,12 @@ def check_usage(judges: int, file: str, ratings: str | None, budget: float | Non
         raise click.UsageError(tell("name people's ratings of FILE with --ratings, or a BATCH that people rated"))
     if budget is not None and not isfinite(budget):
         raise click.UsageError(tell("--budget {budget} is not a number of dollars", budget=budget))
+
+
+def require_folder(path: str) -> None:
+    """Raises InvalidItems where no file can be written there, before anything is asked."""
+    if path != "-" and not os.access(Path(path).absolute().parent, os.W_OK):
+        raise InvalidItems(tell("{path}: its folder is not there, or cannot be written to", path=path))
 
 
 def save_records(report: JudgesReport, path: str | None) -> None:

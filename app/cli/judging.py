@@ -26,7 +26,7 @@ from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.formats import FoundItem
 from saiten.language import tell
-from saiten.models import Batch, EstimateReport, Info, Rating, ResultRow
+from saiten.models import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.reading import read, read_all, read_line
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ KEY = "judges-run"
 """The entry of a batch's metadata that says what it was asked, so that a second call takes it up again."""
 
 SYSTEM = "system"
+DEFAULT_RUBRIC = "ja-dialogue"
 EXHAUSTED = "budget-exhausted"
 MOST_READ = 5_000
 """Responses of a rated batch that are read back, each by a request."""
@@ -98,12 +99,9 @@ async def run_judges(
         share_budget(judges, plan.budget_usd)
         tell_estimate(judges, len(study.items.values))
         require_one(judges)
+        await check(service, study, judges[0].options.get("rubric", DEFAULT_RUBRIC), getattr(request, "match", None))
         if plan.only_estimate:
             return None, judges
-        if study.ratings is not None:
-            with explaining(study.ratings, 0):
-                content = b"".join(map(write_line, study.ratings.ratings))
-                await service.request("POST", VALIDATIONS, content=content, headers=AS_NDJSON)
         try:
             for judged in alive(judges):
                 await losing(judged, begin(service, study, judged))
@@ -128,6 +126,22 @@ async def run_judges(
             if error.status in {400, 422}:
                 raise InvalidRequest(error.detail) from None
             raise
+
+
+async def check(service: Connection, study: Study, rubric: str, match: Mapping[str, str] | None) -> None:
+    """Raises InvalidItems for what would otherwise be refused once the judges have been asked, and paid: ratings that
+    do not fit the rubric, and matched names that it has not."""
+    if study.ratings is not None:
+        with explaining(study.ratings, 0):
+            content = b"".join(map(write_line, study.ratings.ratings))
+            asked = {"rubric": rubric}
+            await service.request("POST", VALIDATIONS, params=asked, content=content, headers=AS_NDJSON)
+    if match:
+        found = read(Rubric, await service.rubric(rubric))
+        known = {aspect.id for aspect in found.aspects}
+        known |= {one if isinstance(one, str) else str(one.get("id")) for one in found.composites}
+        for name in sorted({*match, *match.values()} - known):
+            raise InvalidItems(tell("--match: the rubric {rubric} has no {name}", rubric=rubric, name=repr(name[:64])))
 
 
 def describe(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged:
@@ -327,9 +341,28 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
                 item=repr(min(unknown)[:64]),
             )
         )
+    named = {name: found.value for found in numbered if isinstance(name := found.value["id"], str)}
+    check_candidates(given, items.name, named)
     chosen = [found for found in numbered if not isinstance(found.value["id"], str) or found.value["id"] in wanted]
     tell_left_out(len(numbered) - len(chosen))
     return Study(Items(items.name, chosen, items.options), given)
+
+
+def check_candidates(ratings: RatingFile, name: str, items: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises InvalidItems for a rating of a candidate that its item has not."""
+    for rating in ratings.ratings:
+        candidate, responses = rating.get("candidate"), items[rating["item"]].get("responses")
+        # What is no number is left to the service, which says so.
+        if isinstance(candidate, int) and not (isinstance(responses, list) and candidate < len(responses)):
+            raise InvalidItems(
+                tell(
+                    "{ratings}: the item {item} of {name} has no candidate {candidate}",
+                    ratings=ratings.name,
+                    name=name,
+                    item=repr(rating["item"][:64]),
+                    candidate=candidate,
+                )
+            )
 
 
 def tell_left_out(count: int) -> None:

@@ -12,7 +12,7 @@ from app.batches.summaries import bounds_of
 from app.comparison.computations import Computations, PendingComputation
 from app.comparison.runs import best_of
 from app.domain.batch import Batch
-from app.domain.cases import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
+from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.rubric import Rubric
@@ -67,6 +67,8 @@ class CaseExplorer:
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
+        if isinstance(found, PendingComputation):
+            return found
         people: Floats | None = None
         if query.sort == "people":
             measured = await self._measure_people(project, batches, table)
@@ -82,11 +84,6 @@ class CaseExplorer:
 
         return await asyncio.to_thread(work)
 
-    async def prepare(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> None:
-        """Begins to read the runs' results, which someone is about to look at."""
-        if sum(batch.counts.total for batch in batches) <= MOST_RESULTS:
-            await self._find(project, batches, rubric, 0.0)
-
     async def _find(
         self, project: str, batches: Sequence[Batch], rubric: Rubric, wait_seconds: float
     ) -> CaseTable | PendingComputation:
@@ -95,26 +92,28 @@ class CaseExplorer:
             project, key, lambda: self._tabulate(project, batches, rubric), wait_seconds=wait_seconds
         )
 
-    async def _search(self, project: str, batches: Sequence[Batch], query: CaseQuery) -> Sequence[Sequence[Places]]:
-        """The positions by run that each search leaves. One that was made a moment ago is not made again."""
-
-        async def keep(batch: Batch, asked: tuple[str, ...], search: Callable[[], Awaitable[Places]]) -> Places:
-            while True:
-                places = await self._kept.get(project, (*asked, *state_of(batch)), search, wait_seconds=WAIT_SECONDS)
-                if not isinstance(places, PendingComputation):
-                    return places
-
-        found = []
+    async def _search(
+        self, project: str, batches: Sequence[Batch], query: CaseQuery
+    ) -> Sequence[Sequence[Places]] | PendingComputation:
+        """The positions by run that each search leaves. One that was made a moment ago is not made again. The runs are
+        searched one after another, so that a request takes one turn at a time."""
+        searches: list[tuple[tuple[str, ...], Callable[[str], Awaitable[Places]]]] = []
         if (text := query.text) is not None:
-            found.append(
-                [keep(batch, ("text", text), partial(self.search.find, project, batch.id, text)) for batch in batches]
-            )
+            searches.append((("text", text), partial(self.search.find, project, wanted=text)))
         if (entry := query.metadata) is not None:
-            find = self.search.find_entry
-            found.append(
-                [keep(batch, ("entry", *entry), partial(find, project, batch.id, *entry)) for batch in batches]
-            )
-        return [await asyncio.gather(*each) for each in found]
+            key, value = entry
+            searches.append((("entry", *entry), partial(self.search.find_entry, project, key=key, value=value)))
+        found = []
+        for asked, search in searches:
+            places = []
+            for batch in batches:
+                place = (*asked, *state_of(batch))
+                kept = await self._kept.get(project, place, partial(search, batch.id), wait_seconds=WAIT_SECONDS)
+                if isinstance(kept, PendingComputation):
+                    return kept
+                places.append(kept)
+            found.append(places)
+        return found
 
     async def _tabulate(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> CaseTable:
         frames = [await self.frames.read_frame(project, batch.id) for batch in batches]

@@ -1,6 +1,6 @@
 """Computations that continue in the background when a page does not wait for them, and the examination of two batches.
 
-An examination holds everything that a page shows of two batches: comparison, gate, and the items that changed most.
+An examination holds the figures that a page shows of two batches: comparison, gate, and differences by people.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from app.comparison.links import use_link
 from app.comparison.runs import assemble_run, find_batch, read_rated_items
-from app.domain.comparison import Changes, Comparison, CorrectedMeasure, GateReport, RunItem
+from app.domain.comparison import Comparison, CorrectedMeasure, GateReport, RunItem
 from app.domain.errors import SaitenError
 from app.domain.link import StoredLink
 from app.domain.reports import Correlations
@@ -114,6 +114,8 @@ class Computations:
         running = self._running.get(place)
         if running is None:
             if self._closed or self._is_full(project):
+                # Some ask again at once, and those who have the places need a turn to come to an end.
+                await asyncio.sleep(min(wait_seconds, WAIT_SECONDS))
                 return PendingComputation(self._now(), 0.0, "turned-away")
             running = RunningComputation(asyncio.create_task(self._work(place, work)), self._now())
             self._running[place] = running
@@ -165,12 +167,11 @@ def open_task(task: asyncio.Task[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Examination:
-    """Comparison, gate and changes of two batches. The gate has the default rules: no aspect may drop. `corrected` are
+    """Comparison and gate of two batches. The gate has the default rules: no aspect may drop. `corrected` are
     the measures on people's scale, empty where people rated nothing."""
 
     comparison: Comparison
     gate: GateReport
-    changes: Changes
     corrected: Mapping[str, CorrectedMeasure] = field(default_factory=dict)
 
 
@@ -191,16 +192,13 @@ class Examiner:
         *,
         alpha: float = 0.05,
         allow_signature_mismatch: bool = False,
-        measure: str | None = None,
         link: StoredLink | None = None,
     ) -> Examination:
-        """Examines the two; the results of each are read once. `measure` is the measure of the changes: an aspect, a
-        composite or `NAME.blended`, by default all aspects together. With a `link`, a run of its old judge is on the
-        new judge's scale, and nothing is corrected.
+        """Examines the two; the results of each are read once. With a `link`, a run of its old judge is on the new
+        judge's scale, and nothing is corrected.
 
-        Raises NotFound for a batch that is not in the project, UnknownRubric, UnknownAspect where neither batch has
-        the measure, InvalidRequest where the link fits neither, SignatureMismatch where they were not scored alike and
-        that is not allowed, and StoreError.
+        Raises NotFound for a batch that is not in the project, UnknownRubric, InvalidRequest where the link fits
+        neither, SignatureMismatch where they were not scored alike and that is not allowed, and StoreError.
         """
         ids = baseline_id, candidate_id
         batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
@@ -211,7 +209,6 @@ class Examiner:
             items[batch_id] = await read_rated_items(self._batches, project, batch, found, rubrics[batch_id])
 
         def work() -> Examination:
-            from app.stats.changes import find_changes
             from app.stats.corrected_runs import compare_corrected
             from app.stats.gate import judge_gate
 
@@ -233,7 +230,7 @@ class Examiner:
                 if link is None and any(one.people for read in items.values() for one in read):
                     paired = comparison.pairing.test == "paired"
                     corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
-                return Examination(comparison, gate, find_changes(baseline, candidate, measure), corrected)
+                return Examination(comparison, gate, corrected)
             finally:
                 for read in items.values():
                     release(read)

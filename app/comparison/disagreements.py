@@ -39,6 +39,17 @@ class Disagreements:
 
     aspects: Mapping[str, Sequence[RatedTwice]]
 
+    def rank(self, aspect: str | None, scales: Mapping[str, tuple[int, int]]) -> dict[int, float]:
+        """By position how far the judge is from people's mean, the farthest first: on the aspect, or on average over
+        all that both rated. It is a share of the scale."""
+        apart: dict[int, list[float]] = {}
+        for name, (low, high) in scales.items():
+            if aspect in (None, name) or aspect not in self.aspects:
+                for row in self.aspects.get(name, ()):
+                    apart.setdefault(row.position, []).append(abs(row.difference) / (high - low))
+        means = {position: mean(each) for position, each in apart.items()}
+        return dict(sorted(means.items(), key=lambda pair: (-pair[1], pair[0])))
+
 
 @dataclass(frozen=True)
 class JudgedTable:

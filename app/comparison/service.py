@@ -24,8 +24,7 @@ from app.domain.analysis_request import (
     JudgesRequest,
     WinRatesRequest,
 )
-from app.domain.baseline import Baseline
-from app.domain.batch import Batch
+from app.domain.batch import Baseline, Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect

@@ -421,3 +421,17 @@ class EstimateReport(Value):
     second_look_cost_usd: float | None = Field(
         default=0.0, description="what those calls cost live, without a prompt cache, in no other figure here"
     )
+
+
+class BaselineRequest(Value):
+    """The run to be the baseline of a name."""
+
+    batch: Annotated[str, Field(min_length=1, max_length=64)] = Field(description="a completed batch of this name")
+
+
+class Baseline(Value):
+    """The run that a project compares the runs of one name with. It is unpinned when its batch is erased."""
+
+    name: str = Field(description="the name of the runs that are compared with it")
+    batch: str
+    pinned_at: Annotated[datetime, Field(strict=False, description="when it was pinned")]

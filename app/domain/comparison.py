@@ -15,7 +15,7 @@ from app.domain.governance import TextKeeping
 from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
-from app.domain.reports import Best, CorrectedFigure, Interval, PairedWins, Undefined
+from app.domain.reports import CorrectedFigure, Interval, PairedWins, Undefined
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
@@ -373,58 +373,7 @@ class GateReport(Value):
     )
 
 
-ChangeUnit = Literal["points", "share"]
-NoChanges = Literal["unpaired", "no-values"]
 Outcome = Literal["better", "worse", "none"]
-
-
-class ResponsePlace(Value):
-    """The place of a response's result in its batch."""
-
-    position: int | None = Field(description="place of the result in its batch, from 0; null if the run is not a batch")
-    candidate: int | None = Field(description="number among the item's candidates; null where it has one response")
-
-
-class ItemSide(Value):
-    """An item in one run, with the mean of its responses."""
-
-    values: dict[str, float | None] = Field(
-        description="means by aspect, on its scale, and of the chosen measure if it is not an aspect; null is unrated"
-    )
-    responses: Annotated[tuple[ResponsePlace, ...], listed()] = Field(description="the first of them, in order")
-    count: int = Field(description="all responses, repeats among them")
-
-
-class ItemChange(Value):
-    """An item in both runs. Differences are candidate minus baseline.
-
-    If the best level lies inside the scale, the difference is that of minus the distance from it.
-    """
-
-    item: str
-    baseline: ItemSide
-    candidate: ItemSide
-    difference: float = Field(description="what items are ordered by, in `Changes.unit`")
-    differences: dict[str, float] = Field(description="in scale points, by name as in `values`; of both sides' values")
-
-
-class Changes(Value):
-    """The paired items that dropped and gained most, by one measure or by all aspects together.
-
-    Over all aspects, an item counts with the mean of the aspects' differences, each as a share of its scale; an aspect
-    without a value on one side is ignored.
-    """
-
-    measure: str | None = Field(description="an aspect, a composite or `NAME.blended`; null for all aspects together")
-    unit: ChangeUnit = Field(description="`points` of the measure's scale, or `share` of the scales")
-    pairs: int = Field(description="paired items with a value on both sides")
-    dropped: int = Field(description="of these, those that are worse now")
-    gained: int = Field(description="of these, those that are better now")
-    drops: Annotated[tuple[ItemChange, ...], listed()] = Field(description="the largest drop first")
-    gains: Annotated[tuple[ItemChange, ...], listed()] = Field(description="the largest gain first")
-    best: Best = Field(default_factory=dict)
-    code: NoChanges | None = Field(default=None, description="stable; why there are no pairs")
-    reason: str | None = Field(default=None, description="the same, in a sentence")
 
 
 class SystemCell(Value):

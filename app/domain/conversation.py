@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from app.domain.dialogue import Dialogue, Speaker, Text, Utterance, check_line
 from app.domain.model import Value, listed, refuse
-from app.domain.token_estimate import estimate_tokens
+from app.domain.token_estimate import bound_tokens, estimate_tokens
 
 Role = Literal["user", "system"]
 
@@ -60,11 +60,10 @@ Persona = Annotated[
 ]
 
 
-class Turn(Value):
+class Turn(Utterance):
     """One turn of a conversation, verbatim. `role` says whether the system under evaluation spoke."""
 
     speaker: Speaker = Field(description="who speaks; each role has one speaker")
-    text: Text
     role: Role = Field(description="`system` for the system under evaluation, `user` for the person that it talks to")
 
 
@@ -224,8 +223,8 @@ class Window:
 
     @property
     def dialogue(self) -> Dialogue:
-        """The window as a dialogue whose response is its last turn."""
-        *before, last = (Utterance.model_construct(speaker=turn.speaker, text=turn.text) for turn in self.turns)
+        """The window as a dialogue whose response is its last turn, and whose utterances are the turns before it."""
+        *before, last = self.turns
         return Dialogue.model_construct(context=tuple(before), response=last.text)
 
     @property
@@ -243,6 +242,10 @@ def cut_windows(conversation: Conversation, most_tokens: int) -> tuple[Window, .
     """The conversation in windows of at most `most_tokens` estimated tokens, each with at least one turn of the system;
     a single window if it fits. A window repeats the last turns of the one before it, up to a fifth of its tokens. A
     turn that is longer than a window is a window of its own."""
+    count = len(conversation.turns)
+    if sum(bound_tokens(turn.text) for turn in conversation.turns) + TURN_TOKENS * count <= most_tokens:
+        # Nearly all conversations: they fit, whatever their characters are.
+        return (Window(conversation, 0, count),) if conversation.system_turns else ()
     costs = [estimate_tokens(turn.text) + TURN_TOKENS for turn in conversation.turns]
     windows: list[Window] = []
     first = 0

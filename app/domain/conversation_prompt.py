@@ -9,9 +9,11 @@ have the same signature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from json.encoder import encode_basestring
+from typing import Any, Protocol
 
 from app.domain.conversation import Role, Window
 from app.domain.errors import LanguageNotSupported
@@ -24,10 +26,10 @@ from app.domain.prompt import (
     Prefix,
     PromptFrame,
     closed_object,
+    defuse,
     derive_boundary,
     derive_canary,
     describe_aspect,
-    encode_untrusted,
 )
 from app.domain.rubric import Aspect, Rubric, WorkedConversation
 
@@ -190,8 +192,8 @@ def show_worked(
 ) -> str:
     """The worked conversation in the form of the one under evaluation, with its verdict on these aspects."""
     header = {"persona": example.persona, "goal": example.goal}
-    lines = [encode_untrusted({name: part for name, part in header.items() if part is not None}, indent=None)]
-    lines += [write_turn(number, turn.role, turn.text) for number, turn in enumerate(example.turns)]
+    given = {name: part for name, part in header.items() if part is not None}
+    lines = write_lines(given, example.turns)
     parts = [f'"{SCREEN}":false'] if screen else []
     for aspect in aspects:
         part = example.verdict[aspect.id]
@@ -199,12 +201,26 @@ def show_worked(
         parts.append(f'"{aspect.id}":{{"reason":{reason},"turns":{turns},"rating":{part.rating}}}')
     plain = frame.plain
     verdict = "{" + ",".join(parts) + "}"
-    return "\n".join((plain.worked_heading, frame.worked_conversation, *lines, plain.worked_reply, verdict))
+    return "\n".join((plain.worked_heading, frame.worked_conversation, lines, plain.worked_reply, verdict))
 
 
-def write_turn(number: int, role: Role, text: str) -> str:
-    """One turn on one line."""
-    return f"{number} {LETTER[role]} {encode_untrusted(text, indent=None)[1:-1]}"
+class Spoken(Protocol):
+    """A turn of a conversation, or of a rubric's worked one."""
+
+    @property
+    def role(self) -> Role: ...
+    @property
+    def text(self) -> str: ...
+
+
+def write_lines(header: Mapping[str, Any], turns: Iterable[Spoken], first: int = 0) -> str:
+    """The header on one line, then each turn on one; `first` is the number of the first turn."""
+    lines = [json.dumps(header, ensure_ascii=False)]
+    lines += [
+        f"{number} {LETTER[turn.role]} {encode_basestring(turn.text)[1:-1]}" for number, turn in enumerate(turns, first)
+    ]
+    # With a line break at the end, because every character that is escaped is looked at with its neighbours.
+    return defuse("\n".join(lines) + "\n")[:-1]
 
 
 def enclose_conversation(window: Window, language: str) -> str:
@@ -216,8 +232,6 @@ def enclose_conversation(window: Window, language: str) -> str:
         header["persona"] = conversation.persona
     if conversation.goal is not None:
         header["goal"] = conversation.goal
-    lines = [encode_untrusted(header, indent=None)]
-    lines += [write_turn(number, turn.role, turn.text) for number, turn in enumerate(window.turns, window.first)]
-    text = "\n".join(lines)
+    text = write_lines(header, window.turns, window.first)
     boundary = derive_boundary(text)
     return "\n".join((plain.begin.format(boundary=boundary), text, plain.end.format(boundary=boundary), plain.request))

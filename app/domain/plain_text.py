@@ -9,9 +9,21 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from saiten.plain_text import escape_controls, printable
+# The client holds the words that it shares with the service, because it never imports the server.
+from saiten.plain_text import escape_controls, printable, quote_reply
+from saiten.wording import hint, stands_still, tell_p
 
-__all__ = ["clean", "cut_mark_runs", "escape_controls", "is_korean", "printable"]
+__all__ = [
+    "clean",
+    "cut_mark_runs",
+    "escape_controls",
+    "hint",
+    "is_korean",
+    "printable",
+    "quote_reply",
+    "stands_still",
+    "tell_p",
+]
 
 HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc]+")
 MOST_READ = 100_000

@@ -74,7 +74,11 @@ def encode_untrusted(value: Any, *, indent: int | None = 1) -> str:
     and all format, separator and private-use characters (bidi controls, tags, zero widths). Kept: the joiner inside an
     emoji sequence and a single variation selector, which people do type. Everything else stays readable.
     """
-    plain = lay_out(value) if indent == 1 else json.dumps(value, ensure_ascii=False, indent=indent)
+    return defuse(lay_out(value) if indent == 1 else json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def defuse(plain: str) -> str:
+    """What `encode_untrusted` makes of JSON, or of lines that hold the insides of JSON's strings."""
     text = TEMPLATE_BRACKET.sub(lambda match: escape(match[0]), plain) if "[" in plain else plain
     if PLAIN.fullmatch(text):
         return text

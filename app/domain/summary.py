@@ -263,8 +263,11 @@ def tally_scores(results: Iterable[Scores]) -> Tally:
 def add_scores(tally: Tally, scores: Scores) -> None:
     """Adds one result. Each must be added once, in any order."""
     tally.statuses[scores.status] += 1
+    # Not `setdefault`, which would make an object for every value.
     for name, figures in scores.aspects.items():
-        tally.aspects.setdefault(name, AspectTally()).add(*figures)
+        if name not in tally.aspects:
+            tally.aspects[name] = AspectTally()
+        tally.aspects[name].add(*figures)
     for name, value in scores.composites.items():
         if value is not None:
             tally.composites.setdefault(name, Moments()).add(value)
@@ -272,7 +275,9 @@ def add_scores(tally: Tally, scores: Scores) -> None:
     if scores.faulty is not None:
         for code in CODES:
             if (turns := scores.faulty.turns_of(code)) is not None:
-                tally.findings.setdefault(code, FaultTally()).add(scores.faulty.system_turns, turns)
+                if code not in tally.findings:
+                    tally.findings[code] = FaultTally()
+                tally.findings[code].add(scores.faulty.system_turns, turns)
     if scores.status == "failed":
         # An evaluation with not one rating carries no failure: outside a batch it would have been this one.
         tally.failures[scores.failure or JudgeReplyInvalid.code] += 1

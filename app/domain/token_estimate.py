@@ -46,6 +46,11 @@ def estimate_tokens(text: str) -> int:
     return -(-sum(map(WEIGHTS.__getitem__, text)) // UNIT)
 
 
+def bound_tokens(text: str) -> int:
+    """The most that `estimate_tokens` can give for a text of this length."""
+    return -(-ESCAPED * len(text) // UNIT)
+
+
 def weigh(character: str) -> int:
     """One character's weight, in hundredths of a token."""
     if character < "\x80":

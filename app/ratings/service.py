@@ -19,9 +19,9 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
+from app.domain.plain_text import hint
 from app.domain.rubric import split_name
 from app.domain.validation import clip
-from app.domain.wording import hint
 from app.ratings.reliability import Revalidation
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
@@ -102,6 +102,12 @@ class RatingService:
         loose = any(rating.batch is None for rating in ratings)
         self.revalidation.ask(project, [*named, *([None] if loose else [])])
         return kept
+
+    def check_by(self, rubric: str, ratings: Sequence[HumanRating]) -> None:
+        """Raises InvalidLines, numbered from 1, where a rating has an aspect that the rubric has not, or a value off
+        its scale; UnknownRubric."""
+        scales = bounds_of(self.rubrics.get(rubric))
+        check_ratings(ratings, [scales] * len(ratings), [None] * len(ratings))
 
     async def list_ratings(
         self, project: str, wanted: RatingFilter, *, after: int, limit: int

@@ -11,7 +11,7 @@ from operator import add
 
 from app import __version__
 from app.domain import signature
-from app.domain.conversation import Conversation, Finding, context_of, cut_windows, texts_of_conversation
+from app.domain.conversation import Conversation, Finding, Window, context_of, cut_windows, texts_of_conversation
 from app.domain.errors import UnknownRubric
 from app.domain.evaluation import (
     AspectResult,
@@ -38,7 +38,7 @@ from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judg
 from app.scoring.masked_rejudging import Masking
 from app.scoring.record import assemble, status_of, subtract, warn_of_samples
 from app.text.injection import InspectionBudget
-from app.text.talks import Found, answer, look_through, read_found, write_job
+from app.text.talks import TextFindings, answer, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
 """The longest verdict on a conversation, unless the request says another: a reason per aspect and lists of turns."""
@@ -52,10 +52,11 @@ MOST_CONTEXT = 200
 
 @dataclass(frozen=True)
 class ConversationCase:
-    """A conversation that is to be judged."""
+    """A conversation that is to be judged, in windows of at most `window_tokens` estimated tokens."""
 
     request: ConversationRequest
     rubric: Rubric
+    window_tokens: int
     scope: RequestScope = field(default_factory=RequestScope, compare=False)
 
     @cached_property
@@ -77,7 +78,7 @@ class ConversationCase:
         """The characters of all texts."""
         return sum(map(len, self.places.values()))
 
-    async def look_through(self, helpers: Helpers | None) -> Found:
+    async def look_through(self, helpers: Helpers | None) -> TextFindings:
         """What code finds in the texts. Never on the event loop: many short turns take some milliseconds, and many
         conversations begin together."""
         given = (self.conversation, self.rubric.source_language, self.rubric.aspect_names)
@@ -87,11 +88,10 @@ class ConversationCase:
             return await here()
         return await helpers.work(answer, partial(write_job, *given), read_found, here)
 
-    def tasks(self, conversation: Conversation, context: ScoringContext) -> list[JudgingTask]:
-        """The judge's tasks, one per window."""
-        return plan_conversation(
-            conversation, self.rubric, self.request.judge, window_tokens=context.window_tokens, scope=self.scope
-        )
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The conversation's windows."""
+        return cut_windows(self.conversation, self.window_tokens)
 
 
 def settle_options(options: JudgeOptions) -> JudgeOptions:
@@ -100,12 +100,7 @@ def settle_options(options: JudgeOptions) -> JudgeOptions:
 
 
 def plan_conversation(
-    conversation: Conversation,
-    rubric: Rubric,
-    options: JudgeOptions,
-    *,
-    window_tokens: int,
-    scope: RequestScope | None = None,
+    windows: Sequence[Window], rubric: Rubric, options: JudgeOptions, *, scope: RequestScope | None = None
 ) -> list[JudgingTask]:
     """The judge's tasks on a conversation, one per window."""
     return [
@@ -117,7 +112,7 @@ def plan_conversation(
             scope=scope or RequestScope(),
             window=window,
         )
-        for window in cut_windows(conversation, window_tokens)
+        for window in windows
     ]
 
 
@@ -128,7 +123,7 @@ async def evaluate_conversation(
 
     A judge that rates no conversation leaves every aspect unrated; what rules find is in the result all the same."""
     rubric = context.rubrics.get(request.rubric)
-    case = ConversationCase(request, rubric, scope or RequestScope())
+    case = ConversationCase(request, rubric, context.window_tokens, scope or RequestScope())
     with context.telemetry.span("evaluate", rubric=rubric.id) as span:
         started = time.monotonic()
         check_unit(rubric, "conversation")
@@ -153,7 +148,7 @@ async def rate_conversation(
     if request.integrity == "refuse":
         refuse_suspicious(suspicions)
     judgement, masked, turns = await run_together(
-        judge_windows(case, case.conversation, context),
+        judge_windows(case, case.windows, context),
         rejudge_masked(case, suspicions, context),
         run_together(*(evaluate(one, context, case.scope) for _, one in turn_requests)),
     )
@@ -216,9 +211,10 @@ def list_turn_requests(case: ConversationCase, context: ScoringContext) -> list[
     return found
 
 
-async def judge_windows(case: ConversationCase, conversation: Conversation, context: ScoringContext) -> Judgement:
+async def judge_windows(case: ConversationCase, windows: Sequence[Window], context: ScoringContext) -> Judgement:
     """The judgement of the whole, from one call per window."""
-    tasks = [replace(task, lane=context.lane) for task in case.tasks(conversation, context)]
+    planned = plan_conversation(windows, case.rubric, case.request.judge, scope=case.scope)
+    tasks = [replace(task, lane=context.lane) for task in planned]
     judgements = await run_together(*(judge(task, context) for task in tasks))
     return add_inapplicable(combine_windows(judgements, case.rubric), case)
 
@@ -312,13 +308,13 @@ def write_conversation(
     options = settle_options(request.judge)
     language = rubric.source_language
     aspects, composites = assemble(rubric, language, judgement, None, (), composites=options.composites)
-    windows = cut_windows(case.conversation, context.window_tokens)
+    windows = case.windows
     pieces = {
         **signature.describe_rubric(__version__, rubric),
         **signature.describe_judge(judgement.provenance, options),
         **signature.describe_composites(rubric, options),
         "path": "source",
-        "window": str(context.window_tokens),
+        "window": str(case.window_tokens),
     }
     found, unusable = [*rules], []
     for aspect in rubric.aspects:
@@ -372,7 +368,8 @@ async def rejudge_masked(
     if case.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
         return None
     conversation, spans = await look_at(case, partial(mask_conversation, case), at_once=0)
-    return MaskedConversation(spans, await judge_windows(case, conversation, context))
+    windows = cut_windows(conversation, case.window_tokens)
+    return MaskedConversation(spans, await judge_windows(case, windows, context))
 
 
 def mask_conversation(

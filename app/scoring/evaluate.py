@@ -9,8 +9,8 @@ from datetime import datetime
 
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
 from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
+from app.domain.plain_text import quote_reply
 from app.domain.rubric import Rubric
-from app.domain.wording import quote_reply
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.runtime.helpers import Helpers
 from app.runtime.tasks import run_together

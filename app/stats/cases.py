@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.cases import CasePage, CaseQuery, CaseRow, CaseScale
+from app.domain.browsing import CasePage, CaseQuery, CaseRow, CaseScale
 from app.domain.run_frame import Flags, Label, RunFrame
 from app.stats.observations import Floats, Integers
 
@@ -227,8 +227,7 @@ def choose(
         wanted.append(lambda label: bool(label.unrated) if unrated == "*" else unrated in label.unrated)
     for has in wanted:
         kept &= table.mark([frame.marked(has) for frame in table.frames])
-    if query.level is not None:
-        name, least, most = query.level
+    for name, (least, most) in query.levels.items():
         raw = table.raw.get(name)
         kept &= False if raw is None else ((raw >= least) & (raw <= most)).any(axis=0)
     if query.show == "changed":

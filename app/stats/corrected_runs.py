@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks
-from app.domain.wording import tell_p
+from app.domain.plain_text import tell_p
 from app.stats.corrected import (
     NO_RATINGS,
     Corrected,

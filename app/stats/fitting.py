@@ -9,10 +9,10 @@ from scipy.special import stdtrit
 
 from app.domain.composites import transform
 from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.plain_text import hint
 from app.domain.reports import BlendFit, CompositeFit
 from app.domain.rubric import LinearComposite
 from app.domain.validation import clip
-from app.domain.wording import hint
 from app.stats import resampling
 from app.stats.correlation import values_by_unit
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first

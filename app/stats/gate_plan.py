@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.errors import InvalidRequest, UnknownAspect
-from app.domain.wording import hint
+from app.domain.plain_text import hint
 from app.stats.pairing import MeasureKey, list_measures
 
 SCALE_SHARE = 0.25

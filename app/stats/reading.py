@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import nan
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
 from pydantic_core import from_json
 
 from app.domain.errors import MOST_FAULTS, MOST_REFUSED, InvalidLines
+from app.domain.plain_text import hint
 from app.domain.strict_json import (
     BYTE_ORDER_MARK,
     DIGITS,
@@ -28,21 +31,23 @@ from app.domain.strict_json import (
     strict_decoder,
 )
 from app.domain.validation import LARGEST, MARK, Unfit, check_number, clip, number_of
-from app.domain.wording import hint
 from app.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
+from app.stats.record_columns import (
+    ITEM_NUMBERS,
+    NAMES,
+    Given,
+    Place,
+    RecordColumns,
+    columns_of_cells,
+    columns_of_records,
+    name_by_scorer,
+    name_of,
+)
 
-Given = Mapping[str, float | None]
 Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]
 
-Place = tuple[str, str | None]
-"""The field of a record that a table's column fills, and the aspect in it where the field has aspects."""
-
-NUMBERS = (float, int)
-NAMES = ("system", "item", "rater", "dialogue")
-ITEM_NUMBERS = ("similarity", "probability")
-"""Fields of a record that hold one number of the item."""
-
+NUMBERS = {float, int}
 PLAIN = {*NAMES, *ITEM_NUMBERS}
 
 MOST_LINE = 2**20
@@ -66,6 +71,15 @@ MOST_CELLS = 100_000_000
 
 MOST_ROWS = 2_000_000
 """Ratings by one rater of one item, each letter of labels being one."""
+
+ANY = (-LARGEST, LARGEST)
+TINY = float(np.finfo(np.float64).smallest_subnormal)
+
+MOST_PASSED = 10 ** (DIGITS - 1)
+"""Below it a number has no more digits than may be, and is finite."""
+
+COLON = re.compile(rb"\\u003[aA]")
+"""A colon in a text that is not written as one."""
 
 MOST_FIELDS = 64
 """Fields of a record without ratings that are searched for a misspelt name."""
@@ -121,12 +135,13 @@ class ObservationReader:
         self._scales = scales or {}
         self._score_scales = self._scales if scale_scores else {}
         self._bounds = bounds or ReadingLimits(MOST_ROWS, MOST_CELLS)
-        self._by_scorer = by_scorer
-        self._known: dict[str, dict[str, int]] = {field: {} for field in NAMES}
+        self.by_scorer = by_scorer
+        self._known = {field: defaultdict[str, int](count().__next__) for field in NAMES}
         self._numbers = {field: array("q") for field in NAMES}
         self._line = array("q")
         self._ratings: Columns = {}
         self._scores: Columns = {}
+        self._targets = {"ratings": (self._ratings, self._scales), scores_field: (self._scores, self._score_scales)}
         self._single = {field: NumberColumn() for field in ITEM_NUMBERS}
         self._records = 0
         self._first = 0
@@ -158,7 +173,7 @@ class ObservationReader:
             raise Unfit("has no item" if record.get("item") is None else "its item is an empty text")
         system = self._number(record, "system")
         if system == NO_RATER:
-            system = self._known["system"].setdefault("", len(self._known["system"]))
+            system = self._known["system"][""]
         dialogue = self._number(record, "dialogue")
         scores = self._scores_of(record)
         single = {field: value for field in ITEM_NUMBERS if (value := record.get(field)) is not None}
@@ -183,58 +198,82 @@ class ObservationReader:
             for field, value in single.items():
                 self._single[field].put(row, value, line)
 
-    def take_columns(self, cells: Mapping[Place, Sequence[str]], lines: Sequence[int]) -> None:
-        """Takes one record per line from the columns of a table, three times as fast as `take`; an empty cell means no
-        value. Raises Unfit if `take` might refuse one of the records; then nothing is taken."""
+    def take_records(self, records: Sequence[Any], lines: Sequence[int]) -> None:
+        """Takes the records of those lines, many times as fast as `take`. Raises Unfit if `take` might refuse one of
+        them; then nothing is taken."""
+        if self.labels is not None:
+            raise Unfit("has to be read by itself")
+        fields = {*chain.from_iterable([record for record in records if record.get("ratings") is None])}
+        if fields:
+            # Records without ratings are to have scores, and no field whose name may be a misspelling of `ratings`.
+            unknown = sorted(fields - self._fields)
+            misspelt = len(unknown) > MOST_FIELDS or (unknown and hint("ratings", unknown, cutoff=0.8))
+            if misspelt or not all(record.get(self.scores_field) or record.get("ratings") for record in records):
+                raise Unfit("may have no ratings")
+        self.take_columns(columns_of_records(records, lines, self.scores_field, by_scorer=self.by_scorer))
+
+    def take_columns(self, read: RecordColumns) -> None:
+        """Takes records as columns. Raises Unfit if `take` might refuse one of them; then nothing is taken."""
         if (
             self.labels is not None
             or self.scores_field in {*PLAIN, "ratings", "labels"}
-            or not all(cells["item", None])
+            or not all(read.names.get("item", [""]))
         ):
             raise Unfit("has to be read by itself")
-        read = list(self._numbers_of(cells))
-        if find_excess(len(self._line) + len(lines), self._width + 1, self._bounds) is not None:
+        rows = len(read.lines)
+        for field, given in read.names.items():
+            self._check_name(max(given, key=len), field)
+            check_text("".join(given))
+        columns = self._columns_for(read)
+        if find_excess(len(self._line) + rows, self._width + len(columns) + 1, self._bounds) is not None:
             raise Unfit("may be one row too many")
-        for field, known in self._known.items():
-            names = cells.get((field, None)) or [""] * len(lines)
-            for name in dict.fromkeys(names):
-                if name or field == "system":
-                    known.setdefault(name, len(known))
-            self._numbers[field].extend([known.get(name, NO_RATER) for name in names])
-        for column, values in read:
-            column.extend(len(self._line), values, lines)
-        self._line.extend(lines)
-        self._records += len(lines)
-        self._first = self._first or lines[0]
+        for field, numbers in self._numbers.items():
+            named = np.fromiter(self._number_names(field, read.names.get(field), rows), np.int64, rows)
+            numbers.frombytes(named.tobytes())
+        for (field, aspect), column in columns.items():
+            if aspect is not None:
+                self._targets[field][0][aspect] = column
+            values = read.numbers[field, aspect]
+            column.extend(len(self._line), values.values, values.lines)
+        self._line.frombytes(np.array(read.lines, dtype=np.int64).tobytes())
+        self._records += rows
+        self._first = self._first or read.lines[0]
 
-    def _numbers_of(self, cells: Mapping[Place, Sequence[str]]) -> Iterator[tuple[NumberColumn, Floats]]:
-        """Each column with its numbers, NaN for an empty cell; raises Unfit for one that does not fit, names too."""
-        targets = {"ratings": self._ratings, self.scores_field: self._scores}
-        targets |= {field: {field: column} for field, column in self._single.items()}
-        known_scales = {"ratings": self._scales, self.scores_field: self._score_scales}
-        for (field, aspect), texts in cells.items():
-            distinct = set(texts) - {""}
-            if field in NAMES:
-                for name in distinct - self._known[field].keys():
-                    self._check_name(name, field)
+    def _number_names(self, field: str, names: Sequence[str] | None, rows: int) -> Iterable[int]:
+        """The numbers of so many rows' names, None where the rows have no such field. Only a system may be empty."""
+        known = self._known[field]
+        if names is None:
+            return [known[""] if field == "system" else NO_RATER] * rows
+        if field == "system" or "" not in names:
+            return map(known.__getitem__, names)
+        return [known[name] if name else NO_RATER for name in names]
+
+    def _columns_for(self, read: RecordColumns) -> dict[Place, NumberColumn]:
+        """The column for each of the places, a new one where there is none; raises Unfit for a number or an aspect that
+        may not fit."""
+        found = dict[Place, NumberColumn]()
+        for (field, aspect), numbers in read.numbers.items():
+            if aspect is None:
+                check_range(numbers.values, (TINY, 1.0) if field == "probability" else ANY)
+                found[field, aspect] = self._single[field]
                 continue
-            name, columns, scales = aspect or field, targets[field], known_scales.get(field, {})
-            known = {text: number_of(text, field) for text in distinct}
-            if field in ITEM_NUMBERS:
-                for one in known.values():
-                    check_single(one, field)
-            for number in (None, *known.values()):
-                self._check({name: number}, columns, scales)
-            if distinct or aspect:
-                known[""] = nan
-                yield columns[name], np.array([*map(known.__getitem__, texts)])
+            columns, scales = self._targets[field]
+            check_range(numbers.values, scales.get(aspect, ANY))
+            check_range(numbers.values, ANY)
+            if aspect not in columns:
+                self.check_aspect(aspect)
+            found[field, aspect] = columns.get(aspect) or NumberColumn()
+        for field, (columns, _) in self._targets.items():
+            if len(columns.keys() | {aspect for own, aspect in found if own == field}) > MOST_ASPECTS:
+                raise Unfit("may name one aspect too many")
+        return found
 
     def check_aspect(self, name: str) -> None:
         """Raises Unfit for an aspect that is none of those given, or that has no name."""
         if not name or name != name.strip():
             raise Unfit(f"the aspect {clip(name)!r} has no name, or white space around it")
         self._check_name(name, "aspect")
-        name = name.rpartition(":")[2] if self._by_scorer else name
+        name = name.rpartition(":")[2] if self.by_scorer else name
         if self._aspects is not None and name not in self._aspects:
             near = hint(name, self._aspects) if self._total < MOST_FAULTS else ""
             raise Unfit(f"unknown aspect {clip(name)!r}{near}")
@@ -282,10 +321,7 @@ class ObservationReader:
         if not name:
             return NO_RATER
         known = self._known[field]
-        number = known.get(name)
-        if number is None:
-            number = known[self._check_name(name, field)] = len(known)
-        return number
+        return known[name] if name in known else known[self._check_name(name, field)]
 
     @property
     def _width(self) -> int:
@@ -331,8 +367,7 @@ class ObservationReader:
                 raise Unfit(f"letter {position} of its labels is {letter!r}: known are {', '.join(values)}")
             rating = {self._label_aspect: values[letter]}
             self._check(rating, self._ratings, self._scales)
-            raters = self._known["rater"]
-            yield raters.setdefault(str(position), len(raters)), rating
+            yield self._known["rater"][str(position)], rating
 
     def _scores_of(self, record: dict[str, Any]) -> Given:
         scores = record.get(self.scores_field)
@@ -340,7 +375,7 @@ class ObservationReader:
             return {}
         if not isinstance(scores, dict):
             raise Unfit(f"its {clip(self.scores_field)} are not an object")
-        if self._by_scorer:
+        if self.by_scorer:
             scores = dict(name_by_scorer(scores))
         self._check(scores, self._scores, self._score_scales)
         return scores
@@ -366,9 +401,7 @@ class ObservationReader:
         """The text; raises Unfit where it is too long for a name, or could not be written as UTF-8."""
         if self._name_characters is not None and len(text) > self._name_characters:
             raise Unfit(f"its {what} {clip(text)!r} has more than {self._name_characters} characters")
-        if not text.isascii() and SURROGATES.search(text):
-            raise Unfit("a text holds a lone surrogate")
-        return text
+        return check_text(text)
 
     def _lonely(self) -> Iterator[tuple[int, str]]:
         """Aspects that a single record names, where others could have named them too."""
@@ -388,6 +421,13 @@ class ObservationReader:
                         yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
 
 
+def check_text(text: str) -> str:
+    """The text; raises Unfit where it could not be written as UTF-8."""
+    if not text.isascii() and SURROGATES.search(text):
+        raise Unfit("a text holds a lone surrogate")
+    return text
+
+
 def check_single(value: Any, field: str) -> None:
     """Raises Unfit unless the value of an item's number is one, and a probability above 0 and at most 1."""
     check_number(value, field)
@@ -395,17 +435,10 @@ def check_single(value: Any, field: str) -> None:
         raise Unfit(f"its probability is {value:g}, which is not above 0 and at most 1")
 
 
-def name_by_scorer(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The values of each scorer under `scorer:aspect`; raises Unfit where one is no object. What a table's row has, a
-    number under such a name, stays."""
-    for scorer, values in scores.items():
-        if not isinstance(values, dict):
-            if ":" not in scorer:
-                raise Unfit(f"its scores by {clip(scorer)!r} are not an object of values by aspect")
-            yield scorer, values
-            continue
-        for aspect, value in values.items():
-            yield f"{scorer}:{aspect}", value
+def check_range(values: Floats, ends: tuple[float, float]) -> None:
+    """Raises Unfit where a value, NaN for none, lies outside."""
+    if not all(np.isnan(end) or ends[0] <= end <= ends[1] for end in (np.fmin.reduce(values), np.fmax.reduce(values))):
+        raise Unfit("may be off its scale")
 
 
 def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> str | None:
@@ -417,73 +450,101 @@ def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> str | None:
     return None
 
 
-def name_of(record: dict[str, Any], field: str) -> str | None:
-    """The field's text, an integer's digits, or None where there is none; raises Unfit for anything else."""
-    value = record.get(field)
-    if value is None or type(value) is str:
-        return value
-    if type(value) is int and abs(value) < 10**DIGITS:
-        return str(value)
-    raise Unfit(f"its {field} is neither a text nor an integer")
-
-
 def read_array(body: bytes, reader: ObservationReader) -> Observations:
     """The observations of a JSON array of records, numbered from 1; raises StrictJSONError, InvalidLines."""
     records = parse_strict_json(body)
     reader.noun = "element"
     if not isinstance(records, list):
         raise StrictJSONError("the document is not a list of records")
-    for number, record in enumerate(records, start=1):
-        reader.add(record, number)
+    for start in range(0, len(records), ROWS_AT_ONCE):
+        some = records[start : start + ROWS_AT_ONCE]
+        lines = range(start + 1, start + 1 + len(some))
+        if not takes_at_once(some, lines, reader):
+            for number, record in zip(lines, some, strict=True):
+                reader.add(record, number)
     return reader.finish()
+
+
+def takes_at_once(records: Sequence[Any], lines: Sequence[int], reader: ObservationReader) -> bool:
+    """Takes the records of those lines; False, and nothing is taken, where one may have a fault."""
+    try:
+        if all(type(record) is dict for record in records):
+            reader.take_records(records, lines)
+            return True
+    except Unfit:
+        pass
+    return False
 
 
 def read_ndjson(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     """The observations of lines of JSON, one record each; blank lines are passed over, but counted. Raises
     InvalidLines."""
-    for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE:
-            reader.refuse(number, LONG_LINE)
-        elif not takes_quickly(line, number, reader) and line.strip():
-            try:
-                reader.take(parse_line(line), number)
-            except Unfit as unfit:
-                reader.refuse(number, str(unfit))
+    first = 1
+    for batch in split(lines):
+        numbers = range(first, first + len(batch))
+        first += len(batch)
+        records = read_quickly(batch)
+        if records is None or not takes_at_once(records, numbers, reader):
+            for number, line in zip(numbers, batch, strict=True):
+                add_line(line, number, reader)
     return reader.finish()
 
 
-def takes_quickly(line: bytes, number: int, reader: ObservationReader) -> bool:
-    """Takes a line that has nothing unusual, in a fifth of the time of a strict reading. False for any other, and for
-    one with a fault, which the strict reading words."""
+def split(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines, some at a time: fewer where they are long."""
+    left, wanted = iter(lines), ROWS_AT_ONCE
+    while batch := [*islice(left, wanted)]:
+        yield batch
+        wanted = min(ROWS_AT_ONCE, 1 + MOST_LINE // max(map(len, batch), default=1))
+
+
+def add_line(line: bytes, number: int, reader: ObservationReader) -> None:
+    """Takes a line, or notes why it cannot; a strict reading words every fault. Raises InvalidLines."""
+    if len(line) > MOST_LINE:
+        reader.refuse(number, LONG_LINE)
+        return
+    for record in read_quickly([line]) or ():
+        with suppress(Unfit):
+            reader.take(record, number)
+            return
+    if line.strip():
+        try:
+            reader.take(parse_line(line), number)
+        except Unfit as unfit:
+            reader.refuse(number, str(unfit))
+
+
+def read_quickly(lines: Sequence[bytes]) -> list[Any] | None:
+    """The records of lines that have nothing unusual, in a fifth of the time of a strict reading; None for others."""
+    if max(map(len, lines)) > MOST_LINE:
+        return None
     try:
-        record = from_json(line, allow_inf_nan=False)
+        records = [from_json(line, allow_inf_nan=False) for line in lines]
     except ValueError:
-        return False
-    if type(record) is not dict or not is_plain(record, line, reader.scores_field):
-        return False
-    try:
-        reader.take(record, number)
-    except Unfit:
-        return False
-    return True
+        return None
+    return records if are_plain(records, lines) else None
 
 
-def is_plain(record: dict[str, Any], line: bytes, scores_field: str) -> bool:
-    """Whether a strict reading of the line gives that record too, or the record does not fit. Every member is written
-    with a colon: where there are no more colons than members and colons in texts, no member was lost to another with
-    the same key. Numbers in fields that are passed over are left to the strict reading."""
-    colons = len(record)
-    in_texts = 0
-    for name, value in record.items():
-        if type(value) is str:
-            in_texts += value.count(":")
-        elif type(value) is dict and name in ("ratings", scores_field):
-            colons += len(value)
-        elif value is not None and name not in PLAIN:
+def are_plain(records: Sequence[Any], lines: Sequence[bytes]) -> bool:
+    """Whether a strict reading of the lines gives these records too. Every member is written with a colon: where there
+    are no more colons than members and colons in texts, no member was lost to another with the same key."""
+    members, levels = 0, [records]
+    for level in levels:
+        types = {*map(type, level)}
+        objects = level if types == {dict} else [part for part in level if type(part) is dict]
+        lists = [part for part in level if type(part) is list] if list in types else []
+        numbers = level if types <= NUMBERS else [part for part in level if type(part) in NUMBERS]
+        if numbers and not -MOST_PASSED < min(numbers) <= max(numbers) < MOST_PASSED:
             return False
-    if in_texts and b"\\" in line:
-        return False
-    return line.count(b":") == colons + in_texts
+        members += sum(map(len, objects))
+        further = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(lists)]
+        levels += [further] if further else []
+    written = b"".join(lines)
+    colons = written.count(b":")
+    if colons == members:
+        return True
+    in_texts = sum("".join([part for part in level if type(part) is str]).count(":") for level in levels)
+    return colons == members + in_texts and not (b"\\" in written and COLON.search(written))
 
 
 def parse_line(line: bytes) -> Any:
@@ -591,8 +652,11 @@ def place_of(name: str, reader: ObservationReader) -> Place:
         return name, None
     for prefix in ("score:", "scores.", f"{reader.scores_field}."):
         if name.startswith(prefix):
-            reader.check_aspect(name.removeprefix(prefix))
-            return reader.scores_field, name.removeprefix(prefix)
+            score = name.removeprefix(prefix)
+            if reader.by_scorer and ":" not in score:
+                raise Unfit(f"{clip(name)!r} names no aspect: a column is named score:SCORER:ASPECT")
+            reader.check_aspect(score)
+            return reader.scores_field, score
     reader.check_aspect(name)
     return "ratings", name
 
@@ -602,7 +666,7 @@ def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], rea
     with suppress(ValueError):  # Unfit, or rows that are too long or too short
         columns = zip(*(row for _, row in rows), strict=True)
         cells = {place: [*map(str.strip, column)] for place, column in zip(places, columns, strict=True)}
-        reader.take_columns(cells, [line for line, _ in rows])
+        reader.take_columns(columns_of_cells(cells, [line for line, _ in rows]))
         return
     for line, row in rows:
         add_row(row, places, reader, line)

@@ -25,7 +25,7 @@ MOST_STEPS = 20
 PERCENT = (0.0, 100.0)
 
 
-class Talk(NamedTuple):
+class ConversationTurns(NamedTuple):
     """A conversation: how many turns the system has in it, at least 1, and which of them are faulty, counted from 0,
     ascending."""
 
@@ -76,7 +76,7 @@ class TurnReading:
         return next((step.turn for step in self.survival if step.share <= 0.5), None)
 
 
-def read_turns(talks: Sequence[Talk]) -> TurnReading:
+def read_turns(talks: Sequence[ConversationTurns]) -> TurnReading:
     """The figures of these conversations. Cost: linear in their turns."""
     lengths = np.array([talk.system_turns for talk in talks], np.int64)
     first = np.array([talk.faulty[0] + 1 if talk.faulty else 0 for talk in talks], np.int64)
@@ -91,7 +91,7 @@ def read_turns(talks: Sequence[Talk]) -> TurnReading:
     )
 
 
-def find_change(talk: Talk) -> float:
+def find_change(talk: ConversationTurns) -> float:
     """The rate in the second half minus that in the first, per 100 turns; a turn in the middle is in neither."""
     half = talk.system_turns // 2
     early = sum(turn < half for turn in talk.faulty)
@@ -99,7 +99,7 @@ def find_change(talk: Talk) -> float:
     return PERCENT[1] * (late - early) / half
 
 
-def rate_turns(talks: Sequence[Talk], lengths: Integers) -> list[TurnRate]:
+def rate_turns(talks: Sequence[ConversationTurns], lengths: Integers) -> list[TurnRate]:
     """The rates by turn, or by ranges of equally many turns where there are more than `MOST_STEPS`."""
     longest = int(lengths.max(initial=0))
     width = -(-longest // MOST_STEPS) or 1

@@ -1,4 +1,5 @@
-"""The patterns by which facts are read, compiled with the word lists of conversation_words.json."""
+"""The patterns by which facts are read, compiled with the word lists of conversation_words.json, and numbers that are
+written in digits, Han characters or Korean words."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from app.text.fault_words import any_of, load, words_in
+from app.text.fault_words import any_of, begins_one, load, words_in
 
 # How one takes up what the other said of themselves: 札幌のご出身なんですね
 ECHO = {
@@ -34,7 +35,9 @@ class Lists:
         lists = data[language]
         self.language = language
         self.places = places_of(language)
-        self.place = "(" + any_of(", ".join(self.places))[3:]
+        listed = ", ".join(self.places)
+        self.place = "(" + any_of(listed)[3:]
+        place = begins_one(listed) + self.place
         self.persons = re.compile(person_pattern(language, lists["persons"]))
         bare = any_of(lists["self"])
         self.own = re.compile(bare if language == "ja" else rf"(?<![가-힣]){bare}")
@@ -54,7 +57,9 @@ class Lists:
         )
         self.words = {name: re.compile(any_of(lists[name])) for name in names}
         self.jobs = job_patterns(language)
-        self.job = re.compile("|".join(pattern.pattern for pattern in self.jobs.values()))
+        claims = "|".join(pattern.pattern for pattern in self.jobs.values())
+        begins = begins_one(",".join(f"{job['words']},{job['cues']}" for job in data["jobs"].values()))
+        self.job = re.compile(f"{begins}(?:{claims})")
         self.job_words = {group: re.compile(any_of(job["words"])) for group, job in data["jobs"].items()}
         self.compatible = {frozenset(pair.split()) for pair in data["compatible_jobs"].split(",")}
         species = {word: kind for kind, listed in data["pets"].items() for word in words_in(listed)}
@@ -74,7 +79,7 @@ class Lists:
         self.generic_names = tuple(words_in(lists["generic_names"]))
         self.patterns = {
             name: re.compile(
-                pattern.replace("<place>", self.place)
+                pattern.replace("<place>", place)
                 .replace("<pet>", self.kept)
                 .replace("<sibling>", self.siblings)
                 .replace("<spouse>", self.spouse)
@@ -269,3 +274,72 @@ def job_patterns(language: str) -> dict[str, re.Pattern[str]]:
 def lists_for(language: str) -> Lists:
     """The patterns of ja or ko, compiled once."""
     return Lists(language)
+
+
+DIGITS = {
+    **{digit: value for value, digit in enumerate("〇一二三四五六七八九")},
+    **dict(zip("영일이삼사오육칠팔구", range(10), strict=True)),
+}
+POWERS = {"十": 10, "百": 100, "千": 1000, "십": 10, "백": 100, "천": 1000}
+MYRIADS = frozenset("万만")
+TENS = {
+    "스물": 20,
+    "스무": 20,
+    "서른": 30,
+    "마흔": 40,
+    "쉰": 50,
+    "예순": 60,
+    "일흔": 70,
+    "여든": 80,
+    "아흔": 90,
+    "열": 10,
+}
+ONES = {
+    "하나": 1,
+    "한": 1,
+    "둘": 2,
+    "두": 2,
+    "셋": 3,
+    "세": 3,
+    "넷": 4,
+    "네": 4,
+    "다섯": 5,
+    "여섯": 6,
+    "일곱": 7,
+    "여덟": 8,
+    "아홉": 9,
+}
+
+
+def read_number(text: str) -> int | None:
+    """The number below 10**8 that `text` writes as a whole (24, 二十四, 이십사, 스물네); None for anything else."""
+    text = text.replace(" ", "")
+    if text.isascii():
+        return int(text) if text.isdigit() and len(text) < 10 else None
+    native = read_native(text)
+    return read_chinese(text) if native is None else native
+
+
+def read_native(text: str) -> int | None:
+    """A native Korean number from 1 to 99."""
+    for word, tens in TENS.items():
+        if text.startswith(word):
+            rest = text[len(word) :]
+            return tens + ONES[rest] if rest in ONES else None if rest else tens
+    return ONES.get(text)
+
+
+def read_chinese(text: str) -> int | None:
+    """A number in Han characters or Sino-Korean words."""
+    total, part, digit = 0, 0, None
+    for character in text:
+        if character in DIGITS:
+            digit = (digit or 0) * 10 + DIGITS[character]
+        elif character in POWERS:
+            part += POWERS[character] * (1 if digit is None else digit)
+            digit = None
+        elif character in MYRIADS and not total:
+            total, part, digit = 10_000 * ((part + (digit or 0)) or 1), 0, None
+        else:
+            return None
+    return total + part + (digit or 0) if text else None

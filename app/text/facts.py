@@ -28,9 +28,9 @@ from app.text.fact_patterns import (
     Lists,
     is_script,
     lists_for,
+    read_number,
 )
 from app.text.fault_words import load, quote, words_in
-from app.text.numerals import read_number
 from app.text.passages import Sentence, split_sentences
 from app.text.tagger import JapaneseToken
 
@@ -51,7 +51,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Said:
+class SystemSentence:
     """A sentence of the system with what is needed to read it."""
 
     text: str
@@ -222,7 +222,7 @@ class FactBook:
         if self.lists.words["fiction"].search(f"{before} {text}"):
             return
         for sentence in sentences_of(text):
-            said = Said(sentence.text[:LONGEST_SENTENCE], sentence.asks, before)
+            said = SystemSentence(sentence.text[:LONGEST_SENTENCE], sentence.asks, before)
             if ECHO[self.language].search(said.text):
                 continue
             if said.asks:
@@ -261,7 +261,7 @@ class FactBook:
         text = STILL.sub("", text)
         return bool(words["unreal"].search(text) or (past and words["past"].search(text)))
 
-    def read_places(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_places(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """Where the system comes from, lives, has been and never was."""
         lists, text = self.lists, said.text
         somewhere = re.search(lists.place, text) is not None
@@ -285,7 +285,7 @@ class FactBook:
             if not self.of_others(text, match.start()) and not self.is_unreal(text):
                 yield "visit", ("been", lists.places[next(filter(None, match.groups()))])
 
-    def read_answered_visit(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_answered_visit(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """Whether the system has been to the one place that the user asked about."""
         match = VISITED[self.language].search(said.text)
         if match is None or not re.search("[?？か]", said.before) or self.of_others(said.text, match.start()):
@@ -294,7 +294,7 @@ class FactBook:
         if len(asked) == 1:
             yield "visit", ("never" if match[1] else "been", self.lists.places[asked.pop()])
 
-    def read_age(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_age(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """How old the system says it is, as the lowest and highest age."""
         text, patterns = said.text, self.lists.patterns
         asked = patterns["asks_age"].search(said.before)
@@ -318,7 +318,7 @@ class FactBook:
                 ):
                     yield "age", (number, number + width)
 
-    def read_job(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_job(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """What the system works as."""
         text = said.text
         if not self.lists.job.search(text):
@@ -330,7 +330,7 @@ class FactBook:
             if match and not self.of_others(text, match.start()):
                 yield "job", frozenset({group})
 
-    def read_pet(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_pet(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """The animal that lives with the system."""
         text, patterns = said.text, self.lists.patterns
         match = patterns["no_pet"].search(text)
@@ -345,7 +345,7 @@ class FactBook:
             if not self.of_others(text, match.start()):
                 yield "pet", self.lists.species[word]
 
-    def read_family(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_family(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """Siblings and marriage."""
         text, lists = said.text, self.lists
         for slot, none in (("sibling", "only_child"), ("spouse", "unmarried")):
@@ -361,7 +361,7 @@ class FactBook:
             if not theirs or lists.own.search(text[max(0, match.start() - 8) : match.end()]):
                 yield slot, True
 
-    def read_likes(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_likes(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """What the system likes and dislikes."""
         text, lists = said.text, self.lists
         if not lists.liked.search(text) or self.is_unreal(text, past=True):
@@ -436,7 +436,7 @@ class FactBook:
             if len(nouns) > 1:
                 yield "".join(nouns)
 
-    def read_hours(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_hours(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """Until when something is open, and what something costs."""
         text, lists = said.text, self.lists
         end = 0
@@ -468,7 +468,7 @@ class FactBook:
             if not any(words[name].search(noun) for name in ("days", "open")) and not self.lists.own.search(noun)
         ]
 
-    def read_name(self, said: Said) -> Iterator[tuple[str, Any]]:
+    def read_name(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """What the system says that it is called."""
         match = self.lists.patterns["own_name"].search(said.text)
         if match and not self.of_others(said.text, match.start()):

@@ -30,6 +30,12 @@ def any_of(listed: str) -> str:
     return "(?:" + "|".join(re.escape(word).replace(r"\ ", r"\s?") for word in words_in(listed)) + ")"
 
 
+def begins_one(listed: str) -> str:
+    """A look-ahead for the beginning of any word of a list. Before `any_of` in a pattern it saves trying word after
+    word in places where none begins."""
+    return "(?=[" + "".join(sorted({re.escape(word[0]) for word in words_in(listed)})) + "])"
+
+
 @dataclass(frozen=True)
 class Words:
     """The patterns of one language that decide when a rule does not apply."""

@@ -106,7 +106,7 @@ class Habits:
 
 
 @dataclass(frozen=True)
-class Said:
+class SystemTurn:
     """A system turn as letters, without formulas, for comparison with later ones."""
 
     turn: int
@@ -123,7 +123,7 @@ class Reading:
         self.turns = conversation.turns
         self.words: Words = words_for(language)
         self.habits: dict[str, Habits] = {}
-        self.said: dict[str, list[Said]] = {}
+        self.said: dict[str, list[SystemTurn]] = {}
         self.asked: list[str] = []  # The user's turns
         self.pending: list[str] = []  # Those since the last system turn
         self.written: set[str] = set()  # Languages that the user writes or asked for
@@ -297,7 +297,7 @@ class Reading:
         detail = f"{quote(text)} repeats turn {same.turn}: {quote(self.turns[same.turn].text)}."
         yield fault(number, "coherence", "repetition", detail)
 
-    def read_said(self, number: int, text: str) -> Said | None:
+    def read_said(self, number: int, text: str) -> SystemTurn | None:
         """The turn's letters; None if they are too few to tell."""
         parts = SENTENCE_END.split(unicodedata.normalize("NFKC", text))[::2]
         own = " ".join(part for part in parts if not self.words.is_formula(part))
@@ -305,7 +305,7 @@ class Reading:
         if len(letters) < FEWEST_LETTERS[self.language]:
             return None
         compared = letters[:MOST_LETTERS]
-        return Said(
+        return SystemTurn(
             number,
             letters,
             frozenset(map("".join, pairwise(compared))),
@@ -337,7 +337,7 @@ def own_sentences(text: str) -> list[Sentence]:
     return list(split_sentences(unicodedata.normalize("NFC", text), "物"))
 
 
-def is_same(said: Said, other: Said) -> bool:
+def is_same(said: SystemTurn, other: SystemTurn) -> bool:
     """Whether two turns say the same in nearly the same letters. A number, a day or a time that differs tells them
     apart, for a template that is filled in again is no repetition."""
     if said.letters == other.letters:

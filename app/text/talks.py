@@ -15,7 +15,7 @@ from app.text.faults import find_faults
 from app.text.injection import inspect_texts
 
 
-class Found(NamedTuple):
+class TextFindings(NamedTuple):
     """Warnings for texts that look like an attack on the judge, and the findings of rules."""
 
     suspicions: tuple[Warned, ...]
@@ -24,12 +24,12 @@ class Found(NamedTuple):
 
 def look_through(
     conversation: Conversation, language: str, aspects: tuple[str, ...], checkpoint: Callable[[], None] = lambda: None
-) -> Found:
+) -> TextFindings:
     """What is found; `aspects` are names of the aspects of the rubric in force. `checkpoint` is called before each text
     that is inspected, and may raise to end the work."""
     suspicions = inspect_texts(texts_of_conversation(conversation), aspects=aspects, checkpoint=checkpoint)
     checkpoint()
-    return Found(suspicions, find_faults(conversation, language))
+    return TextFindings(suspicions, find_faults(conversation, language))
 
 
 def write_job(conversation: Conversation, language: str, aspects: tuple[str, ...]) -> bytes:
@@ -51,13 +51,13 @@ def answer(job: bytes) -> bytes:
         return b"null"
 
 
-def read_found(answered: bytes) -> Found | None:
+def read_found(answered: bytes) -> TextFindings | None:
     """What a helper found; None where it failed."""
     read = json.loads(answered)
     if read is None:
         return None
     suspicions, faults = read
-    return Found(
+    return TextFindings(
         tuple(Warned.model_construct(code=code, where=where, detail=detail) for code, where, detail in suspicions),
         tuple(
             Finding.model_construct(turn=turn, aspect=aspect, code=code, by="rule", detail=detail)

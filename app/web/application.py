@@ -35,14 +35,12 @@ from app.web.body import BodyMemory
 from app.web.dashboard import (
     aspects,
     attempt,
-    compare,
     datasets,
     disagreements,
     explore,
     explore_files,
     invited,
     item,
-    items,
     leaderboard,
     live,
     page,
@@ -57,7 +55,7 @@ from app.web.dashboard import (
     uploads,
 )
 from app.web.dependencies import Refusals
-from app.web.limits import Places
+from app.web.limits import EvaluationPlaces
 from app.web.middleware import Gatekeeper, RequestFrame
 
 if TYPE_CHECKING:
@@ -108,14 +106,12 @@ PAGES = (
     disagreements,
     leaderboard,
     live,
-    items,
     item,
     attempt,
     rate,
     rating_round,
     invited,
     sheet,
-    compare,
     explore,
     explore_files,
     aspects,
@@ -149,7 +145,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.draining = False
     state.secure_cookies = settings.secure_cookies
     state.close_seconds = 0.0
-    state.places = Places(settings.most_evaluations)
+    state.places = EvaluationPlaces(settings.most_evaluations)
     state.refusals = Refusals()
     state.streams = Counter[str]()
     state.attempts = attempt.Attempts()

@@ -161,7 +161,7 @@ async def describe_key(request: Request) -> dict[str, Any] | None:
     }
 
 
-class Places:
+class EvaluationPlaces:
     """Limits the evaluations and judge checks that this process runs at once to `most`."""
 
     def __init__(self, most: int) -> None:
@@ -189,7 +189,7 @@ class Places:
 async def require_place(request: Request) -> None:
     """A FastAPI dependency that raises Overloaded before the body is read. The place is taken only afterwards, so that
     a slow sender does not occupy it."""
-    places: Places = request.app.state.places
+    places: EvaluationPlaces = request.app.state.places
     places.require(request.app.state.container.telemetry)
 
 
@@ -201,7 +201,7 @@ async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
     Raises Overloaded, and CostLimitReached if the limit is used up. Concurrent requests do not see each other's cost,
     so a key may exceed its limit by what is in progress.
     """
-    places: Places = request.app.state.places
+    places: EvaluationPlaces = request.app.state.places
     with places.take(request.app.state.container.telemetry):
         await require_money(request)
         scope = RequestScope(actor=request.state.actor)

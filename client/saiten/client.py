@@ -376,9 +376,13 @@ class AsyncClient:
         body = LinesBody(map(prepare, requests))
         return self._send_lines(ValidEvaluations, "/v1/validations/evaluations", body, creates=False)
 
-    def validate_ratings(self, ratings: Iterable[Mapping[str, Any]]) -> Coroutine[Any, Any, ValidRatings]:
-        """Whether all ratings are valid, but for what they rate. Raises ServiceRefused."""
-        return self._send_lines(ValidRatings, "/v1/validations/ratings", LinesBody(ratings), creates=False)
+    def validate_ratings(
+        self, ratings: Iterable[Mapping[str, Any]], *, rubric: str | None = None
+    ) -> Coroutine[Any, Any, ValidRatings]:
+        """Whether all ratings are valid, but for what they rate; with `rubric` by its aspects and scales. Raises
+        ServiceRefused."""
+        path = "/v1/validations/ratings" + ("" if rubric is None else f"?rubric={part(rubric)}")
+        return self._send_lines(ValidRatings, path, LinesBody(ratings), creates=False)
 
     async def validate_gate(
         self,

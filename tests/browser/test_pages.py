@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import Literal
 
@@ -23,14 +24,13 @@ NAMES = (
     "item",
     "item-ko",
     "item-talk",
-    "compare",
-    "compare-choose",
     "explore",
     "explore-choose",
     "aspects",
     "aspects-ko",
     "try",
     "try-pair",
+    "try-wait",
     "datasets",
     "dataset",
     "dataset-delete",
@@ -41,10 +41,15 @@ NAMES = (
     "rubrics",
     "rubric",
     "rubric-changes",
+    "rubric-draft",
+    "invited",
     "login",
     "nothing",
 )
 LOCALES = ("en", "ja", "ko")
+COMPUTED = ".computing:not(#waiting *)"
+"""What a page shows until something is computed; the page that waits for another process goes on waiting."""
+
 LOOKS: tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...] = (("light", DESK), ("dark", PHONE))
 
 
@@ -58,19 +63,18 @@ def path_of(site: Pages, name: str) -> str:
         "run": f"/runs/{worse}",
         "run-ko": f"/runs/{korean}",
         "run-talks": f"/runs/{talks}",
-        "items": f"/runs/{worse}/items",
-        "items-ko": f"/runs/{korean}/items",
+        "items": f"/explore?run={worse}",
+        "items-ko": f"/explore?run={korean}",
         "item": f"/runs/{worse}/items/0",
         "item-ko": f"/runs/{korean}/items/0",
         "item-talk": f"/runs/{talks}/items/0",
-        "compare": f"/compare?baseline={before}&candidate={worse}",
-        "compare-choose": "/compare",
         "explore": f"/explore?run={before}&run={worse}&warning=&status=scored",
         "explore-choose": "/explore?text=a",
-        "aspects": "/aspects?rubric=ja-dialogue",
-        "aspects-ko": "/aspects?rubric=ko-comment",
+        "aspects": "/explore/aspects?rubric=ja-dialogue",
+        "aspects-ko": "/explore/aspects?rubric=ko-comment",
         "try": "/try",
         "try-pair": make_pair(site.url),
+        "try-wait": f"/try/ev_0?since={int(time.time())}",
         "datasets": "/datasets",
         "dataset": keep_file(site.url),
         "dataset-delete": f"{keep_file(site.url)}/delete",
@@ -81,6 +85,8 @@ def path_of(site: Pages, name: str) -> str:
         "rubrics": "/rubrics",
         "rubric": "/rubrics/ko-comment",
         "rubric-changes": "/rubrics/ja-dialogue?against=1",
+        "rubric-draft": "/rubrics/draft/try",
+        "invited": "/invited",
         "login": "/login",
         "nothing": "/nowhere",
     }[name]
@@ -127,7 +133,7 @@ def look_at(seen: Visit, path: str, locale: str, turn: int) -> list[str]:
     status = 404 if path == "/nowhere" else 200
     page = seen.page
     answer = page.goto(path)
-    page.wait_for_function("() => !document.querySelector('.computing')")
+    page.wait_for_function(f"() => !document.querySelector('{COMPUTED}')")
     wrong = [] if answer is not None and answer.status == status else [f"answered {answer and answer.status}"]
     if (language := page.locator("html").get_attribute("lang")) != locale:
         wrong.append(f"is in {language}")
@@ -150,7 +156,7 @@ def test_pages_can_be_read_without_script(site: Pages, browser: Browser):
         for name in NAMES:
             seen.page.goto(path_of(site, name))
             # What is computed behind a page comes with its own refresh.
-            seen.page.locator("main:not(:has(.computing)) h1").wait_for()
+            seen.page.locator(f"main:not(:has({COMPUTED})) h1").wait_for()
             assert seen.page.locator("main").inner_text().strip(), name
 
 

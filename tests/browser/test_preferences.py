@@ -14,7 +14,7 @@ DARK = "getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(
 
 def test_a_language_is_chosen_where_one_is_and_kept(site: Pages, browser: Browser):
     with visit(browser, site.url, locale="ko") as seen:
-        address = f"/runs/{site.run('ja-dialogue', 'a-102')}/items?sort=overall&order=best"
+        address = f"/explore?run={site.run('ja-dialogue', 'a-102')}&sort=best"
         page = seen.goto(address)
         expect(page.locator("html")).to_have_attribute("lang", "ko")
         page.get_by_role("button", name="日本語").click()

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import fetch_run, finish_run
-from tests.support.chromium import Visit, find_barriers
+from tests.support.chromium import PHONE, Visit, find_barriers, visit
 
 ASPECTS = 6
 RESPONSES = 3
@@ -164,3 +164,30 @@ def test_what_people_said_counts_on_the_aspects_page(guest: Visit, workshop: str
     expect(raters.get_by_role("row", name="Overall quality")).to_be_visible()
     judged = page.get_by_role("region", name="The judge compared with people")
     expect(judged.get_by_role("row", name="Overall quality").get_by_role("cell").first).to_have_text(str(RESPONSES))
+
+
+def test_an_invited_rater_rates_by_the_link_alone(guest: Visit, workshop: str, run: str, browser: Browser):
+    start_round(guest.page, run, "Round by invitation")
+    guest.page.locator("summary").filter(has_text="Invite a rater").click()
+    guest.page.get_by_label("Name of the rater").fill("guest-rater")
+    guest.page.get_by_role("button", name="Make the link").click()
+    link = guest.page.locator(".copyable code").inner_text()
+    expect_order(guest.page)
+    with visit(browser, workshop, locale="ko", size=PHONE) as seen:
+        page = seen.page
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(request.url))
+        page.goto(link)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Round by invitation")
+        assert link.rpartition("#")[2] not in "".join([page.url, page.content(), *sent])
+        expect_order(page)
+        page.get_by_role("link", name="시작").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"응답 1 / {RESPONSES}")
+        rate(page, HIGH)
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"응답 2 / {RESPONSES}")
+        page.goto("/")
+        expect(page.get_by_text("이 링크로는 한 라운드에서 평가만 할 수 있습니다.")).to_be_visible()
+        seen.forget(403)
+        assert seen.complaints == []
+    (kept,) = ratings_of(workshop, "guest-rater")
+    assert [*kept["ratings"].values()] == [*map(int, HIGH)]

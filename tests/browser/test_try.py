@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.chromium import Visit, find_barriers
+from tests.support.command import ROOT
 
 SAID = ("今度の連休、どこか行く？", "まだ決めてない。", "温泉なんてどうかな。")
 RESPONSE = "温泉、いいね。箱根なら電車でも行けるし、連休でも日帰りで楽しめるよ。"
@@ -83,3 +84,19 @@ def test_an_example_is_filled_in_and_scored(guest: Visit):
     assert "김밥" in response
     page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Dialogue").get_by_text(response)).to_be_visible()
+
+
+def test_a_draft_of_a_rubric_is_checked_and_tried(guest: Visit):
+    page = guest.goto("/rubrics/draft/try")
+    page.get_by_label("Rubric as YAML").fill("id: nothing")
+    page.get_by_label("Dialogues, at most 5").fill(f"友人: {SAID[0]}\n私: {RESPONSE}")
+    page.get_by_role("button", name="Check and estimate").click()
+    expect(page.get_by_role("alert")).to_contain_text("problem")
+    assert find_barriers(page) == []
+    guest.forget(422)
+    page.get_by_label("Rubric as YAML").fill((ROOT / "rubrics" / "ja-dialogue.yaml").read_text("utf-8"))
+    page.get_by_role("button", name="Check and estimate").click()
+    expect(page.get_by_role("status").filter(has_text="The rubric is valid")).to_be_visible()
+    page.get_by_role("button", name="Score").click()
+    expect(page.get_by_role("region", name="Dialogue 1").get_by_role("row")).to_have_count(1 + 6)
+    assert find_barriers(page) == []

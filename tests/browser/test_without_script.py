@@ -28,17 +28,19 @@ def test_two_runs_are_picked_and_compared(plain: Visit):
     page.get_by_role("button", name="Compare").click()
     # While the two are being compared, the page asks again by itself.
     expect(page.get_by_role("heading", level=1)).to_contain_text("a-102 is worse than a-101")
-    expect(page.locator("details[open]").filter(has_text="Full details of this response")).to_have_count(3)
+    expect(page.locator("details.case[open]").filter(has_text="Full details of this response")).to_have_count(1)
 
 
 def test_items_are_filtered_and_opened(plain: Visit, site: Pages):
-    page = plain.goto(f"/runs/{site.run('ja-dialogue', 'a-102')}/items")
+    page = plain.goto(f"/explore?run={site.run('ja-dialogue', 'a-102')}")
+    page.get_by_text("More filters").click()
     page.get_by_label("Warning").select_option(label="register shift (1)")
-    page.get_by_role("button", name="Show").click()
-    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader"))
+    page.get_by_role("button", name="Show", exact=True).click()
+    row = page.locator(".case")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("register shift")
-    row.get_by_role("link").click()
+    row.locator("summary").click()
+    row.get_by_role("link", name="Full details of this response").click()
     expect(page.get_by_role("region", name="Dialogue")).to_contain_text("register shift")
     expect(page.get_by_role("region", name="Ratings").get_by_role("article")).to_have_count(6)
 

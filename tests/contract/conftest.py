@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.databases import lay_schema
-
 
 @pytest.fixture(params=["fake", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest) -> str | None:
-    """The database's URL; None for the fake."""
+    """The URL of a database with the schema; None for the fake."""
     if request.param == "fake":
         return None
     url: str = request.getfixturevalue(f"{request.param}_url")
-    lay_schema(url)
     return url

@@ -15,7 +15,6 @@ from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
 from app.storage.redis.cache import RedisCallCache
 from app.storage.sql.cache import SQLCallCache
 from app.storage.sql.engine import open_engine
-from app.storage.sql.schema import migrate
 from tests.support.dict_cache import DictCache
 
 IN_PROCESS: dict[str, Callable[[], CallCache]] = {
@@ -37,7 +36,6 @@ async def cache(request: pytest.FixtureRequest, find_backend: Callable[[str], st
             await made.close()
     else:
         engine = open_engine(find_backend(f"{request.param}_url"))
-        await migrate(engine)
         kept = SQLCallCache(engine)
         yield kept
         await kept.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from datetime import timedelta
 
@@ -9,7 +10,9 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.dataset import Dataset
+from app.batches.datasets import DatasetService, read_parts
+from app.domain.dataset import Dataset, FileQuestion
+from app.domain.dialogue import Limits
 from app.domain.errors import NotFound
 from app.storage.sql.datasets import MOST_UPLOADS, RECEIVING, UPLOAD_LIFE, DatasetStore
 from app.storage.sql.engine import fetch_value
@@ -77,12 +80,17 @@ async def test_the_same_content_is_the_same_version_and_other_content_the_next(s
     assert (await keep(store, "ds_6", MARKED)).version == 3
 
 
+async def test_contents_that_are_kept_at_once_are_versions_one_after_another(store) -> None:
+    kept = await asyncio.gather(*(keep(store, f"ds_{number}", b"%d\n" % number) for number in range(8)))
+    assert sorted(one.version for one in kept) == list(range(1, 9))
+
+
 async def test_files_wait_for_a_while_and_only_so_many(store, engine, clock) -> None:
     texts = TextStore(engine, clock=clock)
     for number in range(MOST_UPLOADS + 1):
-        await store.make_room("team")
         clock.move(1)
         await store.begin("team", f"up_{number}", "a.csv")
+        await store.make_room("team")
     await store.begin("rivals", "up_r", "b.csv")
     with pytest.raises(NotFound):
         await store.find_upload("team", "up_0")
@@ -114,6 +122,38 @@ async def test_an_erasure_takes_the_marked_items_and_all_files(store, engine, cl
         with pytest.raises(NotFound):
             await gone
     assert (await texts.erase_marked("team", USER)).dataset_items == 0
+
+
+async def test_what_is_read_while_an_erasure_passes_is_not_kept(store, engine, clock) -> None:
+    await store.begin("team", "up_1", "a.csv")
+    await TextStore(engine, clock=clock).erase_marked("team", USER)
+    await store.begin("team", "ds_1", "talk", state=RECEIVING)
+    await store.append("ds_1", 0, MARKED)
+    with pytest.raises(NotFound):
+        await store.accept("team", "ds_1", "0", items=1, unit="item", korean=False, upload_id="up_1")
+    assert await store.list("team", limit=9) == []
+    first = await keep(store, "ds_2", PLAIN)
+    await store.begin("team", "ds_3", "talk", state=RECEIVING)  # the form was sent twice
+    again = await store.accept("team", "ds_3", first.digest, items=1, unit="item", korean=False, upload_id="up_ds_2")
+    assert again == (first, False)
+
+
+async def test_nothing_stays_of_a_file_that_is_erased_while_it_is_kept(store, engine, monkeypatch) -> None:
+    async def pieces():
+        yield PLAIN
+
+    service = DatasetService(store=store, limits=Limits(), new_id=iter(["up_1", "ds_1"]).__next__)
+    upload = await service.find_upload("team", await service.upload("team", "a.ndjson", pieces()))
+
+    async def read_late(items, note):
+        async for piece in read_parts(items, note):
+            yield piece
+        await store.discard(upload.id)
+
+    monkeypatch.setattr("app.batches.datasets.read_parts", read_late)
+    with pytest.raises(NotFound):
+        await service.keep("team", upload, FileQuestion(), "talk")
+    assert await fetch_value(engine, select(func.count()).select_from(datasets)) == 0
 
 
 async def test_a_project_that_keeps_no_texts_keeps_no_datasets(store, engine, clock) -> None:

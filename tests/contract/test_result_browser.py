@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -146,6 +147,19 @@ async def test_results_without_a_value_come_last_and_equal_ones_in_the_batchs_or
     assert await places(bench, sort="clarity", target=2.0) == [1, 2, 0, 4, 5, 3, 6]
     assert await places(bench, sort="clarity", target=1.5, descending=True) == [0, 5, 1, 2, 4, 3, 6]
     assert await places(bench, sort="no-such", descending=True) == [0, 1, 2, 3, 4, 5, 6]
+    assert await places(bench, ranked=(4, 99, 0, 5), text="文") == [4, 0, 5]
+    assert await places(bench, ranked=(4, 0, 5), offset=1, limit=1) == [0]
+
+
+async def test_results_are_sorted_by_how_far_their_samples_are_apart(bench: Bench) -> None:
+    work = await take_in(bench.store, [pose("文")] * 4)
+    spreads = (0.0, None, 0.5, 0.25)
+    done = [
+        result(work.job, entry, {"clarity": rate("clarity", 2, None).model_copy(update={"samples": (2, 2), "sd": sd})})
+        for (entry, _), sd in zip(work.todo, spreads, strict=True)
+    ]
+    await bench.store.commit("w1", done, [work.job])
+    assert await places(bench, by_spread=True, descending=True) == [2, 3, 0, 1]
 
 
 async def test_pages_are_complete_and_none_comes_twice(bench: Bench) -> None:
@@ -165,11 +179,11 @@ async def test_pages_are_complete_and_none_comes_twice(bench: Bench) -> None:
 
 
 CONDITIONS: list[tuple[dict[str, Any], list[int]]] = [
-    ({"values": {"warmth": 1.0}}, [0, 3, 5]),
-    ({"values": {"warmth": 1.0, "clarity": 3.0}}, [0, 5]),
-    ({"values": {"both": 0.5}}, [4]),
-    ({"values": {"warmth.blended": 0.25}}, [1]),
-    ({"values": {"no-such": 1.0}}, []),
+    ({"levels": {"warmth": (1.0, 1.0)}}, [0, 3, 5]),
+    ({"levels": {"warmth": (1.0, 1.0), "clarity": (3.0, 3.0)}}, [0, 5]),
+    ({"levels": {"both": (0.5, 0.5)}}, [4]),
+    ({"levels": {"warmth.blended": (0.25, 0.25)}}, [1]),
+    ({"levels": {"no-such": (1.0, 1.0)}}, []),
     ({"unrated": "warmth"}, [2]),
     ({"unrated": "warm"}, []),
     ({"unrated": ANY_ASPECT}, [2, 3]),
@@ -178,11 +192,15 @@ CONDITIONS: list[tuple[dict[str, Any], list[int]]] = [
     ({"warning": "judge"}, []),
     ({"warning": "%"}, []),
     ({"status": "failed"}, [6]),
-    ({"status": "partial", "system": "甲"}, [2]),
-    ({"system": "甲"}, [0, 1, 2]),
-    ({"system": "\0"}, []),
-    ({"warning": "baseline-judge", "values": {"warmth": 0.0}, "text": "文 4"}, [4]),
-    ({"warning": "baseline-judge", "values": {"warmth": 1.0}, "text": "文 4"}, []),
+    ({"status": "partial", "metadata": ("system", "甲")}, [2]),
+    ({"metadata": ("system", "甲")}, [0, 1, 2]),
+    ({"metadata": ("note", "付箋"), "levels": {"warmth": (0.5, inf), "clarity": (-inf, 2.0)}}, []),
+    ({"metadata": ("note", "付箋"), "levels": {"warmth": (0.5, inf), "clarity": (-inf, 3.0)}}, [0, 5]),
+    ({"metadata": ("note", "?")}, []),
+    ({"ranked": (5, 99, 4, 0), "levels": {"warmth": (1.0, 1.0)}}, [0, 5]),
+    ({"metadata": ("note", "\0")}, []),
+    ({"warning": "baseline-judge", "levels": {"warmth": (0.0, 0.0)}, "text": "文 4"}, [4]),
+    ({"warning": "baseline-judge", "levels": {"warmth": (1.0, 1.0)}, "text": "文 4"}, []),
 ]
 
 
@@ -265,8 +283,8 @@ async def test_measures_that_come_later_go_behind_and_those_after_the_fortieth_a
     await bench.store.commit("w1", [result(work.job, work.todo[0][0], many)], [])
     measures = await bench.browser.measures("team", "ba_1")
     assert measures == tuple(many)[:MOST_MEASURES]
-    assert await places(bench, sort="a41", values={"a39": 1.0}) == [0]
-    assert await places(bench, values={"a41": 1.0}) in ([], [0])  # no column holds it; the fake has no columns
+    assert await places(bench, sort="a41", levels={"a39": (1.0, 1.0)}) == [0]
+    assert await places(bench, levels={"a41": (1.0, 1.0)}) in ([], [0])  # no column holds it; the fake has no columns
 
 
 async def test_commits_at_once_with_other_measures_each_agree_on_columns(bench: Bench) -> None:
@@ -289,8 +307,8 @@ async def test_commits_at_once_with_other_measures_each_agree_on_columns(bench: 
     assert set(await bench.browser.measures("team", "ba_1")) == {*names, "shared"}
     for number, name in enumerate(names):
         chunk = list(range(number * C, (number + 1) * C))
-        assert await places(bench, values={name: float(number)}) == chunk
-        assert await places(bench, values={"shared": float(-number)}) == chunk
+        assert await places(bench, levels={name: (float(number), float(number))}) == chunk
+        assert await places(bench, levels={"shared": (float(-number), float(-number))}) == chunk
 
 
 async def test_a_rewritten_result_is_sorted_by_what_it_says_now(bench: Bench) -> None:
@@ -304,7 +322,7 @@ async def test_a_rewritten_result_is_sorted_by_what_it_says_now(bench: Bench) ->
     await bench.store.rewrite("ba_1", [(0, changed)])
     assert await places(bench, sort="warmth.blended", limit=1) == [0]
     assert await places(bench, warning="baseline-judge") == [1, 4]
-    assert await places(bench, system="甲") == [1, 2]
+    assert await places(bench, metadata=("system", "甲")) == [1, 2]
 
 
 async def test_patterns_are_counted_unless_there_are_too_many(bench: Bench) -> None:

@@ -26,8 +26,8 @@ from tests.support.site import Site, kill, make_item, site, wait_until
 from tests.support.waiting import LIMIT_SECONDS
 
 IN_FLIGHT = 16
-ITEMS = 120
-TALKS = 40
+ITEMS = 80
+TALKS = 20
 PLAIN = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT)}
 DYING = {"SAITEN_LEASE_SECONDS": "5"}
 """For what waits until leases of the dead run out. No figure of these tests turns on a lease that a slow machine loses."""
@@ -137,7 +137,7 @@ def test_a_wiped_redis_loses_nothing(workers: Site, redis_port: int) -> None:
     batch_id = workers.post(ITEMS)
     with redis.Redis(port=redis_port) as client:
         for _ in range(3):
-            workers.wait_for_results(batch_id, workers.finished(batch_id) + 20)
+            workers.wait_for_results(batch_id, workers.finished(batch_id) + 10)
             client.flushall()
     workers.wait_for(batch_id, seconds=LIMIT_SECONDS)
     check_all_scored(workers, batch_id)
@@ -221,7 +221,7 @@ def test_five_killed_workers_lose_nothing(workers: Site) -> None:
     talks = [{"id": f"item-{number}", "turns": make_turns(f"承知しました。（{number}）")} for number in range(TALKS)]
     talking = workers.post_items(talks, name="talks", rubric="ja-conversation")
     for round_number in range(5):
-        workers.wait_for_results(batch_id, 15 * (round_number + 1))
+        workers.wait_for_results(batch_id, 10 * (round_number + 1))
         workers.kill_worker()
         workers.start_workers(1)
     for found, items in ((batch_id, ITEMS), (talking, TALKS)):
@@ -291,7 +291,7 @@ def post_until_settled(made: Site, body: dict[str, Any], key: str) -> str:
 @pytest.mark.parametrize("workers", [DYING], ids=["dying"], indirect=True)
 def test_everything_killed_and_started_again_finishes_with_the_same_signature(workers: Site, redis_port: int) -> None:
     batch_id = workers.post(ITEMS)
-    workers.wait_for_results(batch_id, 60)
+    workers.wait_for_results(batch_id, ITEMS // 2)
     before = workers.batch(batch_id)["signature"]
     workers.kill_service()
     workers.kill_worker()
@@ -335,7 +335,7 @@ def test_a_stopped_service_with_a_batch_under_way_finishes_it_after_its_next_sta
 @pytest.mark.parametrize("workers", [DYING], ids=["dying"], indirect=True)
 def test_a_candidate_that_kills_its_worker_is_set_aside_after_three_tries_under_suspicion(workers: Site) -> None:
     workers.judge.turn(poison="POISON-7")
-    items = [make_item("poison", number) for number in range(100)]
+    items = [make_item("poison", number) for number in range(60)]
     items[41]["response"] += " POISON-7"
     batch_id = workers.post_items(items)
     stop = threading.Event()
@@ -350,7 +350,7 @@ def test_a_candidate_that_kills_its_worker_is_set_aside_after_three_tries_under_
     failed = [result for result in results if result["status"] == "failed"]
     assert [result["position"] for result in failed] == [41], workers.log()
     assert failed[0]["error"]["code"] == "worker-died"
-    assert len(results) == 100
+    assert len(results) == 60
     assert workers.judge.stats()["killed"] == 4
 
 

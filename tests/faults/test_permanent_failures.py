@@ -88,11 +88,11 @@ def test_a_batch_ends_though_the_judge_always_fails_one_candidate(embedded: Site
 
 
 def test_several_bad_candidates_stop_no_other(embedded: Site) -> None:
-    check_ended(embedded, 200, "hang", 0, 1, 2, 3)
+    check_ended(embedded, 100, "hang", 0, 1, 2, 3)
 
 
 def test_two_workers_end_a_batch_with_bad_candidates(workers: Site) -> None:
-    check_ended(workers, 160, "hang", 5, 50, 90, 159)
+    check_ended(workers, 80, "hang", 5, 25, 45, 79)
 
 
 def test_in_an_outage_of_everything_nobody_fails(embedded: Site) -> None:
@@ -109,9 +109,9 @@ def test_in_an_outage_of_everything_nobody_fails(embedded: Site) -> None:
 @pytest.mark.parametrize("workers", [{"SAITEN_LEASE_SECONDS": "15"}], ids=["long leases"], indirect=True)
 def test_what_killed_workers_had_called_is_counted(workers: Site) -> None:
     workers.judge.turn(latency_ms=250)
-    batch_id, kills = workers.post(160), 3
+    batch_id, kills = workers.post(100), 3
     for number in range(kills):
-        workers.wait_for_results(batch_id, 30 * (number + 1), STARTED_SECONDS)
+        workers.wait_for_results(batch_id, 20 * (number + 1), STARTED_SECONDS)
         workers.kill_worker()
         workers.start_workers(1)
     usage = workers.wait_for(batch_id, seconds=120)["usage"]
@@ -175,7 +175,7 @@ def test_batches_go_on_under_interactive_overload(embedded: Site) -> None:
         caller.start()
     try:
         time.sleep(0.5)
-        busy = measure(4)
+        busy = measure(3)
     finally:
         over.set()
         for caller in callers:

@@ -187,7 +187,7 @@ class Caller:
         assert token not in signed.headers["set-cookie"]
         browser = {"Cookie": session, "Authorization": "", "Accept": "text/html"}
         searched = quote(self.secrets.texts["query"])
-        for path in ("/", f"/runs/{batch_id}/items", "/compare", "/aspects", "/rate"):
+        for path in ("/", f"/explore?run={batch_id}", "/explore", "/explore/aspects", "/rate"):
             self.ask("GET", f"{path}?text={searched}&baseline={searched}&rater={searched}", headers=browser)
 
     def rate(self) -> None:

@@ -17,7 +17,7 @@ from tests.support.services import absent, free_port, redis_on
 from tests.support.site import Site, make_item, site, wait_until
 from tests.support.waiting import LIMIT_SECONDS
 
-ITEMS = 300
+ITEMS = 100
 LONG = {f"note-{number}": "海" * 250 for number in range(16)}
 """12 kB in each result."""
 
@@ -59,12 +59,17 @@ def test_event_streams_and_idle_connections_end_with_the_service(workers: Site) 
 
 
 def test_a_download_of_a_slow_reader_is_whole(tmp_path: Path) -> None:
-    """More than the system's buffers hold is under way when the signal comes."""
-    items = [{**make_item("long", number), "metadata": LONG} for number in range(1500)]
+    """More than the system's buffers hold is under way when the signal comes: the reader's is small, and the other
+    grows to some 4 MB."""
+    items = [{**make_item("long", number), "metadata": LONG} for number in range(600)]
+    small = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)])
     with site(tmp_path, SAITEN_JUDGE="lexical") as made:
         batch_id = made.post_items(items)
         made.wait_for(batch_id)
-        with made.client.stream("GET", f"/v1/batches/{batch_id}/results") as answer:
+        with (
+            httpx.Client(base_url=made.client.base_url, transport=small, timeout=LIMIT_SECONDS) as reader,
+            reader.stream("GET", f"/v1/batches/{batch_id}/results") as answer,
+        ):
             pieces = answer.iter_bytes()
             taken = next(pieces)
             assert made.service is not None

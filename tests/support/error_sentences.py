@@ -20,7 +20,6 @@ ELSEWHERE = (
     "app/metrics",
     "app/openers.py",
     "app/runtime",
-    "app/web/dashboard",
     "app/providers/causal_lm.py",
     "app/providers/huggingface.py",
     "app/providers/openai/__init__.py",
@@ -39,7 +38,7 @@ ELSEWHERE = (
     "client/saiten/pytest_plugin.py",
     "client/saiten/testing.py",
 )
-"""What no request is refused with: commands, settings and rubric files at the start, pages, findings of rules."""
+"""What no request is refused with: commands, settings and rubric files at the start, findings of rules."""
 
 KINDS = {
     *(name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)),

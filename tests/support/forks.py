@@ -32,12 +32,22 @@ from typing import Any, NoReturn
 
 from saiten import commands, private
 
-PACKAGES = ("saiten", "app.cli", "app.web", "app.ratings", "app.comparison", "app.stats")
+PACKAGES = (
+    *("saiten", "app.cli", "app.web", "app.ratings", "app.comparison", "app.charts", "app.stats"),
+    "app.storage.redis",
+)
 MODULES = (
     *("app.providers.lexical.judge", "app.providers.openai.judge", "app.providers.openai.endpoint"),
     *("app.providers.openai.batches", "app.providers.deepl.client", "app.cli.demo", "rich.progress", "rich.table"),
     *("aiosqlite", "anyio._backends._asyncio", "asyncpg", "encodings.idna", "fugashi", "httpcore", "redis.asyncio"),
-    *("unidic_lite", "uvicorn.lifespan.on", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto"),
+    *("scipy.sparse.csgraph", "scipy.special", "scipy.stats", "vl_convert"),
+    *(
+        "unidic_lite",
+        "uvloop",
+        "uvicorn.lifespan.on",
+        "uvicorn.protocols.http.auto",
+        "uvicorn.protocols.websockets.auto",
+    ),
 )
 """Not PyTorch, matplotlib or OpenTelemetry: they begin threads, or read the environment, as they are imported."""
 
@@ -64,16 +74,19 @@ def load_everything() -> None:
 
 
 def read_files() -> None:
-    """Reads what services read from the package once: its rubrics, the lexical judge's weights, the signs of attacks."""
+    """Reads what services read from the package once: its rubrics, the lexical judge's weights, the signs of attacks, and
+    the templates of pages, which take a second or two to compile."""
     from app.providers.lexical.judge import load_clauses, load_weights
     from app.providers.registry import load_providers
     from app.storage.rubric_files import open_rubrics
     from app.text.injection.inspection import find_kinds
+    from app.web.dashboard.page import compile_templates
 
     load_providers()
     open_rubrics(None)
     load_weights()
     load_clauses()
+    compile_templates()
     for text in ("元気？", "잘 지내?", "How are you?"):
         find_kinds(text, ())
 

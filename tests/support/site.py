@@ -145,7 +145,7 @@ class Site:
 
     def wait_for(self, batch_id: str, status: str = "completed", seconds: float = LIMIT_SECONDS) -> dict[str, Any]:
         """The batch once it has this status; raises with the logs where it does not come."""
-        wait_until(lambda: self._is(batch_id, status), seconds, f"{batch_id} is {status}", self.log)
+        wait_until(lambda: self._is(batch_id, status), seconds, f"{batch_id} is {status}", self.log, pause=0.5)
         return self.batch(batch_id)
 
     def _is(self, batch_id: str, status: str) -> bool:
@@ -175,15 +175,18 @@ def kill(process: subprocess.Popen[bytes] | None) -> None:
     process.wait(timeout=LIMIT_SECONDS)
 
 
-def wait_until(true: Callable[[], bool], seconds: float, what: str, log: Callable[[], str] = str) -> float:
-    """Seconds until it is true; raises TimeoutError, with the logs, where it never is."""
+def wait_until(
+    true: Callable[[], bool], seconds: float, what: str, log: Callable[[], str] = str, pause: float = 0.2
+) -> float:
+    """Seconds until it is true, which is asked every `pause` seconds in the end; raises TimeoutError, with the logs,
+    where it never is."""
     started = time.monotonic()
     while not true():
         waited = time.monotonic() - started
         if waited > seconds:
             raise TimeoutError(f"not within {seconds:g} s: {what}\n{log()}")
         # To ask a service takes it, and this process, some 10 ms of CPU.
-        time.sleep(0.05 if waited < 0.5 else 0.2)
+        time.sleep(0.05 if waited < 0.5 else pause)
     return time.monotonic() - started
 
 

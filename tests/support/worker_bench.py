@@ -29,7 +29,6 @@ from app.storage.queue import AsyncioJobQueue
 from app.storage.sql.batches.rows import read_failure
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import close_engine, open_engine
-from app.storage.sql.schema import migrate
 from tests.support.batches import LEASE, START, claim, make_batch
 from tests.support.databases import lay_schema, unused_store
 from tests.support.dict_cache import DictCache
@@ -302,7 +301,6 @@ async def open_bench(path: Path, **arguments: Any) -> AsyncIterator[Bench]:
     url = f"sqlite+aiosqlite:///{path}"
     lay_schema(url)
     engine = open_engine(url)
-    await migrate(engine)
     ENGINES.append(engine)
     made = Bench(engine, path, **arguments)
     try:

@@ -527,6 +527,16 @@ def test_without_keys_needed_nobody_waits_for_one():
     assert [one["name"] for one in waiting["initContainers"]] == ["await-key"]
 
 
+@pytest.fixture
+def sqlite_url(bare_sqlite_url):
+    return bare_sqlite_url
+
+
+@pytest.fixture
+def postgres_url(bare_postgres_url):
+    return bare_postgres_url
+
+
 def start(command: str, url: str) -> subprocess.Popen[str]:
     environment = {"PATH": os.environ["PATH"], "DATABASE_URL": url}
     started = [sys.executable, "-I", "-m", "app", *command.split()]

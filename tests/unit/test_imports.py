@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from app.cli import PLACES
 from saiten.commands import OWN
 from tests.support.command import environment
+from tests.support.waiting import LIMIT_SECONDS
 
 HEAVY = {
     "aiohttp",
@@ -84,6 +86,7 @@ async def start():
         sys.meta_path.insert(0, Watch())
         rows = [{"item": f"i{n % 4}", "rater": f"r{n // 4}", "ratings": {"wit": n % 3 + 1}} for n in range(12)]
         await service.comparison.analyse("default", AgreementRequest(data=rows))
+        sys.meta_path.pop(0)
 
 asyncio.run(start())
 """
@@ -117,6 +120,8 @@ async def wait_for(*names):
     while not sys.modules.keys() >= {{*names}}:
         await asyncio.sleep(0.01)
 """
+
+GO_ON = "look = lambda: None"
 
 CALLS = {
     "judge": (
@@ -199,101 +204,11 @@ asyncio.run(start())
 UNTIL_LOADED = 'wait = lambda: wait_for("openai", "deepl")'
 FOR_A_SECOND = "wait = lambda: asyncio.sleep(1)"
 
+SET_KEYS = "import os; os.environ.update(OPENAI_API_KEY='any', DEEPL_API_KEY='any')"
+
 HELP = "from saiten.commands import saiten; saiten.main(['--help'], standalone_mode=False)"
 
-
-def loaded_by(code: str, folder: Path, **variables: str) -> set[str]:
-    """The modules that a process of its own has loaded once the code is run."""
-    told = folder / "loaded.json"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport json, sys\nopen({str(told)!r}, 'w').write(json.dumps([*sys.modules]))"],
-        env=environment(folder, **variables),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return set(json.loads(told.read_text()))
-
-
-def test_help_loads_click_and_nothing_else_that_is_installed(tmp_path: Path) -> None:
-    for code, own in (("import app.cli", {"app"}), (HELP, set())):
-        loaded = loaded_by(code, tmp_path) - loaded_by("", tmp_path)
-        packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
-        assert packages == {"click", "saiten", *own}
-        assert "asyncio" not in loaded
-        assert not {
-            name for name in loaded if name.startswith(("app.storage", "app.providers", "app.web", "app.stats"))
-        }
-
-
-def test_opening_the_service_loads_nothing_heavy(tmp_path: Path) -> None:
-    fresh = loaded_by(OPEN, tmp_path)
-    assert (tmp_path / "saiten.db").exists()
-    existing = loaded_by(OPEN, tmp_path)
-    for loaded in (fresh, existing):
-        assert "app.container" in loaded
-        assert loaded & (HEAVY | SERVING | EYES) == set()
-
-
-def test_what_serves_loads_nothing_heavy(tmp_path: Path) -> None:
-    loaded = loaded_by(SERVE, tmp_path)
-    assert {"uvicorn", "app.web.api.operations"} <= loaded
-    assert loaded & (HEAVY | EYES) == set()
-
-
-def test_opening_the_service_with_keys_loads_no_client(tmp_path: Path) -> None:
-    loaded = loaded_by(OPEN, tmp_path, OPENAI_API_KEY="any", DEEPL_API_KEY="any")
-    assert {"app.providers.openai.batches", "app.providers.deepl.translator"} <= loaded
-    assert loaded & (HEAVY | SERVING | EYES) == set()
-
-
-@pytest.mark.parametrize("who", [*CALLS])
-def test_the_first_call_loads_its_client_in_a_thread(who: str, tmp_path: Path) -> None:
-    call, clients = CALLS[who]
-    assert loaded_by(WATCH + call + CALL, tmp_path, **CALLING) & CLIENTS == clients
-
-
-def test_what_serves_loads_the_clients_soon_and_in_a_thread(tmp_path: Path) -> None:
-    assert loaded_by(WATCH + UNTIL_LOADED + SERVE_A_WHILE, tmp_path, **CALLING) >= CLIENTS
-
-
-def test_a_worker_loads_the_clients_soon_and_in_a_thread(tmp_path: Path, redis_url: str) -> None:
-    assert loaded_by(WATCH + UNTIL_LOADED + WORK_A_WHILE, tmp_path, REDIS_URL=redis_url, **CALLING) >= CLIENTS
-
-
-def test_what_serves_without_keys_loads_no_client(tmp_path: Path) -> None:
-    assert loaded_by(WATCH + FOR_A_SECOND + SERVE_A_WHILE, tmp_path) & CLIENTS == set()
-
-
-def test_an_analysis_loads_numpy_in_a_thread_of_its_own(tmp_path: Path) -> None:
-    assert "numpy" in loaded_by(ANALYSE, tmp_path)
-
-
-@pytest.mark.parametrize("name", [*USED])
-def test_a_command_loads_what_it_cannot_do_without_and_nothing_else_that_is_heavy(name: str, tmp_path: Path) -> None:
-    loaded = loaded_by(f"import {PLACES[name].partition(':')[0]}", tmp_path)
-    assert loaded & (HEAVY | SERVING) == USED[name]
-
-
-def test_no_other_command_loads_anything_heavy_before_it_runs(tmp_path: Path) -> None:
-    modules = [
-        place.partition(":")[0] for name, place in {**PLACES, **OWN}.items() if name not in {"serve", "worker", *USED}
-    ]
-    loaded = loaded_by(f"import {', '.join(modules)}", tmp_path)
-    assert set(modules) <= loaded
-    assert loaded & (HEAVY | SERVING) == set()
-
-
-def test_looking_at_rubrics_opens_no_database(tmp_path: Path) -> None:
-    assert "sqlalchemy" not in loaded_by("import app.cli.rubric", tmp_path)
-
-
-def test_an_encoder_that_is_not_there_costs_no_import_of_pytorch(tmp_path: Path) -> None:
-    pytest.importorskip("bert_score")
-    code = """
+FAIL_TO_LOAD = """
 import os
 os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 os.environ["HF_HOME"] = os.getcwd()
@@ -302,8 +217,127 @@ from app.providers.ports import EncoderUnavailable
 try:
     load_encoder(EncoderChoice(name=choose_default("ja"), hub_timeout_seconds=0.5))
 except EncoderUnavailable:
-    import app.domain.retry_after
+    pass
+else:
+    raise AssertionError("it is there")
 """
-    loaded = loaded_by(code, tmp_path)
-    assert "app.domain.retry_after" in loaded
-    assert loaded & {"torch", "transformers", "bert_score"} == set()
+
+
+def loaded_in_turn(folder: Path, codes: dict[str, str], **variables: str) -> dict[str, set[str]]:
+    """The modules that a process of its own has loaded after each of these codes, which it runs one after another.
+
+    What is not there after the last was there after none. To start Python and to import takes a second.
+    """
+    told = folder / "loaded.json"
+    steps = [f"{code}\ntold[{name!r}] = [*sys.modules]" for name, code in codes.items()]
+    lines = ("import json, sys", "told = {}", *steps, f"open({str(told)!r}, 'w').write(json.dumps(told))")
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env=environment(folder, **variables),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name: set(loaded) for name, loaded in json.loads(told.read_text()).items()}
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """What is loaded by the help, by one module of a command after another, and by those that need more."""
+    modules = [
+        place.partition(":")[0] for name, place in {**PLACES, **OWN}.items() if name not in {"serve", "worker", *USED}
+    ]
+    codes = {"nothing": "", "help": HELP, "cli": "import app.cli", "rubric": "import app.cli.rubric"}
+    codes["all"] = f"import {', '.join(modules)}"
+    codes |= {name: f"import {PLACES[name].partition(':')[0]}" for name in USED}
+    return loaded_in_turn(tmp_path_factory.mktemp("commands"), codes)
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """What is loaded by a service that is opened on a fresh database, on that database, and with keys; by a server; by
+    an analysis; and by an encoder that is not there."""
+    folder = tmp_path_factory.mktemp("services")
+    codes = {"fresh": OPEN, "existing": OPEN, "keys": f"{SET_KEYS}\n{OPEN}", "server": SERVE, "analysis": ANALYSE}
+    codes["encoder"] = FAIL_TO_LOAD
+    loaded = loaded_in_turn(folder, codes)
+    assert (folder / "saiten.db").exists()
+    return loaded
+
+
+def test_help_loads_click_and_nothing_else_that_is_installed(commands: dict[str, set[str]]) -> None:
+    for name, own in (("help", set()), ("cli", {"app"})):
+        loaded = commands[name] - commands["nothing"]
+        packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+        assert packages == {"click", "saiten", *own}
+        assert "asyncio" not in loaded
+        assert not {
+            name for name in loaded if name.startswith(("app.storage", "app.providers", "app.web", "app.stats"))
+        }
+
+
+def test_opening_the_service_loads_nothing_heavy(services: dict[str, set[str]]) -> None:
+    for name in ("fresh", "existing"):
+        assert "app.container" in services[name]
+        assert services[name] & (HEAVY | SERVING | EYES) == set()
+
+
+def test_what_serves_loads_nothing_heavy(services: dict[str, set[str]]) -> None:
+    assert {"uvicorn", "app.web.api.operations"} <= services["server"]
+    assert services["server"] & (HEAVY | EYES) == set()
+
+
+def test_opening_the_service_with_keys_loads_no_client(services: dict[str, set[str]]) -> None:
+    assert {"app.providers.openai.batches", "app.providers.deepl.translator"} <= services["keys"]
+    assert services["keys"] & (HEAVY | SERVING | EYES) == set()
+
+
+@pytest.mark.parametrize("calls", [("translator", "judge"), ("batch mode",)])
+def test_the_first_call_loads_its_client_in_a_thread(calls: tuple[str, ...], tmp_path: Path) -> None:
+    """A later one only loads what no earlier one did, and the watch goes on."""
+    expected: set[str] = set()
+    codes = {call: (WATCH if call == calls[0] else GO_ON) + CALLS[call][0] + CALL for call in calls}
+    for call, loaded in loaded_in_turn(tmp_path, codes, **CALLING).items():
+        expected |= CALLS[call][1]
+        assert loaded & CLIENTS == expected
+
+
+def test_what_serves_loads_the_clients_soon_and_in_a_thread_and_without_keys_none(tmp_path: Path) -> None:
+    without, keys = WATCH + FOR_A_SECOND + SERVE_A_WHILE, f"import os; os.environ.update({CALLING!r})\n"
+    found = loaded_in_turn(tmp_path, {"without": without, "with": keys + UNTIL_LOADED + SERVE_A_WHILE})
+    assert found["without"] & CLIENTS == set()
+    assert found["with"] >= CLIENTS
+
+
+def test_a_worker_loads_the_clients_soon_and_in_a_thread(tmp_path: Path, redis_url: str) -> None:
+    found = loaded_in_turn(tmp_path, {"": WATCH + UNTIL_LOADED + WORK_A_WHILE}, REDIS_URL=redis_url, **CALLING)
+    assert found[""] >= CLIENTS
+
+
+def test_an_analysis_loads_numpy_in_a_thread_of_its_own(services: dict[str, set[str]]) -> None:
+    assert "numpy" in services["analysis"]
+
+
+@pytest.mark.parametrize("name", [*USED])
+def test_a_command_loads_what_it_cannot_do_without_and_nothing_else_that_is_heavy(
+    name: str, commands: dict[str, set[str]]
+) -> None:
+    assert commands[name] & (HEAVY | SERVING) == USED[name]
+
+
+def test_no_other_command_loads_anything_heavy_before_it_runs(commands: dict[str, set[str]]) -> None:
+    assert {"app.cli.analyze", "saiten.commands.gate"} <= commands["all"]
+    assert commands["all"] & (HEAVY | SERVING) == set()
+
+
+def test_looking_at_rubrics_opens_no_database(commands: dict[str, set[str]]) -> None:
+    assert "app.cli.rubric" in commands["rubric"]
+    assert "sqlalchemy" not in commands["rubric"]
+
+
+@pytest.mark.skipif(find_spec("bert_score") is None, reason="the bertscore extra is not installed")
+def test_an_encoder_that_is_not_there_costs_no_import_of_pytorch(services: dict[str, set[str]]) -> None:
+    assert services["encoder"] & {"torch", "transformers", "bert_score"} == set()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.baseline import Baseline
+from app.domain.batch import Baseline
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.model import digest
 from app.storage.sql import engine as db

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
-from typing import Any
+from math import isclose, isinf
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, ColumnElement, Float, Select, false, func, null, select, true
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    any_,
+    bindparam,
+    false,
+    func,
+    null,
+    select,
+    true,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.domain.browsing import ANY_ASPECT, FINDING, Browsed, BrowsedPage, ResultQuery
-from app.domain.summary import AspectTally, Tally, unpack_scores, unpack_tally
+from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_scores, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
     BLENDED,
@@ -25,17 +41,19 @@ from app.storage.sql.batches.rows import (
     read_measures,
 )
 from app.storage.sql.engine import read
-from app.storage.sql.search import fold
+from app.storage.sql.search import TextSearch
 from app.storage.sql.tables import can_store, equals
 
-NOTHING = BrowsedPage(total=0, rows=())
+if TYPE_CHECKING:
+    from app.storage.sql.search import Places
+
 SORTED = 10_000
 """The number of results that a database sorts in a few milliseconds for each page."""
 
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
-figure, text, chunk = t.result_figures.c, t.batch_texts.c, t.batch_chunks.c
+figure, chunk = t.result_figures.c, t.batch_chunks.c
 
 
 @dataclass(frozen=True)
@@ -58,22 +76,53 @@ class ResultBrowser:
     def __init__(self, engine: AsyncEngine, *, most_sorted: int = SORTED) -> None:
         self._engine = engine
         self._most_sorted = most_sorted
+        self._texts = TextSearch(engine)
 
     async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
         """The matching results from number `offset` on, in order."""
-        asked = (query.unrated, query.warning, query.finding, query.status, query.system, query.text)
+        total, positions = await self.find(project, batch_id, query, offset=offset, limit=limit)
+        # One that was erased in between is left out.
+        return BrowsedPage(total, await self.read(project, batch_id, positions))
+
+    async def find(
+        self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int
+    ) -> tuple[int, Sequence[int]]:
+        """The number of matching results, and the positions of those from number `offset` on, in order."""
+        asked = (query.unrated, query.warning, query.status, query.text, *(query.metadata or ()))
         if not can_store(*(text for text in asked if text is not None)):
-            return NOTHING
+            return 0, ()
+        left, wanted = await self._search(project, batch_id, query), (offset, offset + limit)
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
-            if batch is None:
-                return NOTHING
-            wanted = (offset, offset + limit)
-            placed = await self._look_up(connection, batch, query, wanted)
-            total, positions = placed or await find_positions(connection, batch, query, offset, limit)
-            rows = await read_rows(connection, batch_id, positions) if positions else {}
-        # One that was erased in between is left out.
-        return BrowsedPage(total, [read_browsed(rows[place]) for place in positions if place in rows])
+            if batch is None or (left is not None and not len(left)):
+                return 0, ()
+            if left is None:
+                placed = await self._look_up(connection, batch, query, wanted)
+                return placed or await find_positions(connection, batch, query, wanted)
+            # A search that leaves all of them leaves no work.
+            named = left.tolist() if len(left) < batch.candidates else None
+            if query.ranked is None:
+                return await find_positions(connection, batch, query, wanted, named)
+            _, found = await find_positions(connection, batch, query, (0, len(left)), named)
+        there = {*found}
+        ranked = [position for position in query.ranked if position in there]
+        return len(ranked), ranked[offset : offset + limit]
+
+    async def _search(self, project: str, batch_id: str, query: ResultQuery) -> Places | None:
+        """The positions that searches of texts and metadata leave, in order; None without a search."""
+        entry = None if query.metadata is None or query.metadata[0] == SYSTEM else query.metadata
+        if query.ranked is None and not query.text and entry is None:
+            return None
+        import numpy as np
+
+        found: list[Places] = []
+        if query.ranked is not None:
+            found.append(np.array(sorted(query.ranked), dtype=np.int32))
+        if query.text:
+            found.append(await self._texts.find(project, batch_id, query.text))
+        if entry is not None:
+            found.append(await self._texts.find_entry(project, batch_id, *entry))
+        return functools.reduce(np.intersect1d, found)
 
     async def _look_up(
         self, connection: AsyncConnection, batch: Browsable, query: ResultQuery, wanted: tuple[int, int]
@@ -170,22 +219,37 @@ async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[s
 
 
 async def find_positions(
-    connection: AsyncConnection, batch: Browsable, query: ResultQuery, offset: int, limit: int
+    connection: AsyncConnection,
+    batch: Browsable,
+    query: ResultQuery,
+    wanted: tuple[int, int],
+    named: Sequence[int] | None = None,
 ) -> tuple[int, list[int]]:
-    """The number of matching results, and the positions of the wanted ones."""
-    conditions = conditions_of(batch.columns, connection.dialect.name, batch.id, query)
+    """The number of matching results, and the positions of those from one number to before another; only of those
+    `named`, where some are."""
+    first, last = wanted
+    conditions = conditions_of(batch.columns, connection.dialect.name, query)
+    conditions += [] if named is None else [is_among(connection.dialect.name, named)]
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
     if not conditions:
-        return batch.total, await cut(connection, every, query, batch.total, (offset, offset + limit))
+        return batch.total, await cut(connection, every, query, batch.total, wanted)
     # Counted and sorted in one statement, so that what the conditions leave is looked for once.
     fitting = every.where(*conditions).cte("fitting")
     counted = select(func.count().label("total")).select_from(fitting).subquery("counted")
     ordered = select(fitting.c.position, fitting.c.key).order_by(*order_of(fitting.c, query))
-    page = ordered.offset(offset).limit(limit).subquery("page")
+    page = ordered.offset(first).limit(last - first).subquery("page")
     both = select(counted.c.total, page.c.position).select_from(counted.outerjoin(page, true()))
     rows = (await connection.execute(both.order_by(*order_of(page.c, query)))).all()
     return rows[0].total, [row.position for row in rows if row.position is not None]
+
+
+def is_among(dialect: str, positions: Sequence[int]) -> ColumnElement[bool]:
+    """The condition that a result stands at one of these positions: one parameter, however many they are."""
+    if dialect == "postgresql":
+        return figure.position == any_(bindparam(None, positions, ARRAY(Integer)))
+    listed = func.json_each(json.dumps(positions)).table_valued("value")
+    return figure.position.in_(select(listed.c.value))
 
 
 async def cut(
@@ -222,34 +286,34 @@ def read_browsed(row: Any) -> Browsed:
     return Browsed(read_entry(row), row.id, unpack_scores(row.scores), read_candidate(row.request))
 
 
-def conditions_of(columns: Mapping[str, str], dialect: str, batch_id: str, query: ResultQuery) -> list[Any]:
-    """What the wanted results of a batch fulfil; nothing if all are wanted. `columns` are those of its measures,
-    `dialect` is the database's name."""
+def conditions_of(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:
+    """What the wanted results of a batch fulfil but for searches; nothing if all are wanted. `columns` are those of its
+    measures, `dialect` is the database's name."""
     # Not LIKE, which is slower, knows wildcards, and on SQLite another case.
     find = func.strpos if dialect == "postgresql" else func.instr
-    wanted: list[Any] = [
-        figure[columns[name]] == value if name in columns else false() for name, value in query.values.items()
-    ]
+    wanted: list[ColumnElement[bool]] = []
+    for name, (least, most) in query.levels.items():
+        column = figure.get(columns.get(name, ""))
+        ends: list[ColumnElement[bool]] = [false()] if column is None else [column.is_not(None)]
+        if column is not None and not isinf(least):
+            ends.append(column >= least)
+        if column is not None and not isinf(most):
+            ends.append(column <= most)
+        wanted += ends
     is_any = query.unrated == ANY_ASPECT
     if is_any:
         wanted.append(figure.unrated != enclose(()))
-    finding = None if query.finding is None else FINDING + query.finding
-    named = (
-        (figure.unrated, None if is_any else query.unrated),
-        (figure.warnings, query.warning),
-        (figure.warnings, finding),
-    )
+    named = ((figure.unrated, None if is_any else query.unrated), (figure.warnings, query.warning))
     wanted += [find(column, enclose((name,))) > 0 for column, name in named if name is not None]
-    exact = ((figure.status, query.status), (figure.system, query.system))
-    wanted += [column == value for column, value in exact if value is not None]
-    if query.text:
-        holds = find(text.text, fold(query.text)) > 0
-        wanted.append(figure.position.in_(select(text.position).where(text.batch_id == batch_id, holds)))
-    return wanted
+    system = query.metadata[1] if query.metadata is not None and query.metadata[0] == SYSTEM else None
+    exact = ((figure.status, query.status), (figure.system, system))
+    return wanted + [column == value for column, value in exact if value is not None]
 
 
 def sort_key(columns: Mapping[str, str], query: ResultQuery) -> ColumnElement[Any]:
     """The sort key: null for results without a value, and for all if there is no measure to sort by."""
+    if query.by_spread:
+        return figure.spread
     column = columns.get(query.sort or "")
     if column is None:
         return null().cast(Float(precision=53))
@@ -261,7 +325,7 @@ def order_of(
 ) -> list[ColumnElement[Any]]:
     """The order of rows with `key` and `position`, or exactly its reverse; without a measure, by position."""
     key, position = found["key"], found["position"]
-    if query.sort is None:
+    if query.sort is None and not query.by_spread:
         return [position.desc() if query.descending != backwards else position.asc()]
     by_key = key.desc() if query.descending != backwards else key.asc()
     if backwards:

@@ -19,6 +19,7 @@ from app.domain.rubric import Unit
 from app.storage.sql import engine as db
 from app.storage.sql.batches.erasure import Erasure
 from app.storage.sql.batches.rows import utc_now
+from app.storage.sql.ratings import take_turn
 from app.storage.sql.tables import dataset_parts, equals
 from app.storage.sql.tables import datasets as table
 
@@ -82,18 +83,23 @@ class DatasetStore:
         self, project: str, dataset_id: str, found: str, *, items: int, unit: Unit, korean: bool, upload_id: str
     ) -> tuple[Dataset, bool]:
         """Makes what was received the next version of its name, and removes the file that it comes from; returns it,
-        and whether it is new. Where the name has this content, `found` being its digest, that version is returned."""
+        and whether it is new. Where the name has this content, `found` being its digest, that version is returned.
+        Raises NotFound where the file is gone by then, as by an erasure."""
         mine = (dataset.project == project) & (dataset.state == KEPT)
         async with db.change(self._engine) as connection:
+            await take_turn(connection, project)  # or two who keep other contents at once make the same version
             held = select(dataset.key).where(dataset.id == dataset_id, dataset.state == RECEIVING).with_for_update()
             key = (await connection.execute(held)).scalar_one_or_none()
             if key is None:
                 raise missing()
-            await connection.execute(delete(table).where(dataset.project == project, dataset.id == upload_id))
+            file = delete(table).where(dataset.project == project, dataset.id == upload_id)
+            was_there = (await connection.execute(file)).rowcount > 0
             same = select(*SHOWN).where(mine, dataset.key == key, dataset.digest == found)
             twin = (await connection.execute(same.order_by(dataset.version.desc()).limit(1))).one_or_none()
             if twin is not None:
                 await connection.execute(delete(table).where(dataset.id == dataset_id))
+            elif not was_there:
+                raise missing()  # it was erased while it was read, and so are its items
             else:
                 counted = select(func.count()).select_from(table).where(mine)
                 if (await connection.execute(counted)).scalar_one() >= MOST_DATASETS:
@@ -169,10 +175,10 @@ class DatasetStore:
             await self._cleaning.tidy()
 
     async def make_room(self, project: str) -> None:
-        """Removes the project's oldest files until there is room for another."""
+        """Removes the project's oldest files beyond `MOST_UPLOADS`."""
         query = select(dataset.id).where(equals(dataset.project, project), dataset.state == UPLOAD)
         ids = await db.fetch_column(self._engine, query.order_by(dataset.created_at.desc(), dataset.id.desc()))
-        for each in ids[MOST_UPLOADS - 1 :]:
+        for each in ids[MOST_UPLOADS:]:
             await self.discard(each)
 
     def _this(self, project: str, dataset_id: str) -> tuple[ColumnElement[bool], ...]:

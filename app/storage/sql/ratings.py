@@ -386,9 +386,9 @@ def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def take_turn(connection: AsyncConnection, project: str) -> None:
-    """Waits until no other transaction changes the project's ratings; holds to the end of this one. So a rating is
-    never seen before one with a smaller number, and two who replace the same do not collide. SQLite has one writer at a
-    time as it is."""
+    """Waits until no other transaction changes the project's ratings or datasets; holds to the end of this one. So a
+    rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has one
+    writer at a time as it is."""
     if db.file_of(connection.engine) is None:
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
         await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))

@@ -16,7 +16,6 @@ from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import Candidate, Entry
-from app.domain.folding import EXPANDING
 from app.domain.plain_text import cut_mark_runs
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
@@ -52,7 +51,7 @@ def fold(given: str) -> str:
     if not given.isascii():
         if any(map(unicodedata.combining, set(given))):
             given = cut_mark_runs(given)
-        given = unicodedata.normalize("NFKC", given.translate(EXPANDING))
+        given = unicodedata.normalize("NFKC", given)
     return given.casefold()
 
 

@@ -60,7 +60,7 @@ class Finding(NamedTuple):
 
 def finding(kind: AttackKind, seen: Sequence[str] = ()) -> Finding:
     """The finding of a kind: its sentence, and what the text speaks of."""
-    return Finding(kind, f"{DETAILS[kind]} (seen: {', '.join(seen)})" if seen else DETAILS[kind])
+    return Finding(kind, f"{DETAILS[kind]} (seen: {'; '.join(seen)})" if seen else DETAILS[kind])
 
 
 SEEN: dict[str, tuple[str, ...]] = {

@@ -8,10 +8,9 @@ former. A text is as suspicious as its most suspicious passage of one to three s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Protocol
 
 from app.text.injection.signs import compiled
 
@@ -32,18 +31,40 @@ GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
 DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
+Branches = dict[str, tuple[int, "Branches"]]
+
+
+class KnownRuns:
+    """Finds the runs of a vocabulary in a sentence, by number in the vocabulary's order. The vocabulary holds the
+    beginnings of its runs too; it is kept as a tree of characters, so that a place is left at its first unknown run."""
+
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        branches: dict[str, Branches] = {"": {}}
+        for number, run in sorted(enumerate(vocabulary), key=lambda numbered: len(numbered[1])):
+            branches[run] = {}
+            branches[run[:-1]][run[-1]] = number, branches[run]
+        self._tree = branches[""]
+
+    def find(self, said: str) -> set[int]:
+        """The numbers of all runs in the sentence, each once."""
+        found: set[int] = set()
+        for start in range(len(said)):
+            branches = self._tree
+            for character in said[start : start + LONGEST_RUN]:
+                step = branches.get(character)
+                if step is None:
+                    break
+                number, branches = step
+                found.add(number)
+        return found
+
+
 @cache
-def fitted() -> tuple[float, Mapping[str, int]]:
-    """The model that ships with Saiten: what a passage without any known run of characters has, and what each run adds
-    in thousandths, so that a sum does not depend on its order; above 0 it is suspicious."""
+def fitted() -> tuple[float, KnownRuns, Sequence[int]]:
+    """The model that ships with Saiten: what a passage without any known run of characters has, the runs, and what each
+    run adds in thousandths, so that a sum does not depend on its order; above 0 it is suspicious."""
     data = json.loads((files("app") / "text/injection/weights.json").read_text(encoding="utf-8"))
-    return data["intercept"] - data["threshold"], data["weights"]
-
-
-class Weights(Protocol):
-    """The weight of each known run."""
-
-    def get(self, run: str, /) -> int | None: ...
+    return data["intercept"] - data["threshold"], KnownRuns(data["weights"]), [*data["weights"].values()]
 
 
 def sentences(folded: str) -> list[str]:
@@ -51,22 +72,6 @@ def sentences(folded: str) -> list[str]:
     shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
     gap = compiled(GAP)
     return [" " + gap.sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
-
-
-def runs(said: str, weights: Weights) -> dict[str, int]:
-    """The known runs of characters in a sentence with their weights. What begins with an unknown run is unknown as
-    well."""
-    found: dict[str, int] = {}
-    starts: Iterable[int] = range(len(said))
-    for length in range(1, LONGEST_RUN + 1):  # at the end of the sentence, the last run is found again
-        known = [
-            (start, run, weight)
-            for start in starts
-            if (weight := weights.get(run := said[start : start + length])) is not None
-        ]
-        found.update([(run, weight) for _, run, weight in known])
-        starts = [start for start, _, _ in known]
-    return found
 
 
 def passages(length: int) -> Iterator[tuple[int, int]]:
@@ -78,10 +83,10 @@ def passages(length: int) -> Iterator[tuple[int, int]]:
 
 def suspicious_passage(folded: str, above: float = 0.0) -> str | None:
     """The passage of a folded text that is worded most like one to its judge; None where none scores `above`."""
-    intercept, weights = fitted()
+    intercept, runs, weights = fitted()
     said = sentences(folded)
-    known = [runs(each, weights) for each in said]
-    sums = [sum(each.values()) for each in known]
+    known = [runs.find(each) for each in said]
+    sums = [sum(map(weights.__getitem__, each)) for each in known]
     counts = [len(each) for each in known]
     best, found = above, None
     for start, end in passages(len(said)):

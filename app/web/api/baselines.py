@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from app.domain.baseline import Baseline, BaselineRequest
+from app.domain.batch import Baseline, BaselineRequest
 from app.domain.model import Value
 from app.web.body import JSON, body_of
 from app.web.dependencies import Serving, note, refuse_other_queries

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from app.comparison.runs import count_rules
@@ -17,14 +17,14 @@ from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, na
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_REFUSED, InvalidRequest, RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
-from app.domain.human_rating import HumanRating
+from app.domain.human_rating import HumanRating, locate_fault
 from app.domain.redaction import refuse_covered
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.web.api.evaluations import EXAMPLE
 from app.web.api.ratings import HUMAN, read_ratings
 from app.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, refuse_other_queries
 from app.web.openapi import PROBLEMS, form, lines, reads
 
 router = APIRouter(prefix="/v1/validations", tags=["validations"])
@@ -86,12 +86,25 @@ async def validate_evaluations(request: Request) -> ValidEvaluations:
     responses={200: {"model": ValidRatings}, **PROBLEMS},
     openapi_extra=reads({NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN)}),
 )
-async def validate_ratings(request: Request) -> ValidRatings:
-    """Validates the ratings as `POST /v1/ratings` would, but for what they rate."""
+async def validate_ratings(
+    request: Request,
+    container: Serving,
+    rubric: Annotated[
+        str | None, Query(description="the rubric whose aspects and scales the ratings have to fit")
+    ] = None,
+) -> ValidRatings:
+    """Validates the ratings as `POST /v1/ratings` would, but for what they rate. With `rubric` their aspects and values
+    are validated too, as those of a batch that it scored."""
+    refuse_other_queries(request, "rubric")
     limits: Limits = request.app.state.limits
     require_media_type(request.headers, NDJSON)
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-    ratings, _ = await asyncio.to_thread(read_ratings, body, NDJSON, limits)
+    ratings, numbers = await asyncio.to_thread(read_ratings, body, NDJSON, limits)
+    if rubric is not None:
+        try:
+            await asyncio.to_thread(container.ratings.service.check_by, rubric, ratings)
+        except InvalidRequest as error:
+            raise locate_fault(error, numbers) from None
     return ValidRatings(ratings=len(ratings))
 
 

@@ -1,4 +1,4 @@
-"""`/aspects`: how aspects are related, which systems differ, and how well people and the judge agree."""
+"""`/explore/aspects`: how aspects are related, which systems differ, and how well people and the judge agree."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ VALUES = ("judge", "ratings")
 LONGEST = 100
 
 
-@router.get("/aspects")
+@router.get("/explore/aspects")
 async def show_aspects(request: Request, container: Serving, project: Project) -> Response:
     """The runs that were chosen, else the newest of each system."""
     given = request.query_params
@@ -72,7 +72,7 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
 
     def address(**changes: Any) -> str:
         """This page, asked otherwise."""
-        return query("/aspects", **{"run": ids, "chosen": "1", "alpha": level, "values": values, **changes})
+        return query("/explore/aspects", **{"run": ids, "chosen": "1", "alpha": level, "values": values, **changes})
 
     return render(
         request,

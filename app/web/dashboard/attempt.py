@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -84,14 +84,18 @@ def address_of(ids: Sequence[str]) -> str:
 async def show_form(
     request: Request, container: Serving, project: Project, rubric: str = "", example: str = ""
 ) -> Response:
-    """The form: empty, with an example, with what was scored before, or with what could not be scored."""
+    """The form: empty, with an example, with what was scored before, or with what could not be scored. Raises what
+    ended an attempt unexpectedly, so that it is logged."""
     asked, attempts = request.query_params, attempts_of(request)
     failed = attempts.find(project, asked.get("attempt", ""))
     if failed is not None and failed.task.done():
-        error = None if failed.task.cancelled() else failed.task.exception()
+        if failed.task.cancelled():
+            return show(request, container, failed.draft)
+        error = failed.task.exception()
         if isinstance(error, SHOWN_ERRORS):
             return show_error(request, container, failed.draft, error)
-        return show(request, container, failed.draft)
+        if error is not None:
+            raise error
     rubrics = list_rubrics(container)
     records = await find_records(container, project, asked.get("from", ""), asked.get("other", ""))
     draft = redraft(records, rubrics) if records else start_draft(rubrics, rubric, example)
@@ -127,7 +131,12 @@ async def start(
     context = container.scoring.context
     ids = [context.new_id() for _ in asked]
     work = run_together(*(score(request, container, one, name) for one, name in zip(asked, ids, strict=True)))
-    attempt = Attempt(draft, ids, asyncio.create_task(finish(work)), context.now())
+
+    async def finish() -> None:
+        await work
+        attempt.draft = AttemptDraft()  # from now on the texts are in the store alone, and vanish with it
+
+    attempt = Attempt(draft, ids, asyncio.create_task(finish()), context.now())
     attempts_of(request).keep(request.state.project, attempt)
     await asyncio.wait({attempt.task}, timeout=WAIT_SECONDS)
     if not attempt.task.done():
@@ -145,11 +154,6 @@ async def start(
 
 SHOWN_ERRORS = (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError)
 """What is told above the form; any other is a defect."""
-
-
-async def finish(work: Coroutine[Any, Any, Any]) -> None:
-    """Does the work."""
-    await work
 
 
 async def score(request: Request, container: Container, asked: EvaluationRequest, evaluation_id: str) -> None:
@@ -221,7 +225,8 @@ async def show_attempt(request: Request, container: Serving, project: Project, a
             raise NotFound("this response is not being scored; it may have been cancelled: score it again")
     seconds = (now - attempt.started_at).total_seconds() if attempt else None
     judge = container.scoring.context.judge
-    return render(request, "try_wait.html", attempt=attempt, attempt_id=attempt_id, seconds=seconds, judge=judge)
+    told = {"attempt": attempt, "attempt_id": attempt_id, "seconds": seconds, "judge": judge}
+    return render(request, "try_wait.html", minutes=ELSEWHERE_SECONDS // 60, **told)
 
 
 @router.post("/try/{attempt_id}/cancel")
@@ -230,7 +235,9 @@ async def cancel_attempt(request: Request, container: Serving, project: Writable
     await read_form(request)
     attempt = attempts_of(request).find(project, attempt_id)
     if attempt is None:
-        raise NotFound("this response is not being scored here")
+        raise NotFound(
+            "another process of this service may be scoring this response: try again, or wait for the result"
+        )
     await cancel_for_good([attempt.task])
     return redirect(f"/try/{attempt_id}")
 

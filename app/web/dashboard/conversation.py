@@ -14,6 +14,7 @@ from app.charts.histogram import HistogramLabels, build_histogram
 from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch
+from app.domain.browsing import FINDING
 from app.domain.conversation import ANY_CODE, JUDGED, RULES, Finding, Turn
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import FindingRate, FindingSummary
@@ -92,7 +93,9 @@ async def gather_findings(
 ) -> TurnFigures:
     """The findings of a run of conversations, with the reading of one code over the turns."""
     rates = {ANY_CODE: found.any, **found.codes}
-    rows = [FindingRow(code, one, query(f"/runs/{batch.id}/items", finding=code)) for code, one in rates.items()]
+    rows = [
+        FindingRow(code, one, query("/explore", run=batch.id, warning=FINDING + code)) for code, one in rates.items()
+    ]
     known = {code for code, one in rates.items() if one.conversations and (one.turns or code in {ANY_CODE, JUDGED})}
     choices = [code for code in (ANY_CODE, JUDGED, RULES, *found.codes) if code in known or code == RULES]
     choices = list(dict.fromkeys(choices))
@@ -115,14 +118,14 @@ async def gather_findings(
 
 async def compute_reading(container: Container, project: str, batch_id: str, code: str) -> TurnReading:
     """The reading of a code over the conversations of which it is known."""
-    from app.stats.turns import Talk, read_turns
+    from app.stats.turns import ConversationTurns, read_turns
 
     talks = []
     async for page in score_pages(container.batches.store, project, batch_id):
         for one in page:
             faulty = one.scores.faulty and one.scores.faulty.turns_of(code)
             if one.scores.faulty is not None and faulty is not None:
-                talks.append(Talk(one.scores.faulty.system_turns, faulty))
+                talks.append(ConversationTurns(one.scores.faulty.system_turns, faulty))
     return await asyncio.to_thread(read_turns, talks)
 
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from app.comparison.computations import PendingComputation
 from app.container import Container
-from app.domain.cases import CasePage
 from app.domain.errors import InvalidRequest
-from app.web.dashboard.explore import LETTERS, Asked, CaseView, describe, look, read_asked, read_cases
+from app.web.dashboard.cases import CaseView
+from app.web.dashboard.explore import (
+    LETTERS,
+    MOST_FILED,
+    Asked,
+    describe,
+    find_places,
+    look,
+    read_asked,
+    read_lines,
+)
 from app.web.dashboard.page import PageRoute, Project, read_assets, render_text
 from app.web.dependencies import Serving
 from saiten.spreadsheet import Cell, write_rows
@@ -27,6 +37,8 @@ AT_ONCE = 50
 MOST_REPORTED = 100
 """Cases of a report."""
 
+Result = TypeVar("Result")
+
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -38,23 +50,30 @@ async def read_open(request: Request, container: Container, project: str) -> Ask
     return asked
 
 
-async def await_page(container: Container, project: str, asked: Asked, *, offset: int, limit: int) -> CasePage:
-    """The cases from an offset on, once they are there."""
+async def wait_for(ask: Callable[[], Awaitable[Result | PendingComputation]]) -> Result:
+    """The answer, once it is there."""
     while True:
-        page = await look(container, project, asked, offset=offset, limit=limit)
-        if not isinstance(page, PendingComputation):
-            return page
+        answer = await ask()
+        if not isinstance(answer, PendingComputation):
+            return answer
         # Where too many others compute, the answer comes at once.
         await asyncio.sleep(0.2)
 
 
-async def read_pages(container: Container, project: str, asked: Asked) -> AsyncIterator[list[CaseView]]:
-    """All cases of the view, some at a time."""
+async def read_pages(container: Container, project: str, asked: Asked) -> AsyncIterator[Sequence[CaseView]]:
+    """All cases of the view, some at a time; of one run at most `MOST_FILED`."""
+    if asked.is_list:
+        find = partial(find_places, container, project, asked, asked.state, offset=0, limit=MOST_FILED)
+        places = await wait_for(find)
+        for first in range(0, len(places.positions), AT_ONCE):
+            some = places.positions[first : first + AT_ONCE]
+            yield (await read_lines(container, project, asked, places, some, first=first))[0]
+        return
     offset, total = 0, 1
     while offset < total:
-        page = await await_page(container, project, asked, offset=offset, limit=AT_ONCE)
-        yield await read_cases(container, project, asked, page.rows)
-        offset, total = offset + AT_ONCE, page.total
+        found = await wait_for(partial(look, container, project, asked, offset=offset, limit=AT_ONCE))
+        yield found.cases
+        offset, total = offset + AT_ONCE, found.total
 
 
 @router.get("/explore.ndjson")
@@ -87,9 +106,8 @@ async def download_csv(request: Request, container: Serving, project: Project) -
 async def download_report(request: Request, container: Serving, project: Project) -> Response:
     """The first cases of the view as one file that needs neither script nor service."""
     asked = await read_open(request, container, project)
-    page = await await_page(container, project, asked, offset=0, limit=MOST_REPORTED)
-    cases = await read_cases(container, project, asked, page.rows)
-    made = {"found": page, "cases": cases, "base": str(request.base_url), "style": read_assets()["app.css"].decode()}
+    found = await wait_for(partial(look, container, project, asked, offset=0, limit=MOST_REPORTED))
+    made = {"found": found, "base": str(request.base_url), "style": read_assets()["app.css"].decode()}
     text = await asyncio.to_thread(render_text, request, "explore_report.html", **describe(asked), **made)
     headers = {"Content-Disposition": 'attachment; filename="cases.html"', "Cache-Control": "no-store"}
     return Response(text, headers=headers, media_type="text/html; charset=utf-8")
@@ -140,7 +158,7 @@ def list_heads(asked: Asked, measures: Sequence[str]) -> Iterator[str]:
     """The names of the columns."""
     yield from ("item", "context")
     for letter in LETTERS[: len(asked.runs)]:
-        yield from (f"{letter}.{name}" for name in (*FIELDS, *measures))
+        yield from (name if asked.is_list else f"{letter}.{name}" for name in (*FIELDS, *measures))
 
 
 def list_cells(case: CaseView, asked: Asked, measures: Sequence[str]) -> Iterator[Cell]:

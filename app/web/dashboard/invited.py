@@ -15,6 +15,7 @@ from app.domain.errors import NotFound
 from app.domain.human_rating import Invitation
 from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, cookie_of, find_key
 from app.web.dashboard.page import (
+    OPEN_BYTES,
     LoginNeeded,
     PageRoute,
     enter,
@@ -85,7 +86,7 @@ async def show_invited(request: Request, container: Serving) -> Response:
 async def accept_invitation(request: Request, container: Serving) -> Response:
     """Keeps the invitation in a cookie and redirects to its round. The cookie has the secret itself: it opens what the
     link does, ends with it, and could be revoked no sooner if it were another."""
-    pasted = (await read_form(request)).get("link")
+    pasted = (await read_form(request, OPEN_BYTES)).get("link")
     secret, now = pasted.rpartition("#")[2], datetime.now(UTC)
     can_be = pasted.isascii() and len(pasted) <= MOST_CHARACTERS
     found = await container.ratings.invitations.find(secret, now) if can_be else None

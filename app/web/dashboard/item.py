@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
-from app.domain.browsing import Browsed, ResultQuery
+from app.domain.browsing import Browsed, CaseQuery, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
@@ -34,7 +35,7 @@ from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rub
 from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.conversation import TurnView, view_findings
-from app.web.dashboard.items import ROWS, Listing, address_of, read_listing, read_number
+from app.web.dashboard.exploration import LINES, Exploration, find_usual, read_exploration, read_number
 from app.web.dashboard.language import query
 from app.web.dashboard.page import PageRoute, Project, render, toggle_invisible
 from app.web.dashboard.run_values import ENDED, find_rubric, system_of
@@ -43,6 +44,10 @@ from app.web.dependencies import Serving
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 Position = Annotated[int, Field(ge=0, lt=2**31)]
+
+RELOAD_SECONDS = 5
+MOST_RELOADS = 60
+"""How often the page of a response that waits for the judge loads itself again, so that a page left open ends."""
 
 
 @router.get("/runs/{batch_id}/items/{position}")
@@ -55,13 +60,13 @@ async def show_item(
     if place is None:
         if position >= batch.counts.total or batch.status in ENDED:
             raise NotFound("this run has no result at this position")
-        return render(request, "item_pending.html", batch=batch, position=position)
+        return show_pending(request, batch)
     found = place.found
     result = await read_result(container, project, batch_id, position)
     record = await container.scoring.evaluations.find(project, found.evaluation)
     names = ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
     ratings = await find_ratings(container.ratings.service, project, names)
-    back = address_of(batch_id, place.listing, place.at // ROWS + 1) + f"#at-{position}"
+    back = f"{place.state.address(number=place.at // LINES + 1)}#at-{position}"
     more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
     shown = ShownResponse(record, found.candidate, batch.rubric_name, ratings)
     return await show(request, container, project, shown, **more)
@@ -86,6 +91,23 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     return await show(request, container, project, shown, **none)
 
 
+def show_pending(request: Request, batch: Batch) -> Response:
+    """That the judge has not come to the response yet. The page loads itself again, each time with the next number, up
+    to MOST_RELOADS."""
+    asked = [(name, value) for name, value in request.query_params.multi_items() if name != "reload"]
+    number, path = read_number(request.query_params.get("reload")) or 0, request.scope["path"]
+    goes_on = batch.status != "paused" and number < MOST_RELOADS
+    return render(
+        request,
+        "item_pending.html",
+        batch=batch,
+        again=f"{path}?{urlencode(asked)}" if asked else path,
+        onwards=f"{path}?{urlencode([*asked, ('reload', str(number + 1))])}" if goes_on else None,
+        seconds=RELOAD_SECONDS,
+        minutes=MOST_RELOADS * RELOAD_SECONDS // 60,
+    )
+
+
 async def locate(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
@@ -93,33 +115,33 @@ async def locate(
     browser, rubric = container.dashboard.browser, find_rubric(container, batch.rubric_name)
     best = rubric.best if rubric else {}
 
-    async def look(listing: Listing, at: int) -> ItemPosition | None:
+    async def look(state: Exploration, at: int) -> ItemPosition | None:
         """The result with its neighbours; None where another stands there."""
         first = max(0, at - 1)
-        page = await browser.browse(project, batch.id, listing.query(best), offset=first, limit=at - first + 2)
+        page = await browser.browse(project, batch.id, state.query(best), offset=first, limit=at - first + 2)
         rows, here = list(page.rows), at - first
         if here >= len(rows) or rows[here].entry.position != position:
             return None
-
-        def address(row: Browsed, number: int) -> str:
-            return query(f"/runs/{batch.id}/items/{row.entry.position}", at=str(number), **listing.parameters())
-
+        around = {number: rows[number].entry.position for number in (here - 1, here + 1) if 0 <= number < len(rows)}
+        addresses = {number: state.item(place, first + number) for number, place in around.items()}
         return ItemPosition(
             found=rows[here],
-            listing=listing,
+            state=state,
             at=at,
             total=page.total,
-            previous=address(rows[here - 1], at - 1) if here else None,
-            next=address(rows[here + 1], at + 1) if here + 1 < len(rows) else None,
+            previous=addresses.get(here - 1),
+            next=addresses.get(here + 1),
         )
 
     at = read_number(request.query_params.get("at"))
     if at is not None:
         measures = await browser.measures(project, batch.id)
-        place = await look(read_listing(request.query_params, measures, rubric), at)
+        state = read_exploration(request.query_params, measures, [batch.id], find_usual(measures, rubric))
+        place = await look(state, at)
         if place is not None:
             return place
-    return await look(Listing(sort=None), await find_offset(browser, project, batch.id, position))
+    in_order = Exploration((batch.id,), CaseQuery(sort="item"))
+    return await look(in_order, await find_offset(browser, project, batch.id, position))
 
 
 async def read_result(container: Container, project: str, batch_id: str, position: int) -> ItemResult:
@@ -284,7 +306,7 @@ class ItemPosition(NamedTuple):
     """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
 
     found: Browsed
-    listing: Listing
+    state: Exploration
     at: int
     total: int
     previous: str | None

@@ -23,7 +23,7 @@ from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
 from app.web.api import batches
 from app.web.api.batches import ENDS, GoesOn, look, steady
-from app.web.dashboard.items import read_number
+from app.web.dashboard.exploration import read_number
 from app.web.dashboard.language import Speech, speech_of
 from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked

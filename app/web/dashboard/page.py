@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import unicodedata
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import groupby
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -17,15 +19,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from app import __version__
+from app.domain.dialogue import is_invisible
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web import problems
 from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, cookie_of, credential_of
-from app.web.body import receive, require_media_type
-from app.web.dashboard.invisible import reveal
+from app.web.body import SMALL_BYTES, receive, require_media_type
 from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
 from app.web.languages import LANGUAGES, tell_sentence
@@ -287,6 +290,9 @@ async def read_asset(request: Request, version: str, name: str) -> Response:
 
 FORM = "application/x-www-form-urlencoded"
 FORM_BYTES = 1024 * 1024
+OPEN_BYTES = 64 * 1024
+"""Of forms that anyone may send, with or without a key."""
+
 MOST_FIELDS = 2000
 
 
@@ -310,16 +316,21 @@ class Form:
         return [value.replace("\r\n", "\n") for field, value in self._fields if field == name]
 
 
-async def read_form(request: Request) -> Form:
+async def read_form(request: Request, most: int = FORM_BYTES) -> Form:
     """The form in the body. Raises RequestRefused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
     require_same_origin(request)
     require_media_type(request.headers, FORM)
-    body = await receive(request, FORM_BYTES, request.app.state.body_timeout_seconds)
+    body = await receive(request, most, request.app.state.body_timeout_seconds)
     try:
-        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        # To decode a megabyte takes a third of a second.
+        return parse_form(body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(parse_form, body)
     except ValueError:
         raise InvalidRequest("the form cannot be read; send it again from its page") from None
-    return Form(fields)
+
+
+def parse_form(body: bytes) -> Form:
+    """The fields; raises ValueError."""
+    return Form(parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
 
 
 def require_same_origin(request: Request) -> None:
@@ -390,7 +401,7 @@ async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A0
 @router.post("/login")
 async def log_in(request: Request, container: Serving) -> Response:
     """Opens a session if the key is valid. The cookie holds the session's token, never the key."""
-    form = await read_form(request)
+    form = await read_form(request, OPEN_BYTES)
     key, address = form.get("key"), own_address(form.get("next", "/"))
     token = await container.governance.keys.open_session(key, seconds=WEEK_SECONDS) if key.isascii() else None
     if token is None:
@@ -404,7 +415,7 @@ async def log_in(request: Request, container: Serving) -> Response:
 @router.post("/logout")
 async def log_out(request: Request, container: Serving) -> Response:
     """Closes the session, so that copies of its cookie are invalid. An invited rater may come back by the link."""
-    await read_form(request)
+    await read_form(request, OPEN_BYTES)
     shown = cookie_of(request)
     if shown is not None:
         await container.governance.keys.close_session(shown.text)
@@ -417,7 +428,7 @@ async def log_out(request: Request, container: Serving) -> Response:
 @router.post("/preferences")
 async def prefer(request: Request) -> Response:
     """Stores language and theme in cookies, and redirects back."""
-    form = await read_form(request)
+    form = await read_form(request, OPEN_BYTES)
     response = redirect(own_address(form.get("next", "/")))
     if (language := form.get("language")) in LANGUAGES:
         keep(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
@@ -438,3 +449,30 @@ def keep(request: Request, response: Response, name: str, value: str, seconds: i
 def is_secure(request: Request) -> bool:
     """Whether the visitor uses https; behind a proxy a setting says so."""
     return request.url.scheme == "https" or bool(request.app.state.secure_cookies)
+
+
+# Characters that no one sees, and those that turn the direction of text, are shown by their code points and names.
+SEEN_SPACES = frozenset(" \n\r\t")
+UNSEEN = Markup('<span class="unseen" title="{name}" dir="ltr">U+{code:04X}{times}</span>')
+
+
+def is_unseen(character: str) -> bool:
+    """Whether nothing of it is seen: controls, format and direction characters, fillers, unusual spaces, selectors."""
+    if character in SEEN_SPACES or not is_invisible(character):
+        return False
+    # Combining marks are seen on the letter before them; variation selectors are marks too.
+    name = unicodedata.name(character, "")
+    return unicodedata.category(character)[0] != "M" or "SELECTOR" in name or "GRAPHEME JOINER" in name
+
+
+def reveal(text: str) -> Markup:
+    """The text with such characters replaced by their code points, each run of one with how often it comes."""
+    found = []
+    for (unseen, character), run in groupby(text, key=lambda one: (is_unseen(one), one if is_unseen(one) else "")):
+        if not unseen:
+            found.append(Markup.escape("".join(run)))
+            continue
+        count = sum(1 for _ in run)
+        name = unicodedata.name(character, "")
+        found.append(UNSEEN.format(name=name, code=ord(character), times=f" ×{count}" if count > 1 else ""))
+    return Markup("").join(found)

@@ -26,6 +26,7 @@ from app.runtime.tasks import run_together
 from app.scoring.conversation import evaluate_conversation
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.rubric_files import RubricFault, RubricSource, examine_draft
+from app.web.body import while_connected
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, render
 from app.web.dependencies import Serving, may_write
 from app.web.limits import count_request, evaluating, require_price
@@ -35,6 +36,9 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 MOST_DIALOGUES = 5
 MOST_FAULTS = 20
+
+DRAFT = "draft"
+"""The id of a draft while it is scored: its own is the caller's text, which metrics and traces must not hold."""
 
 UTTERANCE = re.compile(r"([^:：]{1,64})[:：]\s*(.+)")
 FIELDS = ("context", "response", "reference", "turns", "persona", "goal", "infer_roles")
@@ -103,8 +107,12 @@ async def try_draft(request: Request, container: Serving, project: WritableProje
         return show(request, draft, checked, status=422, trouble=clip(error.detail, 400))
     if form.get("action") != "score" or draft.seen != draft.digest:
         return show(request, draft, checked, estimate=estimate)
-    work = (score(request, container, project, asked, context) for asked in checked.asked)
-    return show(request, draft, checked, estimate=estimate, tried=await run_together(*work))
+    context = replace(context, rubrics=RubricSource([checked.rubric.model_copy(update={"id": DRAFT})]))
+    work = (
+        score(request, container, project, asked.model_copy(update={"rubric": DRAFT}), context)
+        for asked in checked.asked
+    )
+    return show(request, draft, checked, estimate=estimate, tried=await while_connected(request, run_together(*work)))
 
 
 def show(

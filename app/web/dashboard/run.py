@@ -104,7 +104,8 @@ async def gather_figures(
         "painting": any(map(run_values.is_missing, [*drawings, *drawn])),
         "lowest": find_lowest(cards),
         "composites": [
-            (one.id, range_of(one, rubric), query(f"/runs/{batch.id}/items", sort=one.id)) for one in rubric.composites
+            (one.id, range_of(one, rubric), query("/explore", run=batch.id, measure=one.id))
+            for one in rubric.composites
         ],
         "failures": [(code, titles.get(code, ""), count) for code, count in summary.failures.items()],
         # Without what is said of every result and stands on top of the page: that the judge is a baseline.
@@ -343,7 +344,7 @@ class AspectCard(NamedTuple):
 def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[AspectCard]:
     """The aspects, those of the rubric first; each rating is of so many `samples`."""
     known = {aspect.id: aspect for aspect in rubric.aspects}
-    items, cards = partial(query, f"/runs/{summary.batch}/items"), []
+    items, cards = partial(query, "/explore", run=summary.batch), []
     for name, found in summary.aspects.items():
         aspect = known.get(name)
         counts = {int(level): count for level, count in found.histogram.items()}
@@ -351,10 +352,10 @@ def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[Aspect
         levels = []
         # The lowest level stands at the bottom of its histogram.
         for value in sorted(counts, reverse=True):
-            address = items(sort="position", value=f"{name}:{value}") if samples == 1 else None
+            address = items(sort="item", value=f"{name}:{value}") if samples == 1 else None
             levels.append(LevelCount(value, labels.get(value), counts[value], address))
         low, high = aspect.scale if aspect else (min(counts, default=0), max(counts, default=1))
-        links = {"worst": items(sort=name), "unrated": items(unrated=name)}
+        links = {"worst": items(measure=name), "unrated": items(unrated=name)}
         cards.append(AspectCard(name, aspect, found, low, high, levels, **links))
     return cards
 

@@ -122,18 +122,13 @@ Both = tuple[Batch, Batch]
 """Baseline and candidate."""
 
 
-def find_obstacle(container: Container, both: Both) -> dict[str, Any] | None:
-    """Why the runs cannot be compared, as a state of the page; None if they can be."""
-    baseline, candidate = both
-    if baseline.id == candidate.id:
-        return {"state": "same"}
-    if baseline.rubric != candidate.rubric:
-        return {"state": "rubrics", "rubrics": [find_rubric(container, batch.rubric_name) for batch in both]}
+def find_obstacle(both: Both) -> dict[str, Any] | None:
+    """Why there is no comparison of two runs by one rubric, as an outcome of the page; None if there may be one."""
     open_ones = [batch for batch in both if batch.status not in ENDED]
     if open_ones:
-        return {"state": "open", "waiting": open_ones}
+        return {"outcome": "open", "waiting": open_ones}
     empty = [batch for batch in both if not batch.counts.scored + batch.counts.partial]
-    return {"state": "nothing", "empty": empty} if empty else None
+    return {"outcome": "nothing", "empty": empty} if empty else None
 
 
 async def examine(
@@ -142,22 +137,20 @@ async def examine(
     both: Both,
     rubric: Rubric,
     *,
-    measure: str | None = None,
     mismatch: bool = False,
     link: StoredLink | None = None,
     wait_seconds: float = WAIT_SECONDS,
 ) -> Examination | PendingComputation:
-    """The comparison, once it is computed. Raises SignatureMismatch, UnknownAspect for the measure, and InvalidRequest
-    for a link of other judges."""
+    """The comparison, once it is computed. Raises SignatureMismatch, and InvalidRequest for a link of other judges."""
     service = container.ratings.service
     excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
     rated = await service.mark_ratings(project), excluded
-    key = ("examination", *map(state_of, both), rubric.digest, measure, mismatch, link and link.link.id, rated)
+    key = ("examination", *map(state_of, both), rubric.digest, mismatch, link and link.link.id, rated)
     return await container.dashboard.computations.get(
         project,
         key,
         lambda: container.dashboard.examiner.examine(
-            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, measure=measure, link=link
+            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, link=link
         ),
         wait_seconds=wait_seconds,
     )

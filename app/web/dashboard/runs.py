@@ -21,10 +21,10 @@ from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
 from app.web.dashboard import run_values
-from app.web.dashboard.compare import MOST_NAMED, make_tables
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import build_of, examine, find_rubric, signatures_of, system_of
+from app.web.dashboard.verdict import MOST_NAMED, make_tables
 from app.web.dependencies import Serving, read_cursor, write_cursor
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -155,7 +155,7 @@ State = Literal["known", "computing", "mismatch", "unknown"]
 
 class Glance(NamedTuple):
     """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED` aspects each, by
-    name, with what is known of the judge; `more_…` counts the others. The comparison page explains `unknown`."""
+    name, with what is known of the judge; `more_…` counts the others. The explorer explains `unknown`."""
 
     batch: Batch
     before: Batch
@@ -209,7 +209,7 @@ async def look(container: Container, project: str, speech: Speech, batch: Batch,
     """The comparison of one run with its predecessor."""
     rubric = find_rubric(container, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
-    if rubric is None or large or run_values.find_obstacle(container, (before, batch)) is not None:
+    if rubric is None or large or run_values.find_obstacle((before, batch)) is not None:
         return Glance(batch, before, "unknown")
     try:
         found = await examine(container, project, (before, batch), rubric, wait_seconds=WAIT_SECONDS)

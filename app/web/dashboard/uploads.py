@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.batches.datasets import PART_BYTES, check_name, name_of
+from app.batches.intake import translate_errors
 from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.dataset import FileQuestion, FileReport, UploadedFile
@@ -118,7 +119,7 @@ def most_bytes(container: Container) -> int:
 
 async def read_upload(request: Request, most: int) -> UploadFile | None:
     """The file of the form; None without one. Raises RequestRefused: 413 for one that is too large, and as `Upload`
-    does; InvalidRequest for a body that is no form."""
+    does; InvalidRequest for a body that is no form, StoreFull and StoreError."""
     require_media_type(request.headers, MULTIPART)
     body = Upload(request, MULTIPART, maximum=most + FORM_BYTES)
     refused: list[SaitenError] = []
@@ -133,7 +134,8 @@ async def read_upload(request: Request, most: int) -> UploadFile | None:
 
     parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=8, max_part_size=FORM_BYTES)
     try:
-        form = await parser.parse()
+        with translate_errors():
+            form = await parser.parse()
     except MultiPartException:
         if refused:
             raise refused[0] from None
@@ -245,7 +247,7 @@ async def show_report(
     """The page of the file."""
     datasets = container.dashboard.datasets
     key = ("upload", upload.id, asked)
-    found = await container.dashboard.computations.get(
+    found = await container.dashboard.readings.get(
         project, key, lambda: datasets.look(upload, asked), wait_seconds=WAIT_SECONDS
     )
     report = found if isinstance(found, FileReport) else None

@@ -41,6 +41,7 @@ COMMANDS = {
     "judges": mark("Ask several judges for the same rated responses."),
     "ratings": mark("Import and export human ratings."),
     "gate": mark("Pass or fail a build by its scores."),
+    "baseline": mark("Pin the run that later runs of its name are compared with."),
     "link": mark("Link two judges that rated the same responses."),
     "attack": mark("Measure how far attacks move the judge."),
     "export-finetune": mark("Turn human ratings into chat JSONL to fine-tune a judge."),
@@ -55,6 +56,7 @@ COMMANDS = {
 """Every command, with what it does."""
 
 OWN = {
+    "baseline": "saiten.commands.baseline:command",
     "collect": "saiten.commands.collect:command",
     "batch": "saiten.commands.batch:command",
     "convert": "saiten.commands.convert:command",

@@ -22,6 +22,9 @@ from saiten.plain_text import escape_controls
 NO_ITEM = mark("no item was found; name the columns: --map response=COLUMN,context=COLUMN")
 
 
+OTHER_FORMAT = mark("no item was found; is the file of the format {source}? Without --from it is detected")
+
+
 @click.command(name="convert")
 @click.argument("file", metavar="FILE|-")
 @click.option("--to", "target", type=click.Choice(list(TARGET_WRITERS)), default="saiten", show_default=True)
@@ -61,7 +64,9 @@ def command(
             file, choose_reading(source, maps, input_encoding), skips=True, rated=rated is not None, system=system
         )
         with ExitStack() as stack:
-            ratings = None if rated is None else stack.enter_context(open_ratings(rated, file))
+            if rated is not None and rated.exists() and Path(file).exists() and rated.samefile(file):
+                raise InvalidItems(tell("{path}: is the file that is read", path=rated))
+            ratings = None if rated is None else stack.enter_context(write_whole(str(rated)))
             values = pass_items(items, system, ratings)
             lines = (json.dumps(one, ensure_ascii=False) for one in write_items(values, target, items.report))
             if output is None:
@@ -70,15 +75,15 @@ def command(
             else:
                 written_to = stack.enter_context(write_whole(output))
                 written_to.writelines(f"{escape_controls(line)}\n".encode() for line in lines)
-                if not items.report.items:
-                    raise InvalidItems(tell(NO_ITEM))  # leaves what stands at that place as it is
+            click.echo(f"saiten: {name_file(file)}: " + "\n  ".join(items.report.lines()), err=True)
+            # What stands at the places of the output and the ratings stays as it is.
+            if not items.report.items:
+                known = source in {None, "saiten", "table"}
+                raise InvalidItems(tell(NO_ITEM) if known else tell(OTHER_FORMAT, source=source))
+            if rated is not None and not items.report.ratings:
+                raise InvalidItems(tell("no ratings by people were found; research data have them, see --from"))
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
-    click.echo(f"saiten: {name_file(file)}: " + "\n  ".join(items.report.lines()), err=True)
-    if not items.report.items:
-        raise InvalidItems(tell(NO_ITEM))
-    if rated is not None and not items.report.ratings:
-        raise InvalidItems(tell("no ratings by people were found; research data have them, see --from"))
 
 
 def require_place(output: str, file: str) -> None:
@@ -92,22 +97,12 @@ def require_place(output: str, file: str) -> None:
         raise InvalidItems(tell("{path}: the output would replace the dataset", path=output))
 
 
-def open_ratings(path: Path, file: str) -> IO[str]:
-    """The file to which ratings go; raises InvalidItems where it cannot be written, or is the one that is read."""
-    try:
-        if path.exists() and Path(file).exists() and path.samefile(file):
-            raise InvalidItems(tell("{path}: is the file that is read", path=path))
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
-
-
-def pass_items(items: Iterable[FoundItem], system: str | None, ratings: IO[str] | None) -> Iterator[dict[str, Any]]:
+def pass_items(items: Iterable[FoundItem], system: str | None, ratings: IO[bytes] | None) -> Iterator[dict[str, Any]]:
     """The items, of the system where they name none; their ratings are written on the way."""
     for item in items:
         value, named = item.value, {} if system is None else {"system": system}
         if named:
             value = {**value, "metadata": named | value.get("metadata", {})}
         if ratings is not None:
-            ratings.writelines(json.dumps(named | one, ensure_ascii=False) + "\n" for one in item.ratings)
+            ratings.writelines(f"{json.dumps(named | one, ensure_ascii=False)}\n".encode() for one in item.ratings)
         yield value

@@ -61,8 +61,9 @@ VOID_SIGN = "·"
 WIDE = 96
 """Width from which the table has a column for the smallest detectable difference; below it, a line follows."""
 
-NAME_WIDTH = 15
-"""The least width of the names of measures; longer ones are folded where there is no room."""
+NAME_WIDTH, LONGEST_NAME = 15, 21
+"""The least width of the names of measures, and that of the longest in a wide table: `persona-contradiction`. Longer
+ones are folded where there is no room."""
 
 WHY = {
     "judge-moved": mark("the judge moved"),
@@ -106,9 +107,14 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
 
 
 def print_comparison(comparison: Comparison, *, on: Console) -> None:
-    """Every measure of both runs."""
+    """Every measure of both runs; of findings those that either run has."""
     measures = {**comparison.aspects, **comparison.composites}
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
+    found = {
+        f"finding:{code}" if code in measures else code: measure
+        for code, measure in comparison.findings.items()
+        if measure.baseline_mean or measure.candidate_mean
+    }
     wide = on.width >= WIDE
     on.print()
     on.print(
@@ -127,8 +133,10 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
             "{linked} {runs}: on this judge's scale by {link}, with the linking error", **LINKED, runs=runs, link=link
         )
         print_line(told, on)
-    on.print(tabulate(measures, comparison, wide=wide))
-    for note in list_notes(comparison, measures, wide=wide):
+    on.print(tabulate({**measures, **found}, comparison, wide=wide))
+    if found:
+        print_line(tell("per 100 system turns: {names}", names=", ".join(found)), on)
+    for note in list_notes(comparison, {**measures, **found}, wide=wide):
         print_line(note, on)
 
 
@@ -141,7 +149,8 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
     linked = comparison.link.runs if comparison.link else ()
     before, after = (LINKED["linked"] if role in linked else "" for role in ("baseline", "candidate"))
     table = Table(box=SIMPLE_HEAD, padding=(0, 2 if wide else 1, 0, 0), **LEFT)
-    table.add_column("", overflow="fold", min_width=NAME_WIDTH)
+    longest = max(map(len, measures), default=0)
+    table.add_column("", overflow="fold", min_width=min(longest, LONGEST_NAME) if wide else NAME_WIDTH)
     level = tell("difference\n[{percent:g} %]", percent=100 * (1 - comparison.alpha))
     for head in ("n", tell("baseline\n→ candidate"), level, "p\n(Holm)", *([tell("detect-\nable")] if wide else [])):
         table.add_column(Text(head), justify="right", no_wrap=True)
@@ -376,14 +385,18 @@ async def keep_version(
     named = options_of(candidate, settings).get("rubric")
     if version is None or named not in {None, rubric_id}:
         return settings
-    newest = name_rubric(await find_rubric(service, named or settings.rubric))
+    asked = name_rubric(await find_rubric(service, named or settings.rubric))
     kept = name_rubric(await find_rubric(service, before))
-    if before == newest or before != kept:  # or that version no longer exists
+    if before == asked or before != kept:  # or that version no longer exists
         return settings
-    click.echo(
-        tell("rubric: {before}, as the baseline; --rubric {newest} asks for the newest", before=before, newest=newest),
-        err=True,
-    )
+    newest = name_rubric(await find_rubric(service, rubric_id))
+    if before == newest:
+        said = tell("rubric: {before}, as the baseline", before=before)
+    else:
+        said = tell(
+            "rubric: {before}, as the baseline; --rubric {newest} asks for the newest", before=before, newest=newest
+        )
+    click.echo(said, err=True)
     return settings.model_copy(update={"rubric": before})
 
 
@@ -458,6 +471,15 @@ async def check_plan(service: Connection, job: GateJob, candidate: Found, baseli
     if isinstance(candidate, Results) and (job.save or job.record):
         raise InvalidItems(
             tell("--{value}: the candidate is a file of results already", value="save" if job.save else "record")
+        )
+    if any(isinstance(run, Results) for run in (candidate, baseline)) and any(
+        rule.get("finding") for rule in job.settings.rules
+    ):
+        raise InvalidItems(
+            tell(
+                "a file of results does not tell how many turns the system had; name both runs as batches (ba_…) or "
+                "files of conversations for rules on findings"
+            )
         )
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
         raise InvalidItems(tell("candidate and baseline are the same batch, {id}", id=candidate.id))

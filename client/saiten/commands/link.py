@@ -6,15 +6,13 @@ import asyncio
 import json
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import groupby
 from urllib.parse import quote
 
 import click
 
-from saiten.commands.service import NO_JUDGE, URL, open_service
-from saiten.connection import JSON, Connection, Object
-from saiten.errors import ServiceRefused
-from saiten.items import write_json
+from saiten.commands.service import NO_JUDGE, URL, open_service, send
+from saiten.connection import Connection, Object
 from saiten.language import tell
 from saiten.models import Link, Links
 from saiten.plain_text import escape_controls, printable
@@ -22,6 +20,10 @@ from saiten.reading import read
 from saiten.waiting import read_object
 
 PATH = "/v1/links"
+ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "metadata")
+FEWEST_PAIRS = 100
+"""Responses that both judges rate without which no link is made."""
+
 EACH_LEVEL = 5
 """Responses of each level of each aspect that a plan takes first, where there are so many."""
 
@@ -110,19 +112,6 @@ def plan(old: str, items: int, seed: int, url: str | None) -> None:
     asyncio.run(print_plan(old, items, seed, url))
 
 
-async def send(method: str, path: str, url: str | None, body: Mapping[str, Any] | None = None) -> Object:
-    """The answer; empty where there is none. Raises UsageError for what the service refuses, and SaitenError."""
-    async with open_service(url, NO_JUDGE) as service:
-        content = {} if body is None else {"content": write_json(body), "headers": {"Content-Type": JSON}}
-        try:
-            answer = await service.request(method, path, again=method != "DELETE", **content)
-        except ServiceRefused as error:
-            if error.status == 422:
-                raise click.UsageError(error.detail) from None
-            raise
-        return {} if method == "DELETE" else read_object(answer)
-
-
 def show(link: Link) -> None:
     """The tables, or why there is none."""
     click.echo(printable(f"{link.id}: {link.old} -> {link.new}"))
@@ -174,19 +163,27 @@ async def print_plan(old: str, count: int, seed: int, url: str | None) -> None:
         chosen = choose(rows, count, seed)
         for number in chosen:
             found.append(await read_item(service, ids[number]))
-    for item in found:
+    for item in join_candidates(found):
         click.echo(escape_controls(json.dumps(item, ensure_ascii=False)))
     click.echo(tell("{count} of {total} responses", count=len(chosen), total=len(rows)), err=True)
+    if len(chosen) < FEWEST_PAIRS:
+        click.echo(tell("a link needs at least {fewest}: take a larger batch", fewest=FEWEST_PAIRS), err=True)
+
+
+def join_candidates(items: Sequence[Object]) -> list[Object]:
+    """The items, of which those with one id, candidates of one context that follow each other, become one."""
+    joined: list[Object] = []
+    for _, several in groupby(items, key=lambda item: item["id"]):
+        first, *others = several
+        responses = [one.pop("response") for one in (first, *others) if others]
+        joined.append({**first, "responses": responses} if others else first)
+    return joined
 
 
 async def read_item(service: Connection, result: Object) -> Object:
     """The result's item as it was scored."""
     answer = await service.request("GET", f"/v1/evaluations/{result['id']}", params={"include": "request"})
     request = read_object(answer).get("request") or {}
-    kept = {
-        name: request[name]
-        for name in ("context", "response", "metadata")
-        if isinstance(request, dict) and request.get(name)
-    }
+    kept = {name: request[name] for name in ITEM_FIELDS if isinstance(request, dict) and request.get(name)}
     dialogue = {"dialogue": result["dialogue"]} if result.get("dialogue") else {}
     return {"id": result["item"], **dialogue, **kept}

@@ -90,10 +90,10 @@ class RatingFile:
     """
 
     def __init__(self, path: str, fill: Row) -> None:
-        self._name = name_file(path)
+        self.name = name_file(path)
         body = read_bytes(path)
-        body = read_utf8(body, self._name)
-        refuse_foreign([body], self._name)
+        body = read_utf8(body, self.name)
+        refuse_foreign([body], self.name)
         body = body.removeprefix(MARK)
         form = guess(path, body.lstrip()[:1])
         self._noun = mark("element") if form == "json" else mark("line")
@@ -102,14 +102,14 @@ class RatingFile:
         try:
             faults = self._take(fill_in(READERS[form](body), fill))
         except StrictJSONError as error:
-            raise InvalidItems(f"{self._name}: {error}") from None
+            raise InvalidItems(f"{self.name}: {error}") from None
         except InvalidTable as error:
             faults = [*error.faults]
         if faults:
             raise InvalidItems(self._name_places(faults, len(faults)))
         if not self.ratings:
             raise InvalidItems(
-                tell("{name}: no ratings; expected a JSON array, one JSON object a line, or a table", name=self._name)
+                tell("{name}: no ratings; expected a JSON array, one JSON object a line, or a table", name=self.name)
             )
 
     def _take(self, records: Iterable[Record]) -> list[tuple[int, str]]:
@@ -149,7 +149,7 @@ class RatingFile:
         return InvalidItems(self._name_places(faults, error.total))
 
     def _name_places(self, faults: Sequence[tuple[int, str]], total: int) -> str:
-        return shorten_faults([f"{self._name}: {tell(self._noun)} {number}: {what}" for number, what in faults], total)
+        return shorten_faults([f"{self.name}: {tell(self._noun)} {number}: {what}" for number, what in faults], total)
 
 
 def read_utf8(body: bytes, name: str) -> bytes:

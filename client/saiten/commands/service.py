@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import click
 
-from saiten.connection import READ_SECONDS, Connection, is_http_url
-from saiten.errors import ServiceUnreachable
+from saiten.commands.files import InvalidItems
+from saiten.connection import JSON, READ_SECONDS, Connection, Object, is_http_url
+from saiten.errors import ServiceRefused, ServiceUnreachable
+from saiten.items import write_json
 from saiten.language import mark, tell
 from saiten.private import Address, check_key, private_service
+from saiten.waiting import read_object
 
 KEY = "SAITEN_API_KEY"
 
@@ -56,6 +60,20 @@ async def open_service(
         if url is not None:
             await client.greet()
         yield client
+
+
+async def send(method: str, path: str, url: str | None, body: Mapping[str, Any] | None = None) -> Object:
+    """The service's answer to one request that needs no judge; empty to DELETE. Raises InvalidItems for what the
+    service refuses, and SaitenError."""
+    async with open_service(url, NO_JUDGE) as service:
+        content = {} if body is None else {"content": write_json(body), "headers": {"Content-Type": JSON}}
+        try:
+            answer = await service.request(method, path, again=method != "DELETE", **content)
+        except ServiceRefused as error:
+            if error.status == 422:
+                raise InvalidItems(error.detail) from None
+            raise
+        return {} if method == "DELETE" else read_object(answer)
 
 
 def locate(url: str) -> Address:

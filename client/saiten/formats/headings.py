@@ -66,6 +66,8 @@ LONG = {
         "speaker role speaker_role 話者 発話者 話し手 役割 화자 발화자 역할 送信者タイプ sender_type 送信者 発信者 "
         "発言者 投稿者 sender author interlocutor_id 보낸사람유형 발신자유형 보낸사람 발신자 작성자 user"
     ),
+    # Beside a column of speakers; else it is that column
+    "role": "role speaker_role 役割 역할 送信者タイプ sender_type 보낸사람유형 발신자유형",
     "text": (
         "text utterance content message 発話 発言 発話文 本文 テキスト 내용 발화 발화문 발언 텍스트 본문 メッセージ "
         "メッセージ内容 메시지 메세지 内容 送信者名 送信日 送信時刻"
@@ -168,7 +170,7 @@ class Columns:
     joined: bool = False
     """Whether the columns of the context are one utterance in parts: an instruction, and what it is about."""
     long: dict[str, str] | None = None
-    """`dialogue`, `turn`, `speaker`, `text` → heading, of a table with one row per utterance."""
+    """`dialogue`, `turn`, `speaker`, `role`, `text` → heading, of a table with one row per utterance."""
 
     @property
     def useful(self) -> bool:

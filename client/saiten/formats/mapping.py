@@ -500,6 +500,7 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
             continue
         places.setdefault(name, record.where)
         speaker = write_text(record.get(long["speaker"])) if "speaker" in long else None
+        role = write_text(record.get(long["role"])) if "role" in long else None
         try:
             turn = float(write_text(record.get(long["turn"])) or number) if "turn" in long else number
         except ValueError:
@@ -507,7 +508,8 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
         for target, heading in long.items():
             record.move(heading, "order of the context" if target == "turn" else target.replace("text", "context"))
         record.close(report)
-        dialogues.setdefault(name, []).append((turn, number, {"speaker": speaker or None, "text": text}))
+        message = {"speaker": speaker or None, "role": role or speaker, "text": text}
+        dialogues.setdefault(name, []).append((turn, number, message))
     for name, rows in dialogues.items():
         messages = [message for *_, message in sorted(rows, key=lambda row: row[:2])]
         yield Record(f"{places[name]}: dialogue {name}", {"id": name, "dialogue": name, "messages": messages})
@@ -524,6 +526,8 @@ def build_dialogue(record: Record) -> dict[str, Any]:
     if spoken[-1].speaker is None and record.answered:
         spoken = [*spoken[:-1], Spoken(ASSISTANT, spoken[-1].text)]
     context, response = split_response(spoken, sure=not record.answered)
+    if normalize(messages[-1]["role"] or "") in USERS:
+        context, response = spoken, None
     if response is None and record.answered:
         why = (
             tell("ends with the user's utterance: there is no response")

@@ -16,7 +16,9 @@ def send() -> None:
     with suppress(ImportError, OSError, ValueError):  # Windows has no such limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        given = resource.getrlimit(resource.RLIMIT_AS)[1]
+        most = MOST_BYTES if given == resource.RLIM_INFINITY else min(given, MOST_BYTES)  # root could raise its own
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from arro3.io import read_parquet
 

@@ -51,7 +51,7 @@ def sniff(sample: list[str], mapping: Given) -> tuple[str, bool]:
         rows = [row for row in csv.reader(sample, delimiter=delimiter) if any(row)]
         widths = [len(row) for row in rows]
         usual = max(set(widths), key=widths.count, default=1)
-        known = max((count_known(row, mapping) for row in rows[:HEADING_ROWS]), default=0)
+        known = max((count_known(row[:MOST_COLUMNS], mapping) for row in rows[:HEADING_ROWS]), default=0)
         return known, widths.count(usual) if usual > 1 else 0, usual
 
     csv.field_size_limit(MOST_LINE)

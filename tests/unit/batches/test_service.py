@@ -34,7 +34,6 @@ from app.storage.queue import JobQueue, QueueUnavailable
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import open_engine
 from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.schema import migrate
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
@@ -154,7 +153,6 @@ def judge() -> FakeJudge:
 @pytest.fixture
 async def site(sqlite_url: str, judge: FakeJudge) -> AsyncIterator[Desk]:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     yield Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge)
     await engine.dispose()
 
@@ -180,7 +178,6 @@ async def test_a_queue_that_is_away_is_no_reason_to_refuse(site: Desk, caplog: p
 @pytest.mark.parametrize("reason", ["requested", "judge-quota-exhausted"])
 async def test_what_is_resumed_needs_room_whoever_paused_it(sqlite_url: str, judge: FakeJudge, reason: str) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge, QueueLimits(project=60))
     first = await site.accept()
     await site.store.pause(first.id, reason, "…")
@@ -222,7 +219,6 @@ async def test_what_cannot_be_scored_is_refused_and_nothing_stays(
     sqlite_url: str, kind: type[FakeJudge], options: dict[str, Any], error: type[Exception], pointer: str | None
 ) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), kind())
     with pytest.raises(error) as caught:
         await site.accept(**options)

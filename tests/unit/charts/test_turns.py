@@ -1,5 +1,5 @@
 from app.charts.turns import TurnLabels, build_survival, build_turn_rates
-from app.stats.turns import Talk, read_turns
+from app.stats.turns import ConversationTurns, read_turns
 from tests.unit.charts.drawing import draw, place
 
 LABELS = TurnLabels(
@@ -8,7 +8,15 @@ LABELS = TurnLabels(
 
 
 def test_rates_and_survival_are_drawn_where_they_are() -> None:
-    reading = read_turns([Talk(4, [2, 3]), Talk(4, []), Talk(2, [1]), Talk(3, [0]), Talk(1, [])])
+    reading = read_turns(
+        [
+            ConversationTurns(4, [2, 3]),
+            ConversationTurns(4, []),
+            ConversationTurns(2, [1]),
+            ConversationTurns(3, [0]),
+            ConversationTurns(1, []),
+        ]
+    )
     rates = draw(build_turn_rates(reading.rates, LABELS, width=292))
     points = [place(mark) for mark in rates.marks("points")]
     assert [x for x, _ in points] == sorted(x for x, _ in points)
@@ -25,7 +33,7 @@ def test_rates_and_survival_are_drawn_where_they_are() -> None:
 def test_nothing_and_hundreds_of_turns() -> None:
     for spec in (build_turn_rates([], LABELS), build_survival([], LABELS)):
         assert draw(spec).texts("nothing") == ["no conversations"]
-    long = read_turns([Talk(200, range(0, 200, 7)), Talk(1, [])])
+    long = read_turns([ConversationTurns(200, range(0, 200, 7)), ConversationTurns(1, [])])
     assert len(draw(build_turn_rates(long.rates, LABELS)).marks("points")) == 20
-    single = read_turns([Talk(1, [])])
+    single = read_turns([ConversationTurns(1, [])])
     assert draw(build_survival(single.survival, LABELS)).marks("band") == []

@@ -22,9 +22,9 @@ def test_a_table_is_scored_as_a_batch(tmp_path: Path) -> None:
     assert (summary["name"], summary["counts"]["scored"]) == ("nightly", 2)
 
 
-def test_a_row_without_a_response_is_named_before_anything_is_posted(tmp_path: Path) -> None:
+def test_a_row_without_a_response_is_named_before_anything_is_posted(tmp_path: Path, bare_sqlite_url: str) -> None:
     (tmp_path / "chat.csv").write_text("質問,回答\nq,\n", encoding="utf-8")
-    done = saiten("batch", "chat.csv", folder=tmp_path)
+    done = saiten("batch", "chat.csv", folder=tmp_path, DATABASE_URL=bare_sqlite_url)
     assert (done.returncode, done.stdout) == (2, "")
     assert "chat.csv: line 2, column 回答: has no response" in done.stderr
     assert not (tmp_path / "saiten.db").exists()

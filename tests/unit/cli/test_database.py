@@ -48,9 +48,10 @@ def test_a_database_of_a_newer_version_ends_every_command_with_one_sentence(tmp_
     assert revision_of(tmp_path) == "9999"
 
 
-def test_show_names_the_revision_and_changes_nothing(tmp_path: Path) -> None:
-    assert "the database has no tables yet" in saiten("database", "show", folder=tmp_path).stdout
-    saiten("keys", "list", folder=tmp_path)
+def test_show_names_the_revision_and_changes_nothing(tmp_path: Path, bare_sqlite_url: str) -> None:
+    empty = saiten("database", "show", folder=tmp_path, DATABASE_URL=bare_sqlite_url)
+    assert "the database has no tables yet" in empty.stdout
+    saiten("keys", "list", folder=tmp_path, DATABASE_URL=bare_sqlite_url)
     shown = saiten("database", "show", folder=tmp_path).stdout.splitlines()
     assert [line[2:6] for line in shown if line.startswith("*")] == [revision_of(tmp_path)]
     revise(tmp_path, "9999")

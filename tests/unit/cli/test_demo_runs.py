@@ -24,15 +24,15 @@ def batches_of(client: httpx.Client, rubric: str) -> dict[str, dict[str, Any]]:
     return {batch["metadata"]["build"]: batch for batch in found}
 
 
-def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: Path) -> None:
+def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: Path, bare_sqlite_url: str) -> None:
     file = tmp_path / "saiten-demo.db"
-    first = saiten("demo", "--quiet", folder=tmp_path)
+    first = saiten("demo", "--quiet", folder=tmp_path, DATABASE_URL=bare_sqlite_url)
     assert (first.returncode, first.stdout, first.stderr) == (0, "", "")
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE of_the_first_run (value)")
         database.commit()
     # Where the command is on the PATH, as in an activated environment, its name alone would do.
-    done = saiten("demo", folder=tmp_path, PATH=os.defpath)
+    done = saiten("demo", folder=tmp_path, DATABASE_URL=bare_sqlite_url, PATH=os.defpath)
     assert done.returncode == 0, done.stderr
     rows = [line.split()[:4] for line in done.stdout.splitlines() if line.startswith((" diary", " nightly"))]
     assert rows[0] == ["diary", "ko-comment", "bot-a", "a-101"]

@@ -59,6 +59,9 @@ SERVICES: dict[Words, Words] = {
     ("rubric", "show"): ("ja-dialogue",),
     ("analyze", "agreement"): ("--batch", "ba_00"),
     ("attack",): (),
+    ("baseline", "pin"): ("nightly", "ba_00"),
+    ("baseline", "list"): (),
+    ("baseline", "unpin"): ("nightly",),
 }
 
 

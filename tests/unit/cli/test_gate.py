@@ -210,7 +210,7 @@ async def test_a_mismatch_that_the_service_finds(tmp_path: Path, judge: tuple[Fa
 
 async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[FakeOpenAI, ShiftingJudge]) -> None:
     fake, shifting = judge
-    items, variables = write_items(tmp_path), judged_by(fake.base_url)
+    items, variables = write_items(tmp_path, count=8), judged_by(fake.base_url)
     checking = ("--candidate", items, "--check-judge", "--judge-reference", "judge.json")
     recorded = await gating(tmp_path, *checking, "--record", "base.ndjson", **variables)
     assert recorded.returncode == PASS, recorded.stderr
@@ -220,7 +220,7 @@ async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[
 
     shifting.rates = min
     report = ("--baseline", "base.ndjson", "--junit", "junit.xml", "--json")
-    other = write_items(tmp_path, "other.ndjson", response="海です。")
+    other = write_items(tmp_path, "other.ndjson", count=8, response="海です。")
     moved = await gating(tmp_path, "--candidate", other, *checking[2:], *report, **variables)
     found = json.loads(moved.stdout)
     assert (moved.returncode, found["verdict"]) == (INCONCLUSIVE, "inconclusive"), moved.stderr
@@ -240,7 +240,7 @@ async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[
 
 
 def test_the_lexical_judge_is_named_and_never_moves(tmp_path: Path) -> None:
-    checking = ("--candidate", write_items(tmp_path), "--min-mean", "overall=1", "--check-judge")
+    checking = ("--candidate", write_items(tmp_path, count=3), "--min-mean", "overall=1", "--check-judge")
     for said in ("judge: nothing was stored of this judge yet", "judge: the judge rates the anchors as on"):
         done = gate(tmp_path, *checking, "--judge-reference", "judge.json")
         assert (done.returncode, said in done.stdout) == (PASS, True), done.stdout
@@ -350,7 +350,14 @@ def test_every_mistake_could_not_run_and_costs_nothing(tmp_path: Path, arguments
 async def test_a_key_that_the_service_refuses(tmp_path: Path) -> None:
     saiten("keys", "create", "--name", "ci", folder=tmp_path)
     async with serving(tmp_path) as client:
-        asked = ("--url", str(client.base_url), "--candidate", write_items(tmp_path), "--min-mean", "overall=1")
+        asked = (
+            "--url",
+            str(client.base_url),
+            "--candidate",
+            write_items(tmp_path, count=2),
+            "--min-mean",
+            "overall=1",
+        )
         done = await gating(tmp_path, *asked, SAITEN_API_KEY="wrong")
     assert (done.returncode, "refused the key" in done.stderr) == (COULD_NOT_RUN, True), done.stderr
 

@@ -68,6 +68,13 @@ async def test_judges_are_compared_and_a_broken_one_loses_no_other(tmp_path: Pat
             assert (planned.returncode, fake.requests) == (0, []), planned.stderr
             assert "2 items that no one rated are left out" in planned.stderr
             assert "3 judges of 10 items: 30 calls, an unknown price" in planned.stderr
+            # What could be known beforehand is said before anyone is asked.
+            off = write_lines(tmp_path / "off.ndjson", [{"item": "i0", "rater": "R1", "ratings": {"overall": 9}}])
+            unfit = await judging(tmp_path, *rated[:2], off, *judges[:2], **variables)
+            assert "off.ndjson: line 1: /ratings/overall: 9 is off its scale from 1 to 5" in unfit.stderr
+            unmatched = await judging(tmp_path, *rated, *judges[:2], "--match", "mate=overall", **variables)
+            assert unmatched.stderr.endswith("--match: the rubric ja-dialogue has no 'mate'\n")
+            assert (unfit.returncode, unmatched.returncode, fake.requests) == (2, 2, [])
             done = await judging(tmp_path, *rated, *judges, "--save", "scored.ndjson", "--json", **variables)
             assert done.returncode == 1, done.stderr
             assert "saiten: broken: the batch ba_" in done.stderr
@@ -128,6 +135,11 @@ def test_ratings_that_concern_no_item_are_refused(tmp_path: Path) -> None:
     for name, people, told in ((given, rated, "given.ndjson:2: has the id '1', as"), (few, more, "has no item 'x'")):
         with pytest.raises(InvalidItems, match=told):
             read_study(str(tmp_path / name), reading, str(tmp_path / people))
+    second = write_lines(tmp_path / "second.ndjson", [{**rating, "candidate": 1}])
+    with pytest.raises(InvalidItems, match=r"few\.ndjson has no candidate 1"):
+        read_study(str(tmp_path / few), reading, str(tmp_path / second))
+    nowhere = CliRunner().invoke(run, [few, "--ratings", rated, "--save", str(tmp_path / "none" / "kept.ndjson")])
+    assert (nowhere.exit_code, "its folder is not there" in nowhere.output) == (2, True)
     # An id that is no text is for the service to refuse.
     assert len(read_study(str(tmp_path / few), reading, str(tmp_path / rated)).items.values) == 2
     unbound = CliRunner().invoke(run, [few, "--ratings", rated, "--budget", "nan"])

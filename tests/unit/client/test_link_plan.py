@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from saiten.commands.link import EACH_LEVEL, choose
+from saiten.commands.link import EACH_LEVEL, choose, join_candidates
 
 
 def test_a_plan_holds_every_level_of_every_aspect() -> None:
@@ -16,3 +16,12 @@ def test_a_plan_holds_every_level_of_every_aspect() -> None:
     assert 999 in chosen  # the only one of its level
     assert choose(rows, 100, seed=1) == chosen != choose(rows, 100, seed=2)
     assert choose(rows[:30], 100, seed=1) == list(range(30))
+
+
+def test_candidates_of_one_item_stay_together() -> None:
+    context = [{"speaker": "A", "text": "はい"}]
+    found = [{"id": name, "context": context, "response": text} for name, text in (("a", "1"), ("b", "2"), ("b", "3"))]
+    assert join_candidates(found) == [
+        {"id": "a", "context": context, "response": "1"},
+        {"id": "b", "context": context, "responses": ["2", "3"]},
+    ]

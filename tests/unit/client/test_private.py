@@ -13,10 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from saiten import Connection, PrivateServiceFailed
+from saiten import Connection, PrivateServiceFailed, private
 from saiten.private import private_service
 from tests.support.command import environment
 from tests.support.posted import make_item
+from tests.support.private_service import launch
 from tests.support.waiting import LIMIT_SECONDS
 
 
@@ -27,6 +28,7 @@ def lines(*values: object) -> bytes:
 async def test_it_takes_one_key_and_works_on_its_callers_batches_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(private, "launch", launch)  # the tests below start one as it is
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nothing answers there
     settings = {name: environment(tmp_path)[name] for name in ("DATABASE_URL", "SAITEN_ENCODER")}
     with private_service({**settings, "SAITEN_JUDGE": "openai", "SAITEN_JUDGE_ATTEMPTS": "1"}) as address:

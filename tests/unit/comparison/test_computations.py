@@ -165,3 +165,15 @@ async def test_one_project_does_not_take_the_others_places(clock: HandClock) -> 
     assert isinstance(other, PendingComputation)
     assert other.state == "waiting"
     await computations.close()
+
+
+async def test_who_asks_again_and_again_holds_up_no_one(clock: HandClock) -> None:
+    computations = Computations(now=clock, at_once=1, waiting=0)
+    first = asyncio.create_task(computations.get("team", "a", free(), wait_seconds=FOREVER))
+    await asyncio.sleep(0)
+    for _ in range(100):  # for ever, where the first has no turn meanwhile
+        found = await ask(computations, "b", free())
+        if found == "done":
+            break
+    assert (found, await first) == ("done", "done")
+    await computations.close()

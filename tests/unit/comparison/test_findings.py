@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from app.comparison.runs import FEWEST, rate_findings, scales_of
 from app.domain.comparison import ComparedRun, GateReport, GateRule, GateVerdict, RunItem
@@ -13,7 +15,7 @@ from app.domain.errors import InvalidRequest, UnknownAspect
 from app.stats.gate import judge_gate
 from app.storage.rubric_files import open_rubrics
 from app.web.languages import tell_report
-from tests.support.gates import write_junit, write_markdown
+from tests.support.gates import print_gate, write_junit, write_markdown
 
 RUBRIC = open_rubrics(None).get("ja-conversation")
 INAPPLICABLE = frozenset({"persona", "goal"})
@@ -122,3 +124,14 @@ def test_markdown_and_junit_tell_of_findings() -> None:
     assert "**fail** finding\\:register-shift (max\\_rise 5): rose by 10.000 (from 5.000 to 15.000;" in written
     assert "| finding\\:register-shift | 5.000 | 15.000 | +10.000 [" in written
     assert 'name="finding:register-shift: max_rise 5"' in write_junit(report)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_gates_table_has_the_findings_that_either_run_has(width: int) -> None:
+    report = gate([count + (number % 3) for number, count in enumerate(BEFORE)])
+    out = io.StringIO()
+    print_gate(report, on=Console(file=out, width=width))
+    shown = out.getvalue()
+    assert "\n register-shift " in shown
+    assert "\n repetition " not in shown
+    assert "\nper 100 system turns: any, judge, register-shift\n" in shown

@@ -47,6 +47,12 @@ def test_no_turn_persona_or_goal_can_close_the_enclosure_or_forge_a_turn() -> No
     assert "<" not in message
 
 
+def test_what_could_be_structure_is_escaped_at_the_ends_of_a_turn_too() -> None:
+    (window,) = cut_windows(make("<はい\u200d", "\u202eいいえ<"), 10_000)
+    lines = enclose_conversation(window, "ja").split("\n")
+    assert [line for line in lines if " S " in line] == ["1 S \\u003cはい\\u200d", "3 S \\u202eいいえ\\u003c"]
+
+
 @pytest.mark.parametrize("count", [20, 133])
 def test_a_conversation_takes_at_most_1_6_times_the_tokens_of_its_texts_beside_the_fixed_part(count: int) -> None:
     (window,) = cut_windows(make(*LINES * (count // 3)), 10**6)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.domain.dialogue import (
+    CHECKED,
     LETTER,
     LONGEST_EXPANSION,
+    UNBOUNDED,
     Dialogue,
     Limits,
     Utterance,
@@ -108,6 +110,13 @@ def test_limits_come_from_the_edge() -> None:
     assert Dialogue.model_validate(
         {"context": [{"speaker": "甲", "text": "やあ"}], "response": "はい"}, context={"limits": limits}
     )
+
+
+def test_stored_texts_are_not_checked_again() -> None:
+    control = {"speaker": "甲\x01", "text": "やあ\x01"}
+    with pytest.raises(ValidationError, match=r"U\+0001"):
+        Utterance.model_validate(control, context={"limits": UNBOUNDED})
+    assert Utterance.model_validate(control, context={"limits": CHECKED}).text == "やあ\x01"
 
 
 def test_what_is_invisible() -> None:

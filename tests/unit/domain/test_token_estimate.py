@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.domain.token_estimate import WEIGHTS, CharacterWeights, estimate_tokens
+from app.domain.token_estimate import WEIGHTS, CharacterWeights, bound_tokens, estimate_tokens
 
 COUNTED = [
     (
@@ -82,3 +82,8 @@ def test_what_is_kept_is_bounded_whatever_comes():
     assert total > 0
     assert len(weights) == 0x200
     assert WEIGHTS["漢"] == weights["漢"]
+
+
+def test_no_text_has_more_tokens_than_the_bound_of_its_length():
+    some = [*map(chr, range(0x500)), *map(chr, range(0x500, sys.maxunicode, 1999))]
+    assert max(estimate_tokens(character * 100) for character in some) == bound_tokens("<" * 100)

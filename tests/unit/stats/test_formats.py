@@ -186,3 +186,9 @@ def test_a_column_with_a_single_value_is_no_slip_of_the_pen():
 def test_a_table_in_another_encoding_says_how_to_save_it():
     data = [b"item,a\n", b"x,1\n", "題,1\n".encode("cp932"), b"y,z\n"]
     assert faults_of(read_csv, data) == [(3, "is not UTF-8 (byte 1): save the table as “CSV UTF-8”")]
+
+
+def test_a_column_of_a_scorer_names_an_aspect():
+    what = "column 2: 'score:judge' names no aspect: a column is named score:SCORER:ASPECT"
+    assert faults_of(read_csv, lines("item,score:judge,a\nx,1,2\n"), by_scorer=True) == [(1, what)]
+    assert [*read_csv(lines("item,score:judge:a,a\nx,1,2\n"), ObservationReader(by_scorer=True)).scores] == ["judge:a"]

@@ -73,6 +73,7 @@ def test_a_reason_stands_where_there_is_no_figure(table: Any) -> None:
     assert many.fleiss_kappa is not None
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pandas, for what pingouin calls
 def test_the_icc_is_pingouins(table: Any) -> None:
     pingouin = pytest.importorskip("pingouin")
     pandas = pytest.importorskip("pandas")

@@ -1,4 +1,5 @@
-"""Plain lines are read quickly: the same columns and the same faults as in the strict reading, whatever is in them."""
+"""Plain lines are read quickly, many at once: the same columns and the same faults as in the strict reading of each line,
+whatever is in them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 from app.domain.errors import InvalidLines
 from app.domain.validation import Unfit
 from app.stats import reading
-from app.stats.reading import ObservationReader, ReadingLimits, read_ndjson, takes_quickly
+from app.stats.reading import ObservationReader, ReadingLimits, read_array, read_ndjson, read_quickly, takes_at_once
 
 ODD = (
     b'{"item":"1","item":"2","ratings":{"x":1}}',
@@ -62,38 +63,43 @@ PLAIN = (
     b'{"item": "1", "rater" : null, "ratings": {"x": null, "y": -0.0}, "scores": null}',
     b'{"item":7,"ratings":{"x":1},"note":"c:d","comment":null}',
     b'{"item":"\\u9805\\"","system":"s","rater":"r","ratings":{},"scores":{"x":1},"similarity":0.5}\r\n',
+    b'{"item":"8","scores":{"x":2},"response":"\\": [1]","turn":3,"said":[{"who":"a"}]}',
+    b'{"item":"9","ratings":{"x":2},"seen":true}',
 )
 
 
 def read(lines: Sequence[bytes], settings: dict[str, Any], *, quickly: bool) -> tuple[Any, ...]:
     """Everything that is read, or every fault."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reading, "ROWS_AT_ONCE", 7)
         if not quickly:
-            patched.setattr(reading, "takes_quickly", lambda *_: False)
+            patched.setattr(reading, "read_quickly", lambda _: None)
         try:
             found = read_ndjson(lines, ObservationReader(**settings))
         except InvalidLines as error:
             return type(error), error.noun, error.total, error.faults, str(error)
-    columns = {**{f"r {a}": c for a, c in found.ratings.items()}, **{f"s {a}": c for a, c in found.scores.items()}}
-    places = [column.tolist() for column in (found.system, found.item, found.rater)]
-    lines_read = None if found.lines is None else found.lines.tolist()
-    b = None if found.similarity is None else repr(found.similarity.tolist())
-    values = [(name, repr(column.tolist())) for name, column in columns.items()]
-    return found.systems, found.items, found.raters, places, values, b, lines_read
+    return tuple(repr(value.tolist() if isinstance(value, np.ndarray) else value) for value in vars(found).values())
 
 
-def make_record(draw: random.Random, number: int) -> dict[str, Any]:
+def make_record(draw: random.Random, number: int, *, scorers: bool) -> dict[str, Any]:
     item = draw.choice([str(number), number, f"項{number}:x", f"a\\b{number}"]) if draw.random() < 0.3 else f"i{number}"
     record: dict[str, Any] = {"item": item, "rater": draw.choice(["R1", "R2", None, ""])}
     if draw.random() < 0.8:
         record["system"] = draw.choice(["a", "b", ""])
-    record["ratings"] = {name: draw.choice([1, 2.5, None, -0.0, 1e-7]) for name in "xyz" if draw.random() < 0.9}
+    if draw.random() < 0.1:
+        record["dialogue"] = draw.choice(["d1", "d2", 3, "", None])
+    if draw.random() < 0.9:
+        record["ratings"] = {name: draw.choice([1, 2.5, None, -0.0, 1e-7]) for name in "xyz" if draw.random() < 0.9}
     if draw.random() < 0.7:
         record["scores"] = {name: float(number % 3) for name in "xyz" if draw.random() < 0.8}
+        if scorers:
+            record["scores"] = {"judge": record["scores"], "draft:x": 1, "metric": {"x": None}}
     if draw.random() < 0.3:
         record["similarity"] = number * 37 % 100 / 100
     if draw.random() < 0.1:
-        record["note"] = draw.choice(["a:b", "é\\", {"k": [1, {"q": 2}]}, 7, None, 1.5e10, '"q":1'])
+        record["note"] = draw.choice(["a:b", "é\\", {"k": [1, {"q": 2}]}, 7, None, 1.5e10, '"q":1', 10**19, True])
+    if draw.random() < 0.02:
+        record[draw.choice(["rating", "probability", "k:v"])] = draw.choice([0.5, 1, 0, None])
     return record
 
 
@@ -110,6 +116,8 @@ def make_settings(draw: random.Random) -> dict[str, Any]:
     if draw.random() < 0.1:
         settings["labels"] = {"O": 1}
     if draw.random() < 0.2:
+        settings["by_scorer"] = True
+    if draw.random() < 0.2:
         settings["bounds"] = ReadingLimits(draw.randint(1, 100), draw.randint(50, 900))
     return settings
 
@@ -121,26 +129,43 @@ def test_lines_say_the_same_read_quickly_or_strictly(seeds: range) -> None:
 
 
 def check_lines(draw: random.Random, which: str) -> None:
-    lines = [json.dumps(make_record(draw, n), ensure_ascii=draw.random() < 0.5).encode() for n in range(100)]
+    settings = make_settings(draw)
+    records = [make_record(draw, n, scorers="by_scorer" in settings) for n in range(60)]
+    lines = [json.dumps(record, ensure_ascii=draw.random() < 0.5).encode() for record in records]
     for _ in range(draw.choice([0, 0, 1, 2, 40])):
         lines.insert(draw.randint(0, len(lines)), draw.choice(ODD + UNFIT))
-    settings = make_settings(draw)
     assert read(lines, settings, quickly=True) == read(lines, settings, quickly=False), which
 
 
-def test_what_is_not_plain_is_left_to_the_strict_reading() -> None:
-    for line in ODD + UNFIT:
-        reader = ObservationReader(scales={"x": (0, 3)}, name_characters=128, aspects=["x", "y"])
-        assert not takes_quickly(line, 1, reader), line
-
-
-def test_plain_lines_are_taken_quickly() -> None:
+def takes(line: bytes) -> bool:
+    """Whether the line is taken without a strict reading."""
     reader = ObservationReader(scales={"x": (0, 3)}, name_characters=128, aspects=["x", "y"])
-    assert all(takes_quickly(line, number, reader) for number, line in enumerate(PLAIN, start=1))
-    found = reader.finish()
-    assert found.items == ("1", "7", '項"')
+    records = read_quickly([line])
+    return records is not None and takes_at_once(records, [1], reader)
+
+
+def test_what_is_not_plain_is_left_to_the_strict_reading() -> None:
+    assert [line for line in ODD + UNFIT if takes(line)] == []
+
+
+def test_plain_lines_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "add_line", None)
+    found = read_ndjson(PLAIN, ObservationReader(scales={"x": (0, 3)}, name_characters=128, aspects=["x", "y"]))
+    assert found.items == ("1", "7", '項"', "8", "9")
     assert (found.systems, found.raters) == (("", "s"), ("r",))
-    assert np.array_equal(found.ratings["x"], [1, np.nan, 1, np.nan], equal_nan=True)
+    assert np.array_equal(found.ratings["x"], [1, np.nan, 1, np.nan, np.nan, 2], equal_nan=True)
+    assert np.array_equal(found.scores["x"], [np.nan, np.nan, np.nan, 1, 2, np.nan], equal_nan=True)
+
+
+def test_an_array_says_the_same_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ROWS_AT_ONCE", 2)
+    lines = [*PLAIN, UNFIT[3]]
+    with pytest.raises(InvalidLines) as caught:
+        read_array(b"[" + b",".join(lines) + b"]", ObservationReader(scales={"x": (0, 3)}))
+    assert caught.value.faults == [(7, "'x' is 9, which is off its scale from 0 to 3")]
+    monkeypatch.setattr(ObservationReader, "add", None)
+    found = read_array(b"[" + b",".join(PLAIN) + b"]", ObservationReader(aspects=["x", "y"]))
+    assert repr(found) == repr(read_ndjson(PLAIN, ObservationReader(aspects=["x", "y"])))
 
 
 CELLS = ("1", "2.5", "", " 3 ", "-0.0", "1e3", "x", "1e16", "1e999", "nan", "9")
@@ -175,7 +200,7 @@ def test_tables_say_the_same_read_by_columns_or_row_by_row(monkeypatch: pytest.M
         draw = random.Random(seed)
         tables.append((make_table(draw, draw.choice([1, 6, 20, 50])), make_settings(draw)))
     by_columns = [read_table(*table) for table in tables]
-    monkeypatch.setattr(ObservationReader, "take_columns", refuse)
+    monkeypatch.setattr(reading.ObservationReader, "take_columns", refuse)
     for seed, (table, expected) in enumerate(zip(tables, by_columns, strict=True)):
         assert read_table(*table) == expected, f"the table of seed {seed}"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import CensoredData, ecdf
 
-from app.stats.turns import Talk, estimate_survival, read_turns
+from app.stats.turns import ConversationTurns, estimate_survival, read_turns
 
 
 @pytest.mark.filterwarnings("ignore:The confidence interval is undefined:RuntimeWarning")
@@ -44,7 +44,15 @@ def test_the_interval_holds_the_truth_in_simulation() -> None:
 
 
 def test_rates_first_faults_and_change() -> None:
-    found = read_turns([Talk(4, [2, 3]), Talk(4, []), Talk(2, [1]), Talk(3, [0]), Talk(1, [])])
+    found = read_turns(
+        [
+            ConversationTurns(4, [2, 3]),
+            ConversationTurns(4, []),
+            ConversationTurns(2, [1]),
+            ConversationTurns(3, [0]),
+            ConversationTurns(1, []),
+        ]
+    )
     assert (found.conversations, found.faultless, found.median) == (5, 2, 3)
     assert [(one.turns, one.faulty, one.rate) for one in found.rates] == [
         (5, 1, 20.0),
@@ -58,7 +66,7 @@ def test_rates_first_faults_and_change() -> None:
     assert found.change.interval[0] < 0 < found.change.interval[1]
     assert [(step.at_risk, step.faults) for step in found.survival] == [(5, 1), (3, 1), (2, 1), (1, 0)]
     assert [step.share for step in found.survival] == pytest.approx([0.8, 0.8 * 2 / 3, 0.8 / 3, 0.8 / 3])
-    long = read_turns([Talk(400, range(0, 400, 10)), Talk(60, [])])
+    long = read_turns([ConversationTurns(400, range(0, 400, 10)), ConversationTurns(60, [])])
     assert [(one.first, one.last, one.turns) for one in long.rates][:4] == [
         (1, 20, 40),
         (21, 40, 40),
@@ -68,6 +76,6 @@ def test_rates_first_faults_and_change() -> None:
     assert sum(one.faulty for one in long.rates) == 40
     # Without conversations, and without faults, nothing is claimed.
     assert read_turns([]).survival == ()
-    clean = read_turns([Talk(3, [])] * 4)
+    clean = read_turns([ConversationTurns(3, [])] * 4)
     assert {step.interval for step in clean.survival} == {None}
     assert (clean.median, clean.change.interval) == (None, None)

@@ -20,7 +20,6 @@ from app.storage.sql.batches.erasure import Erasure
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import open_engine, read
 from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.schema import migrate
 from app.storage.sql.tables import evaluations, metadata
 from app.storage.sql.texts import TextStore
 from tests.support.batches import LEASE, START, C, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
@@ -111,7 +110,6 @@ def traces(folder: Path) -> list[str]:
 
 async def test_an_erasure_leaves_no_trace_in_the_file_nor_in_its_log(sqlite_url: str, tmp_path: Path) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     store = BatchStore(engine, clock=HandClock())
     candidate = Candidate.model_validate({"context": [{"speaker": "A", "text": MARKER}], "response": MARKER})
     for name in ("ba_1", "ba_2"):  # the second stays, so that pages are shared
@@ -131,7 +129,6 @@ async def test_an_erasure_leaves_no_trace_in_the_file_nor_in_its_log(sqlite_url:
 async def test_an_erasure_of_batches_and_evaluations_leaves_no_trace(sqlite_url: str, tmp_path: Path) -> None:
     """The batch is erased first, and cleaned up after; the evaluations come later."""
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     await make_batch(BatchStore(engine), metadata={"user": "u-1"})
     own = make_record().evaluation.model_copy(update={"metadata": {"user": "u-1"}})
     request = make_record().request.model_copy(update={"response": MARKER})
@@ -147,7 +144,6 @@ async def test_traces_of_an_erasure_that_was_cut_short_go_with_the_next_sweep(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     store = BatchStore(engine)
 
     async def die(_: Erasure) -> None:

@@ -24,6 +24,11 @@ from tests.support.schema_catalog import Catalog, normalise, read_catalog
 
 
 @pytest.fixture
+def sqlite_url(bare_sqlite_url: str) -> str:
+    return bare_sqlite_url
+
+
+@pytest.fixture
 def postgres_url(bare_postgres_url: str) -> str:
     return bare_postgres_url
 

@@ -17,7 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.errors import StoreUnavailable
 from app.storage.sql.engine import close_engine, open_engine, read, write
-from app.storage.sql.schema import migrate
 
 SHELF = Table("shelf", MetaData(), Column("id", Integer, primary_key=True), Column("word", String(16), nullable=False))
 WORDS = [{"id": number, "word": f"語{number}"} for number in range(3)]
@@ -26,7 +25,6 @@ WORDS = [{"id": number, "word": f"語{number}"} for number in range(3)]
 @pytest.fixture
 async def engine(sqlite_url: str) -> Any:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     async with write(engine) as connection:
         await connection.run_sync(SHELF.create)
         await connection.execute(insert(SHELF), WORDS)

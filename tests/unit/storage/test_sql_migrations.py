@@ -36,6 +36,11 @@ PROCESSES, ROUNDS = 3, 4
 
 
 @pytest.fixture
+def sqlite_url(bare_sqlite_url: str) -> str:
+    return bare_sqlite_url
+
+
+@pytest.fixture
 def postgres_url(bare_postgres_url: str) -> str:
     return bare_postgres_url
 
@@ -204,7 +209,7 @@ async def test_batches_of_before_are_browsed_and_summed_up_as_those_of_today(eng
             ResultQuery(sort="both"),
             ResultQuery(unrated="wit"),
             ResultQuery(text="返事 39"),
-            ResultQuery(system="甲"),
+            ResultQuery(metadata=("system", "甲")),
         ]
         pages = [await browser.browse("team", "ba_1", query, offset=0, limit=99) for query in queries]
         patterns = await browser.count_patterns("team", "ba_1", ["naturalness", "both"], most=9)

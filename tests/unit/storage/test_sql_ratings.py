@@ -19,7 +19,6 @@ from app.domain.human_rating import HumanRating, RatingFilter
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import open_engine, read, write
 from app.storage.sql.ratings import RatingStore
-from app.storage.sql.schema import migrate
 from app.storage.sql.tables import batches, human_ratings
 from tests.support.batches import START, make_batch, run_chunk
 from tests.support.waiting import LIMIT_SECONDS
@@ -53,7 +52,6 @@ def traces(folder: Path) -> list[str]:
 
 async def test_ratings_of_an_erased_batch_leave_no_trace(sqlite_url: str, tmp_path: Path) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     meta = await rate(engine)
     assert traces(tmp_path) != []
     await BatchStore(engine).erase("team", "ba_1")
@@ -64,7 +62,6 @@ async def test_ratings_of_an_erased_batch_leave_no_trace(sqlite_url: str, tmp_pa
 
 async def test_removed_ratings_leave_no_trace(sqlite_url: str, tmp_path: Path) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     meta = await rate(engine)
     assert traces(tmp_path) != []
     assert await meta.remove("team", RatingFilter(rater=MARKER)) == 2
@@ -76,7 +73,6 @@ async def test_a_removal_that_cannot_be_cleaned_up_is_told(
     sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     # Else SQLite would wait as long as a caller does before it gives up.
     event.listen(engine.sync_engine, "checkout", lambda raw, *_: raw.execute("PRAGMA busy_timeout=50"))
     meta = await rate(engine)
@@ -103,7 +99,6 @@ async def test_erased_ratings_are_in_no_row(engine: AsyncEngine) -> None:
 @pytest.fixture
 async def postgres(postgres_url: str) -> AsyncIterator[AsyncEngine]:
     engine = open_engine(postgres_url)
-    await migrate(engine)
     yield engine
     await engine.dispose()
 
@@ -153,7 +148,6 @@ async def test_what_a_raised_limit_let_in_is_kept_replaced_and_read_back(engine:
 @pytest.mark.parametrize("batch_id", ["ba_1", "ba_none"])
 async def test_reading_goes_by_an_index(sqlite_url: str, batch_id: str) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     meta, seen = await rate(engine), list[tuple[str, Any]]()
     event.listen(engine.sync_engine, "before_cursor_execute", lambda *told: seen.append((told[2], told[3])))
     await meta.of_batch("team", batch_id, **ALL)

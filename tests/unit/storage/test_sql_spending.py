@@ -10,13 +10,11 @@ from sqlalchemy import event
 
 from app.storage.sql.engine import DRAIN_SECONDS, open_engine, write
 from app.storage.sql.governance import SpendingStore
-from app.storage.sql.schema import migrate
 from tests.support.batches import START
 
 
 async def test_charges_that_come_together_share_a_transaction(sqlite_url: str) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     commits: list[object] = []
     event.listen(engine.sync_engine, "commit", commits.append)
     spending = SpendingStore(engine)
@@ -28,7 +26,6 @@ async def test_charges_that_come_together_share_a_transaction(sqlite_url: str) -
 
 async def test_at_the_end_a_file_that_another_process_holds_is_waited_for(sqlite_url: str, tmp_path: Path) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     spending = SpendingStore(engine)
     other = sqlite3.connect(tmp_path / "saiten.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -46,7 +43,6 @@ async def test_at_the_end_a_file_that_another_process_holds_is_waited_for(sqlite
 
 async def test_what_nobody_waits_for_any_more_is_charged_before_the_end(sqlite_url: str) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     spending = SpendingStore(engine)
     async with write(engine):  # meanwhile nobody else writes
         caller = asyncio.create_task(spending.charge("key_1", 0.5, START))

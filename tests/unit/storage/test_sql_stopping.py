@@ -10,7 +10,6 @@ import pytest
 
 from app.storage.sql.engine import open_engine, read
 from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.schema import migrate
 from tests.support.waiting import LIMIT_SECONDS
 
 SLOW = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 200000) SELECT max(i) FROM r"
@@ -20,7 +19,6 @@ SLOW = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i <
 @pytest.mark.parametrize("after", [0, 1, 2])
 async def test_two_cancellations_leave_nothing_that_never_ends(sqlite_url: str, between: int, after: int) -> None:
     engine = open_engine(sqlite_url)
-    await migrate(engine)
     before = asyncio.all_tasks()
     begun, threads = asyncio.Event(), list[Thread]()
 

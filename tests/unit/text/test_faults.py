@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from app.domain.conversation import Conversation, Finding
+from app.text.fact_patterns import read_number
 from app.text.faults import LONGEST_TURN, find_faults
-from app.text.numerals import read_number
 from app.web.languages import tell_sentence
 
 ROOT = Path(__file__).parents[3]
@@ -124,7 +124,7 @@ def test_every_detail_is_said_in_japanese_and_korean() -> None:
     for language in ("ja", "ko"):
         assert [detail for detail in details if tell_sentence(language, detail) == detail] == []
     assert tell_sentence("ja", "「早く」 is plain; turn 3 is polite: 「はい is polite」.") == (
-        "「早く」 は常体ですが、発話 3 は敬体です: 「はい is polite」"
+        "「早く」は常体ですが、発話 3 は敬体です: 「はい is polite」"
     )
 
 

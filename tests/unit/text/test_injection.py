@@ -173,7 +173,7 @@ def test_details_name_what_was_seen_and_hold_none_of_the_text() -> None:
         fixed, _, seen = found.detail.partition(" (seen: ")
         assert fixed == DETAILS[found.kind]
         assert len(found.detail) <= 200
-        named |= set(seen.removesuffix(")").split(", ")) - {""}
+        named |= set(seen.removesuffix(")").split("; ")) - {""}
     assert named == set(SEEN)
 
 

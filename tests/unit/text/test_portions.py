@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from app.domain.folding import fold
 from app.text.injection import inspect_text
-from app.text.injection.wording import LONGEST_RUN, LONGEST_SENTENCE, fitted, sentences, suspicious_passage
+from app.text.injection.wording import LONGEST_RUN, LONGEST_SENTENCE, sentences, suspicious_passage
 
 PORTIONS = sorted((Path(__file__).parents[2] / "data" / "injection").glob("*.jsonl"))
 ROWS = {path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in PORTIONS}
@@ -67,6 +68,6 @@ def test_sentences_are_bounded_and_lose_no_letter() -> None:
 
 def test_every_beginning_of_a_known_run_is_known() -> None:
     """Reading stops at the first unknown run."""
-    known = fitted()[1]
+    known = json.loads((files("app") / "text/injection/weights.json").read_text(encoding="utf-8"))["weights"]
     assert max(map(len, known)) == LONGEST_RUN
     assert all(run[:-1] in known for run in known if len(run) > 1)

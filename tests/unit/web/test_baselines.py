@@ -51,16 +51,14 @@ async def test_a_pinned_baseline_is_what_runs_of_its_name_are_compared_with(tmp_
             assert told == (compared and f"{NAME} ({compared})"), asked
 
         home = await show(client, "/")
-        compared = f"/compare?baseline={first}&candidate={third}"
+        compared = f"/explore?run={first}&run={third}"
         assert {link.text for link in home.all("a", href=compared, class_="before")} == {
             f"compared with the baseline ({NAME} 3)"
         }
         assert len(home.all("a", href=compared)) == 2  # in the list, and among the newest builds
-        assert not home.all("a", href=f"/compare?baseline={second}&candidate={third}")
-        chosen = [
-            one["value"] for one in (await show(client, f"/compare?candidate={third}")).all("option", selected="")
-        ]
-        assert chosen == [first, third]
+        assert not home.all("a", href=f"/explore?run={second}&run={third}")
+        choice = (await show(client, f"/explore?candidate={third}")).all("input", type="checkbox", checked="")
+        assert {one["value"] for one in choice} == {first, third}
         page = await show(client, f"/runs/{third}")
         assert page.one("a", href=compared).text == "Compare with the baseline (1)"
         assert "Baseline" in (await show(client, f"/runs/{first}")).one("h1").text
@@ -79,9 +77,7 @@ async def test_a_pinned_baseline_is_what_runs_of_its_name_are_compared_with(tmp_
         await client.put(address, json={"batch": first})
         await client.delete(f"/v1/batches/{first}")
         assert (await client.get("/v1/baselines")).json() == {"items": []}
-        assert f"/compare?baseline={second}&candidate={third}" in {
-            a["href"] for a in (await show(client, "/")).all("a")
-        }
+        assert f"/explore?run={second}&run={third}" in {a["href"] for a in (await show(client, "/")).all("a")}
 
 
 async def test_a_rule_on_findings_is_compared_with_the_pinned_baseline(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ async def test_head_is_get_without_a_body(client: httpx.AsyncClient) -> None:
 
 
 async def test_headers_that_never_end_are_cut(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.web.protocol.HEADER_SECONDS", 1.0)
+    monkeypatch.setattr("app.web.server.HEADER_SECONDS", 1.0)
     for beginning in (b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n"):
         reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
         writer.write(beginning)
@@ -199,7 +199,7 @@ async def test_headers_that_never_end_are_cut(client: httpx.AsyncClient, monkeyp
 async def test_an_answered_caller_does_not_go_on_sending(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, line: str, answer: bytes
 ) -> None:
-    monkeypatch.setattr("app.web.protocol.LINGER_SECONDS", 0.3)
+    monkeypatch.setattr("app.web.server.LINGER_SECONDS", 0.3)
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     writer.write(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode())
 

@@ -15,6 +15,7 @@ import pytest
 from pydantic_core import PydanticKnownError
 
 from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest, SettingsInvalid
+from app.domain.speech import Misuse, Register
 from app.domain.validation import InvalidDocument
 from app.runtime.settings import find_unknown, read_settings
 from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
@@ -22,6 +23,9 @@ from app.stats.links import JudgePairs, link_judges
 from app.stats.pairing import INCOMPARABLE
 from app.stats.resampling import NO_SPREAD
 from app.storage.rubric_files import check_rubric
+from app.text.injection.inspection import SEEN, AttackKind, finding
+from app.text.scripts import LanguageReading
+from app.text.speech_check import warn_of_language, warn_of_register
 from app.web.languages import (
     DEFAULT,
     GATES,
@@ -61,7 +65,8 @@ OTHER_SENTENCES = (
     # Parts of sentences that the catalogues have in one piece.
     "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
     "The lexical judge", "The runs' scores were not made", "the aspect \0 has no", "neither this \0 nor",
-    "has no ratings", "has to be read by itself", "may be one row too many", "the project's name", "the rating \0",
+    "has no ratings", "has to be read by itself", "may be one row too many", "may have no ratings", "may name one aspect too many",
+    "may be off its scale", "is not a number", "is too large a number", "the project's name", "the rating \0",
     "this key has a money limit", "\0, or have it added",
     # Said by analyses of files and by the client's commands.
     "human values", "all ratings are of one dialogue", "not JSON", "name one of these aspects", "no aspect has both",
@@ -171,6 +176,24 @@ def test_sentences_within_sentences(error: Any, detail: str, fault: str | None) 
     english = tell(error, "en")
     assert {**told, "title": "", "detail": "", "errors": []} == {**english, "title": "", "detail": "", "errors": []}
     assert [one["pointer"] for one in told.get("errors", [])] == [one["pointer"] for one in english.get("errors", [])]
+
+
+def test_warnings_are_told_to_who_reads_a_page(language: str) -> None:
+    registers = (
+        (Register.POLITE, Register.PLAIN),
+        (Register.PLAIN, Register.POLITE),
+        (Register.POLITE, Register.MIXED),
+    )
+    warned = [finding(kind, seen).detail for kind in AttackKind for seen in ((), tuple(SEEN))]
+    warned += [warn_of_register(before, now).detail for before, now in registers]
+    warned += [
+        warn_of_language(LanguageReading(found, share), expected).detail
+        for found, expected in (("en", "ja"), ("ja", "ko"), ("zh", "en"))
+        for share in (1.0, 0.6)
+    ]
+    warned += [f"In the response {misuse.value}." for misuse in Misuse]
+    told = {text: tell_sentence(language, text) for text in warned}
+    assert {text: said for text, said in told.items() if re.search("[a-z]{2}", said)} == {}
 
 
 def tell(error: Any, language: str) -> Any:

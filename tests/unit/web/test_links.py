@@ -83,8 +83,8 @@ async def test_a_link_is_made_used_and_deleted(client: httpx.AsyncClient) -> Non
     assert gated["comparison"]["link"] == compared["link"]
 
     # The comparison's page offers the link, and marks what it moved.
-    assert f"link={link['id']}" in await look(client, "/compare", **asked)
-    page = await look(client, "/compare", **asked, link=link["id"])
+    assert f"link={link['id']}" in await look(client, "/explore", **asked)
+    page = await look(client, "/explore", **asked, link=link["id"])
     assert f"<code>{link['id']}</code>" in page
     assert re.search(r'<span title="linked">≈</span>[\d.]+ → \d', page)
 

@@ -107,7 +107,7 @@ async def test_a_batch_of_an_earlier_release_stays_with_version_1(client: httpx.
     assert [batch["id"] for batch in listed] == [old]
     again = await score(client, rubric="ja-dialogue@1")
     assert (await client.post("/v1/comparisons", json={"baseline": old, "candidate": again})).status_code == 200
-    assert (await client.get(f"/compare?baseline={old}&candidate={again}")).status_code == 200
+    assert (await client.get(f"/explore?run={old}&run={again}")).status_code == 200
 
 
 async def test_what_was_scored_by_a_version_that_is_gone_can_still_be_read(

@@ -62,6 +62,19 @@ async def test_ratings_are_validated_and_not_kept(client: httpx.AsyncClient) -> 
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/1")
 
 
+async def test_ratings_are_validated_by_a_rubric_where_one_is_named(client: httpx.AsyncClient) -> None:
+    good, unfit, unknown = ({"item": "a", "rater": f"R{n}", "ratings": {"overall": n}} for n in (3, 9, 4))
+    unknown["ratings"] = {"charm": 1}
+    body = lines(good, unfit) + b"\n" + lines(unknown)
+    assert (await post(client, "ratings", body)).status_code == 200
+    refused = await post(client, "ratings?rubric=ja-dialogue", body)
+    assert (refused.status_code, [fault["pointer"] for fault in refused.json()["errors"]]) == (422, ["/1", "/3"])
+    assert "9 is off its scale from 1 to 5" in refused.text
+    assert (await post(client, "ratings?rubric=ja-dialogue", lines(good))).json() == {"ratings": 1}
+    assert (await post(client, "ratings?rubric=none", lines(good))).status_code == 422
+    assert (await post(client, "ratings?rubrik=none", lines(good))).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("terms", "pointer"),
     [

@@ -4,6 +4,7 @@ stores results with everything that follows from them."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections import Counter, defaultdict
@@ -189,7 +190,8 @@ async def claim_chunk(
         job=job,
         project=batch.row.project,
         options=read_options(batch.row.options),
-        todo=[read_placed(row) for row in todo],
+        # In a thread: long conversations take milliseconds each.
+        todo=await asyncio.to_thread(lambda: [read_placed(row) for row in todo]),
         suspect=crashes > 0,
         affordable=affordable,
         unit_usd=None if budget.total_usd is None else budget.unit_usd,

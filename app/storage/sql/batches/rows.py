@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
 from app.domain.browsing import FINDING, MOST_MEASURES
 from app.domain.conversation import ANY_CODE
-from app.domain.dialogue import UNBOUNDED, digest_context
+from app.domain.dialogue import CHECKED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
 from app.domain.model import Value, listed
 from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of
@@ -37,7 +37,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-STORED = {"limits": UNBOUNDED}
+STORED = {"limits": CHECKED}
 """The validation context for stored values, because limits apply only to requests."""
 
 
@@ -72,6 +72,22 @@ def read_options(text: str) -> BatchOptions:
 def read_candidate(text: str) -> Candidate:
     """The candidate in a column of text."""
     return Candidate.model_validate_json(text, context=STORED)
+
+
+def describe_candidates(batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> list[dict[str, Any]]:
+    """The rows of `batch_items`. Long conversations take milliseconds each: not for an event loop."""
+    return [
+        {
+            "batch_id": batch_id,
+            "position": entry.position,
+            "item": entry.item,
+            "candidate": entry.candidate,
+            "request": candidate.model_dump_json(),
+            "tries": 0,
+            "cluster": entry.cluster,
+        }
+        for entry, candidate in candidates
+    ]
 
 
 def read_failure(text: str | None) -> Failure | None:

@@ -55,6 +55,7 @@ from app.storage.sql.batches.rows import (
     RECEIVING,
     ROWS,
     VALUES,
+    describe_candidates,
     figure,
     read_candidate,
     read_entry,
@@ -131,18 +132,7 @@ class BatchStore:
 
     async def append(self, batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:
         """Adds candidates in order; positions continue from the last call."""
-        rows: list[dict[str, Any]] = [
-            {
-                "batch_id": batch_id,
-                "position": entry.position,
-                "item": entry.item,
-                "candidate": entry.candidate,
-                "request": candidate.model_dump_json(),
-                "tries": 0,
-                "cluster": entry.cluster,
-            }
-            for entry, candidate in candidates
-        ]
+        rows = await asyncio.to_thread(describe_candidates, batch_id, candidates)
         texts, grams = await asyncio.to_thread(describe_texts, batch_id, candidates)
         grown = update(t.batches).where(t.batches.c.id == batch_id, t.batches.c.status == RECEIVING)
         async with db.write(self._engine) as connection:

@@ -72,7 +72,8 @@ async function wait() {
   try {
     while (document.querySelector(".computing")) {
       await new Promise((resolve) => { setTimeout(resolve, 1000); });
-      await renew();
+      // A part of its own is renewed only while it waits itself: another may be read meanwhile.
+      await renew('[data-renew=""], [data-renew]:has(.computing)');
     }
   } finally {
     waits = false;

@@ -18,6 +18,7 @@ import openpyxl
 import pytest
 
 from saiten.formats import UnreadableInput, parse_map, read_items
+from saiten.formats.tables import sniff
 from tests.unit.client.formats.test_tables import read, workbook
 
 DATA = Path(__file__).parents[3] / "data" / "formats"
@@ -209,6 +210,10 @@ def test_a_million_columns() -> None:
     items, reader = read("a.csv", "質問,回答\nq,r" + ",x" * 1_000_000 + "\n")
     assert len(items) == 1
     assert sum(reader.report.left_out.values()) == 999
+
+
+def test_headings_beyond_the_columns_that_are_read_decide_nothing() -> None:
+    assert sniff(["応答;" + "x," * 1000 + "質問,文脈\n"], {}) == (";", True)
 
 
 def test_a_million_keys_are_counted_together() -> None:

@@ -114,3 +114,12 @@ def test_a_file_without_ratings_fails_where_these_were_asked_for(tmp_path: Path)
     ran = CliRunner().invoke(command, ["-", "--ratings", str(tmp_path / "r")], input="質問,回答\nq,r\n".encode())
     assert ran.exit_code == 2
     assert ran.stderr.endswith("no ratings by people were found; research data have them, see --from\n")
+
+
+def test_ratings_that_were_kept_stay_where_there_are_none(tmp_path: Path) -> None:
+    source, kept = tmp_path / "usr.json", tmp_path / "kept.ndjson"
+    source.write_text(json.dumps([{"context": "a", "annotators": [], "responses": []}]), encoding="utf-8")
+    kept.write_text("kept\n", encoding="utf-8")
+    ran = CliRunner().invoke(command, [str(source), "--from", "fed", "--ratings", str(kept)])
+    assert (ran.exit_code, kept.read_text("utf-8")) == (2, "kept\n")
+    assert ran.stderr.endswith("no item was found; is the file of the format fed? Without --from it is detected\n")

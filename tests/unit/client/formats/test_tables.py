@@ -107,6 +107,24 @@ def delimited(rows: list[list[Any]], delimiter: str = ",", end: str = "\n") -> s
     return file.getvalue()
 
 
+@pytest.mark.parametrize("heading", ["role", "役割", "역할"])
+def test_a_role_beside_the_speaker_tells_the_users_last_utterance(heading: str) -> None:
+    rows: list[list[Any]] = [
+        ["dialogue_id", "turn", "speaker", heading, "text"],
+        ["d1", 0, "森", "user", "やあ"],
+        ["d1", 1, "ユイ", "system", "こんにちは"],
+        ["d2", 0, "ユイ", "system", "どうも"],
+        ["d2", 1, "森", "user", "もしもし"],
+    ]
+    items, reader = read("a.csv", delimited(rows))
+    assert [(item["context"], item["response"]) for item in items] == [
+        ([{"speaker": "森", "text": "やあ"}], "こんにちは")
+    ]
+    assert reader.report.skipped == [
+        ("a.csv: line 4: dialogue d2", "ends with the user's utterance: there is no response")
+    ]
+
+
 QA = [["質問", "回答"], ["元気？", "元気です"]]
 
 ONE_PAIR: dict[str, tuple[str, bytes | str]] = {

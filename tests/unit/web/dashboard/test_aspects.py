@@ -16,7 +16,7 @@ from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of,
 from tests.support.posted import NDJSON, post_batch, wait_for
 from tests.support.serving import serving
 from tests.unit.web.conftest import judged_by
-from tests.unit.web.dashboard.test_compare import BAD, COUNT, HOSTILE, get, score
+from tests.unit.web.dashboard.test_verdict import BAD, COUNT, HOSTILE, get, score
 
 
 def judge(request: Request) -> Answer:
@@ -63,7 +63,7 @@ def said(page: Page) -> str:
 
 async def test_systems_that_differ_stand_in_a_matrix(client):
     await score_two(client)
-    page = await look(client, "/aspects")
+    page = await look(client, "/explore/aspects")
     matrices = page.all("table", class_="systems")
     assert len(matrices) == 6
     assert all("▲better < 0.001" in matrix.text for matrix in matrices), matrices[0].text
@@ -76,9 +76,9 @@ async def test_systems_that_differ_stand_in_a_matrix(client):
 
 async def test_ratings_of_people_are_found_at_once(client):
     runs = await score_two(client)
-    assert "No one has rated" in said(await look(client, "/aspects"))
+    assert "No one has rated" in said(await look(client, "/explore/aspects"))
     await rate(client, runs[0])
-    page = await look(client, "/aspects")
+    page = await look(client, "/explore/aspects")
     assert "No one has rated" not in said(page)
     assert "2 raters · 30 responses" in said(page)
     report = (await client.post("/v1/analyses/agreement", json={"batch": runs[0]})).json()["aspects"]["overall"]
@@ -88,25 +88,25 @@ async def test_ratings_of_people_are_found_at_once(client):
     matrices = [table.text for table in page.all("table", class_="matrix") if "median (rows)" in table.text]
     assert len(matrices) == 2
     assert any("".join(map(str, counts)) in text for counts in report["confusion"]["counts"] for text in matrices)
-    assert "come from one system only" in said(await look(client, "/aspects?values=ratings"))
+    assert "come from one system only" in said(await look(client, "/explore/aspects?values=ratings"))
     await rate(client, runs[1], shift=1)
-    page = await look(client, "/aspects?values=ratings")
+    page = await look(client, "/explore/aspects?values=ratings")
     assert len(page.all("table", class_="systems")) == 2
     assert page.one("a", aria_current="true").text == "people's ratings"
 
 
 async def test_what_is_asked_for_is_looked_at(client):
     one, other = await score_two(client)
-    alone = await look(client, f"/aspects?run={one}&chosen=1&alpha=0.05")
+    alone = await look(client, f"/explore/aspects?run={one}&chosen=1&alpha=0.05")
     assert "1 run chosen" in said(alone)
     assert "come from one system only" in said(alone)
     assert page_level(alone) == "0.05"
-    both = await look(client, f"/aspects?run={one}")
+    both = await look(client, f"/explore/aspects?run={one}")
     assert "2 runs chosen" in said(both)
-    odd = await look(client, f"/aspects?run={one}&run={other}&alpha=9&values=x&rubric=nothing")
+    odd = await look(client, f"/explore/aspects?run={one}&run={other}&alpha=9&values=x&rubric=nothing")
     assert page_level(odd) == "0.01"
     assert "2 runs chosen" in said(odd)
-    assert (await client.get("/aspects?run=ba_nothing")).status_code == 404
+    assert (await client.get("/explore/aspects?run=ba_nothing")).status_code == 404
 
 
 def page_level(page: Page) -> str:
@@ -118,9 +118,9 @@ async def test_one_rubric_at_a_time(client):
     await score_two(client)
     korean = await post_batch(client, 3, rubric="ko-comment", relevance=None)
     await wait_for(client, korean["id"])
-    assert page_rubric(await look(client, "/aspects")) == "ja-dialogue@2"
-    assert page_rubric(await look(client, "/aspects?rubric=ko-comment")) == "ko-comment@1"
-    assert page_rubric(await look(client, f"/aspects?run={korean['id']}")) == "ko-comment@1"
+    assert page_rubric(await look(client, "/explore/aspects")) == "ja-dialogue@2"
+    assert page_rubric(await look(client, "/explore/aspects?rubric=ko-comment")) == "ko-comment@1"
+    assert page_rubric(await look(client, f"/explore/aspects?run={korean['id']}")) == "ko-comment@1"
 
 
 def page_rubric(page: Page) -> str:
@@ -128,7 +128,7 @@ def page_rubric(page: Page) -> str:
 
 
 async def test_without_runs_the_page_says_what_to_do(client):
-    assert "There is no completed run yet." in said(await look(client, "/aspects"))
+    assert "There is no completed run yet." in said(await look(client, "/explore/aspects"))
 
 
 async def test_hostile_names_are_text_in_every_language(client):
@@ -136,7 +136,7 @@ async def test_hostile_names_are_text_in_every_language(client):
         metadata = {"system": f"{HOSTILE}{bad}", "build": HOSTILE}
         await score(client, "1", bad=bad, name=HOSTILE, metadata=metadata)
     for language, words in (("en", "Which systems differ"), ("ja", "どのシステム"), ("ko", "어느 시스템")):
-        page = await look(client, "/aspects", **{"Accept-Language": language})
+        page = await look(client, "/explore/aspects", **{"Accept-Language": language})
         assert page.inline() == []
         assert not page.all("img")
         assert HOSTILE in said(page)
@@ -167,6 +167,8 @@ def test_systems_are_called_by_their_builds():
 
 async def test_links_keep_the_runs_that_were_chosen(client):
     runs = await score_two(client)
-    page = await look(client, "/aspects")
+    page = await look(client, "/explore/aspects")
     (link,) = [link["href"] for link in page.all("a") if "values=ratings" in link.attributes.get("href", "")]
     assert all(run in link for run in runs)
+    former = await client.get("/aspects?rubric=ja-dialogue&chosen=1")
+    assert (former.status_code, former.headers["location"]) == (303, "/explore/aspects?rubric=ja-dialogue&chosen=1")

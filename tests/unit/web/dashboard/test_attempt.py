@@ -64,6 +64,10 @@ async def test_what_is_sent_is_scored_kept_and_shown(client):
     text = Page((await client.get(address)).text).one("main").text
     assert "はい、よく眠れました。" in text
     assert "眠れた？" in text
+    # The form has the texts from the store alone: they are gone with the evaluation.
+    for asked, told in (("attempt", 0), ("from", 1)):
+        form = await client.get("/try", params={asked: address.rpartition("/")[2]})
+        assert (form.status_code, form.text.count("眠れた？")) == (200, told)
     kept = (await client.get(f"/v1{address}?include=request")).json()
     assert [said["text"] for said in kept["request"]["context"]] == ["おはよう。", "眠れた？"]
     assert kept["request"]["judge"] == {
@@ -169,7 +173,9 @@ async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path,
         # Elsewhere it may be under way; who knows its address too late is told that there is none.
         now = int(time.time())
         for since, told in (("", 404), (now - 400, 404), (now, 200), ("x", 404)):
-            assert (await client.get("/try/ev_0", params={"since": since}, headers=writer)).status_code == told
+            elsewhere = await client.get("/try/ev_0", params={"since": since}, headers=writer)
+            assert elsewhere.status_code == told
+            assert ("If there is no result after 5 minutes, score it again." in elsewhere.text) == (told == 200)
 
         fake.script(status(401))
         address = (await client.post("/try", data=FILLED, headers=writer)).headers["location"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 
 import pytest
+from babel.messages.pofile import read_po
 
 from app.web.dashboard.language import catalogs_of, translations_of
 from tests.support.catalogs import list_messages
+from tests.support.error_sentences import ROOT
 
 PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%[sd]|<[a-z/]+[^>]*>")
 TRANSLATED = ["ja", "ko"]
@@ -61,17 +64,26 @@ def test_no_translation_is_fuzzy(language):
     assert [m.id for c in catalogs_of(language).values() for m in c if m.id and m.fuzzy] == []
 
 
-OTHER_WORDS = {"ja": ("側面", "評価項目", "審査モデル", "採点者"), "ko": ("측면", "판정 모델", "채점자")}
-"""Words for what docs/languages.md has another word for: an aspect, the judge, a rater."""
+OTHER_WORDS = {
+    "ja": ("側面", "評価項目", "審査モデル", "判定モデルの評価", "判定モデルが評価"),
+    "ko": ("측면", "관점", "판정 모델", "평정자", "심사 모델의 평가", "심사 모델이 평가"),
+}
+"""Words for what docs/languages.md has another word for: an aspect, the judge and what it does, a rater."""
+
+SCORERS = {"ja": "採点者", "ko": "채점자"}
+"""Not raters: what analyses compare with them."""
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
-def test_pages_use_the_words_of_the_glossary(language):
+def test_catalogues_use_the_words_of_the_glossary(language):
+    files = [path for folder in ("app", "client") for path in (ROOT / folder).rglob("*.po")]
+    own = [path for path in files if language in {*path.parts, *path.stem.split(".")}]
+    assert len(own) > 10
     found = [
-        (area, word, message.id)
-        for area, catalog in catalogs_of(language).items()
-        for message in catalog
-        for word in OTHER_WORDS[language]
-        if message.id and word in str(message.string)
+        (path.name, word, message.id)
+        for path in own
+        for message in read_po(BytesIO(path.read_bytes()), locale=language)
+        for word in (*OTHER_WORDS[language], *([SCORERS[language]] if "dashboard" in path.parts else []))
+        if message.id and word in str(message.string).replace("\n", " ")
     ]
     assert found == []

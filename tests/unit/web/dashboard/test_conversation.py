@@ -74,11 +74,11 @@ async def test_a_run_of_conversations_shows_turns_findings_and_their_course(clie
     assert "해당 없음" in other
 
     for code, items in (("judge", ["shop"]), ("register-shift", ["shop"]), ("repetition", []), ("any", ["shop"])):
-        listed = await read(client, f"/runs/{batch}/items?finding={code}")
-        assert re.findall(r'class="row-link"[^>]*><bdi[^>]*>(\w+)<', listed) == items, code
+        listed = await read(client, f"/explore?run={batch}&warning=finding:{code}")
+        assert re.findall(r'class="who"><b><bdi[^>]*>(\w+)<', listed) == items, code
     run = await read(client, f"/runs/{batch}?faults=register-shift", "ja")
     found = run[run.index('<section id="findings"') : run.index('<section id="flagged"')]
-    assert f"/runs/{batch}/items?finding=judge" in found
+    assert f"/explore?run={batch}&amp;warning=finding%3Ajudge" in found
     assert found.count("<svg") == 3
     rows = re.findall(r'<th scope="row" class="num">(\d)</th><td class="num">(\d)</td><td class="num">(\d)</td>', found)
     assert rows == [("1", "2", "0"), ("2", "2", "0"), ("3", "1", "1")]

@@ -14,6 +14,7 @@ from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.serving import serving
 
+FULL = Path("/dev/full")
 TABLE = "質問,応答,メモ\nおはよう,おはようございます,x\n元気？,,y\n海は？,行きました,z\n"
 FIELDS = {"rubric": "ja-dialogue", "name": "朝", "system": "bot-a", "samples": "1", "explain": "yes"}
 
@@ -147,6 +148,13 @@ async def test_what_cannot_be_read_is_said(client, monkeypatch):
     for size in (1001, 100_000):
         refused = await client.post("/datasets/new", files={"file": ("a", b"b" * size)})
         assert (refused.status_code, "larger than 1.0 kB" in refused.text) == (413, True)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
+async def test_a_file_that_the_disk_has_no_room_for_is_told_so(client, monkeypatch):
+    monkeypatch.setattr("starlette.formparsers.SpooledTemporaryFile", lambda **_: FULL.open("r+b", buffering=0))
+    refused = await client.post("/datasets/new", files={"file": ("a.csv", TABLE.encode())})
+    assert (refused.status_code, "TMPDIR" in refused.text) == (507, True)
 
 
 async def test_a_key_that_may_only_read_reads(client, tmp_path):

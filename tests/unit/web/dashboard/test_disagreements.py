@@ -63,7 +63,7 @@ async def test_what_people_say_of_the_judge_is_shown_and_leads_to_a_round(tmp_pa
         assert "No one has rated responses" in (await show(client, f"/runs/{run}/disagreements")).one("main").text
         judged = await rate(client, run)
 
-        for path in ("/", f"/runs/{run}", f"/compare?baseline={before}&candidate={run}"):
+        for path in ("/", f"/runs/{run}", f"/explore?run={before}&run={run}"):
             chips = [one.text for one in (await show(client, path)).all("details", class_="trust")]
             told = [chip for chip in chips if "n = 24 · 2 raters" in chip]
             assert told, path
@@ -75,6 +75,9 @@ async def test_what_people_say_of_the_judge_is_shown_and_leads_to_a_round(tmp_pa
         differences = {at: judged[at] - value for at, value in UNLIKE.items() if judged[at] != value}
         ordered = sorted(differences, key=lambda at: -abs(differences[at]))
         assert [f"（{at}）" in row for at, row in zip(ordered, rows, strict=True)] == [True] * len(differences)
+        listed = await show(client, f"/explore?run={run}&sort=people&measure=overall")
+        places = [int(case["id"].removeprefix("at-")) for case in listed.all("details", class_="case")]
+        assert (places[: len(ordered)], len(places)) == (ordered, 24)
         assert f"/runs/{run}/items/{ordered[0]}" in {link["href"] for link in page.all("a")}
         cells = [link["href"] for link in page.all("a") if "judge=" in link["href"] and "people=" in link["href"]]
         cell = f"judge={judged[3]:g}&people={UNLIKE[3]:g}"

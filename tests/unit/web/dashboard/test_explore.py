@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from app.web.dashboard.explore import tell_apart
+from app.web.dashboard.cases import tell_apart
 from tests.support.elements import Page
 from tests.support.serving import serving
 from tests.support.shown_batch import BATCH, HOSTILE, keep_shown
@@ -89,7 +89,13 @@ async def test_cases_are_sorted_filtered_and_read(client):
     for sort in ("gain", "runs", "samples", "people", "worst", "best", "item"):
         assert len(items_of(await look(client, f"{base}&sort={sort}&measure=overall"))) == 3, sort
     assert items_of(await look(client, f"/explore?run={after}&run={before}&sort=gain"))[0] == "films"
-    assert items_of(await look(client, f"/explore?run={before}")) != []
+    # What is chosen goes along to other runs, as far as it is of one run too.
+    kept = await look(client, f"{base}&value=overall:1..5&sort=gain&mismatch=1")
+    assert {one["value"] for one in kept.all("input", type="hidden", name="value")} == {"overall:1..5"}
+    (alone,) = {one["href"] for one in kept.all("a") if one["href"].startswith(f"/explore?run={after}&sort")}
+    assert alone == f"/explore?run={after}&sort=gain&value=overall%3A1..5"
+    assert (await look(client, alone)).one("option", value="worst", selected="")
+    assert f"/explore?run={after}" in {one["href"] for one in (await look(client, base)).all("a")}
     # Every run that holds a text is found without naming it.
     whole = await look(client, "/explore?text=" + quote("知らない"))
     assert [link["href"] for link in whole.all("a") if "/explore?run=" in link["href"]] == [
@@ -113,7 +119,6 @@ async def test_cases_are_sorted_filtered_and_read(client):
 
 async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
     await keep_shown(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}", 6, path="both")
-    await look(client, f"/explore?run={BATCH}")
     answer = await client.get(f"/explore?run={BATCH}&text={quote('話題')}&meta={quote(HOSTILE)}=1&page=-1&least=nan")
     assert (answer.status_code, Page(answer.text).all("summary", class_="row-link")) == (200, [])
     answer = await client.get(f"/explore?run={BATCH}")
@@ -136,7 +141,7 @@ async def test_findings_of_conversations_are_named(client):
         await events.aread()
     page = await look(client, f"/explore?run={run}&warning=finding%3Awrong-language", **{"Accept-Language": "en"})
     options = {option.attributes["value"]: option.text for option in page.all("option")}
-    assert options["finding:wrong-language"] == "Findings: wrong language (1)"
+    assert options["finding:wrong-language"] == "Findings: wrong language"
     assert items_of(page) == ["talk"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from app.web.dashboard.invisible import is_unseen, reveal
+from app.web.dashboard.page import is_unseen, reveal
 
 SEEN = "日本語の「文」、か\u3099 한국어 é e\u0301\n\ttab \ue000 👍"
 UNSEEN = "\u200b\u200d\u202e\u2066\u00ad\ufeff\u3164\u3000\u00a0\x07\ufe0f\U000e0041\u2028\u034f"

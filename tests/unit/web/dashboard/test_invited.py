@@ -82,7 +82,7 @@ async def test_an_invited_rater_rates_and_sees_nothing_else(client, tmp_path: Pa
             assert page.headers["cache-control"] == "no-store"
             for secret in ("SECRET", "bot-", "/runs", "/v1/", 'href="/rate"', "default", "Invited raters"):
                 assert secret not in page.text, secret
-        for path in ("/", "/compare", "/explore", "/aspects", "/try", "/rate", "/rubrics", "/leaderboard"):
+        for path in ("/", "/explore", "/explore/aspects", "/try", "/rate", "/rubrics", "/leaderboard"):
             refused = await rater.get(path)
             assert refused.status_code in {403, 404}, path
             assert "SECRET" not in refused.text
@@ -167,7 +167,7 @@ async def test_a_link_ends_by_revocation_time_and_the_round(client, tmp_path: Pa
 async def test_what_is_no_link_opens_nothing(client):
     address = await start(client, items())
     link = await invite(client, address)
-    wrong = ("", "x", "#", link[:-1], link + "x", "rate_" + "a" * 43, "\0", "花子", "x" * 100_000, "../" + link.upper())
+    wrong = ("", "x", "#", link[:-1], link + "x", "rate_" + "a" * 43, "\0", "花子", "x" * 60_000, "../" + link.upper())
     for given in wrong:
         answer = await client.post("/invited", data={"link": given})
         assert answer.status_code == 401, given

@@ -15,7 +15,15 @@ from app.domain.human_rating import HumanRating
 from app.storage.sql.engine import open_engine
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.ratings import RatingStore
-from app.web.dashboard.item import blend_of, digits_of, list_composites, list_said, responder_of, view_integrity
+from app.web.dashboard.item import (
+    MOST_RELOADS,
+    blend_of,
+    digits_of,
+    list_composites,
+    list_said,
+    responder_of,
+    view_integrity,
+)
 from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
@@ -135,21 +143,22 @@ async def test_hostile_texts_are_texts(client):
 
 
 async def test_previous_and_next_follow_the_list(client):
-    address = f"/runs/{BATCH}/items?sort=overall"
+    address = f"/explore?run={BATCH}&measure=overall"
     listed = Page((await client.get(address)).text)
-    order = [place_of(link["href"]) for link in listed.all("a", class_="row-link")]
+    items = [link for link in links_of(listed) if link.startswith(f"/runs/{BATCH}/items/")]
+    order = [place_of(link) for link in items]
     walked = []
-    onward: str | None = listed.all("a", class_="row-link")[0]["href"]
+    onward: str | None = items[0]
     while onward:
         page = Page((await client.get(onward)).text)
         walked.append(place_of(onward))
         onward = follow(page, "next")
     assert walked == order
     assert place_of(follow(page, "prev")) == order[-2]
-    assert follow(page, "up") == f"/runs/{BATCH}/items?sort=overall#at-{order[-1]}"
+    assert follow(page, "up") == f"/explore?run={BATCH}&measure=overall#at-{order[-1]}"
 
 
-@in_turn("query", ["", "?at=5&sort=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
+@in_turn("query", ["", "?at=5&measure=overall", "?at=99999&status=failed", "?at=-1&sort=nothing"])
 async def test_where_the_list_has_moved_on_the_batchs_own_order_counts(client, query):
     page = await look(client, 3, query)
     assert (place_of(follow(page, "prev")), place_of(follow(page, "next"))) == (2, 4)
@@ -232,7 +241,11 @@ async def test_a_candidate_that_is_not_rated_yet_has_a_page_that_waits(tmp_path,
     async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
         page = await look(client, 4)
         assert page.one("h1").text == "Not rated yet"
-        assert page.all("meta", http_equiv="refresh")
+        (refresh,) = page.all("meta", http_equiv="refresh")
+        assert refresh["content"].endswith(f"url=/runs/{BATCH}/items/4?reload=1")
+        last = Page((await client.get(f"/runs/{BATCH}/items/4?reload={MOST_RELOADS}")).text)
+        assert last.all("meta", http_equiv="refresh") == []
+        assert [link["href"] for link in last.all("a") if link.text == "Look again"] == [f"/runs/{BATCH}/items/4"]
         rated = await look(client, 2)
         assert (place_of(follow(rated, "prev")), follow(rated, "next")) == (1, None)
 

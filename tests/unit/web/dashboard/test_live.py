@@ -149,7 +149,7 @@ async def test_pages_are_told_what_is_new(tmp_path: Path, redis_url: str) -> Non
             assert await anext(filtered) == "新しい評価結果 1 件"
             await client.delete(f"/v1/batches/{batch['id']}")
             assert await anext(filtered) == ""
-        page = (await client.get(f"/runs/{batch['id']}/items", follow_redirects=True)).text
+        page = (await client.get(f"/explore?run={batch['id']}")).text
         assert "data-watch" not in page
 
 

@@ -192,7 +192,7 @@ async def test_the_round_leads_to_agreement_and_download(client):
     address = await start(client, run)
     await rate(client, address, "甲")
     page = (await client.get(address)).text
-    assert f'href="/aspects?run={run}"' in page
+    assert f'href="/explore/aspects?run={run}"' in page
     (download,) = re.findall(r'href="(/v1/ratings[^"]+)"', page)
     assert (await client.get(download.replace("&amp;", "&"))).json()["rater"] == "甲"
 

@@ -111,3 +111,5 @@ async def test_an_llm_judge_is_asked_by_the_draft_and_nothing_is_cached(tmp_path
             scored = await send(client, draft, pasted, action="score", seen=seen)
             assert "Scored by the draft" in scored.text
             assert len(fake.requests) == count
+        metrics = (await client.get("/metrics")).text
+        assert ('rubric="draft"' in metrics, 'rubric="mine"' in metrics) == (True, False)

@@ -90,7 +90,7 @@ async def test_figures_are_those_of_the_summary(client):
     assert f"5 rated, mean {summary['aspects']['overall']['mean']:.2f}" in charts[-1]
     for said in ("Not validated against people", "version", "rubric and its version", "100.0%"):
         assert said in page.said
-    for link in (f"/runs/{run}/items", f"/rate?run={run}", f"/aspects?run={run}", f"/?candidate={run}"):
+    for link in (f"/explore?run={run}", f"/rate?run={run}", f"/explore/aspects?run={run}", f"/?candidate={run}"):
         assert link in page.links()
     downloads = [link for link in page.links() if link.startswith("/v1/")]
     for address in downloads:
@@ -106,11 +106,11 @@ async def test_levels_and_warnings_lead_to_their_items(client):
     run = (await client.post("/v1/batches", json=english)).json()["id"]
     await wait_for(client, run)
     page = await look(client, f"/runs/{run}")
-    items = [link for link in page.links() if link.startswith(f"/runs/{run}/items?")]
-    assert f"/runs/{run}/items?warning=language-mismatch" in items
-    assert f"/runs/{run}/items?warning=baseline-judge" not in items  # said of every one, and on top
+    items = [link for link in page.links() if link.startswith(f"/explore?run={run}&")]
+    assert f"/explore?run={run}&warning=language-mismatch" in items
+    assert f"/explore?run={run}&warning=baseline-judge" not in items  # said of every one, and on top
     assert any("value=overall%3A" in link for link in items)
-    assert any(link.endswith("sort=overall") for link in items)
+    assert any(link.endswith("measure=overall") for link in items)
 
 
 async def test_correlations_by_rank_and_by_value(client):
@@ -203,7 +203,7 @@ async def test_runs_of_one_name_make_a_trend(client):
     builds = re.findall(r"bot-[ab] ([bc]\d)", page.said)
     assert builds[:3] == ["b1", "c1", "b2"]
     assert "other" not in builds
-    assert f"/compare?baseline={first}&candidate={second}" in page.links()
+    assert f"/explore?run={first}&run={second}" in page.links()
     assert "signatures differ" not in page.said
 
 

@@ -85,10 +85,10 @@ async def test_a_run_is_held_against_the_completed_one_before_it(client):
     await post_run(client, "1", name="weekly")
     await post_run(client, "1", metadata={"system": "bot-b", "build": "1"})
     second = await post_run(client, "2")
-    address = f"/compare?baseline={first}&candidate={second}"
-    comparisons = [link for link in (await look(client)).links() if link.startswith("/compare?")]
+    address = f"/explore?run={first}&run={second}"
+    comparisons = [link for link in (await look(client)).links() if link.startswith("/explore?run=")]
     assert comparisons == [address, address]  # above the list, and beside the run
-    beyond = [link for link in (await look(client, "/?text=2")).links() if link.startswith("/compare?")]
+    beyond = [link for link in (await look(client, "/?text=2")).links() if link.startswith("/explore?run=")]
     assert address in beyond
 
 
@@ -97,7 +97,7 @@ async def test_predecessors_beyond_the_page_are_found(client, monkeypatch):
     first, second = await post_run(client, "1"), await post_run(client, "2")
     page = await look(client)
     assert listed(page) == [second]
-    assert f"/compare?baseline={first}&candidate={second}" in page.links()
+    assert f"/explore?run={first}&run={second}" in page.links()
 
 
 async def test_pages_follow_each_other_with_filter_and_picks(client, monkeypatch):
@@ -192,8 +192,8 @@ async def test_a_regression_shows_at_a_glance_however_many_runs_came_since(clien
     for number in range(3):
         await post_run(client, "1", count=1, name=f"once {number}")
     page = await look(client)
-    shown = [link for link in page.links() if link.startswith("/compare?")]
-    wanted = [f"/compare?baseline={before}&candidate={now}" for before, now in (pairs[2], pairs[0])]
+    shown = [link for link in page.links() if link.startswith("/explore?run=")]
+    wanted = [f"/explore?run={before}&run={now}" for before, now in (pairs[2], pairs[0])]
     assert sorted(shown[:2]) == sorted(wanted), "the two that fell, and not the one that stayed"
     assert not {run for pair in pairs for run in pair} & set(listed(page))
 

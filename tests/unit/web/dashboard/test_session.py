@@ -62,13 +62,13 @@ async def test_behind_a_proxy_the_service_is_told_that_cookies_are_for_https_alo
 
 async def test_with_keys_a_page_leads_to_the_login_and_back(open_client, tmp_path):
     key = await make_key(tmp_path, "read")
-    response = await open_client.get("/compare?baseline=ba_1")
+    response = await open_client.get("/explore?run=ba_1")
     assert response.status_code == 303
-    assert response.headers["location"] == "/login?next=%2Fcompare%3Fbaseline%3Dba_1"
+    assert response.headers["location"] == "/login?next=%2Fexplore%3Frun%3Dba_1"
     assert (await open_client.get(response.headers["location"])).status_code == 200
-    signed = await sign_in(open_client, key, next="/compare?baseline=ba_1")
+    signed = await sign_in(open_client, key, next="/explore?run=ba_1")
     assert signed.status_code == 303
-    assert signed.headers["location"] == "/compare?baseline=ba_1"
+    assert signed.headers["location"] == "/explore?run=ba_1"
     cookie = signed.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
@@ -131,8 +131,9 @@ async def test_forms_in_another_form_are_refused(open_client):
     assert (await open_client.post("/preferences", content="a=é".encode(), headers=content)).status_code == 422
     many = "&".join(["a=1"] * 3000)
     assert (await open_client.post("/preferences", content=many, headers=content)).status_code == 422
-    large = "a=" + "x" * (1024 * 1024)
-    assert (await open_client.post("/preferences", content=large, headers=content)).status_code == 413
+    for open_to_all in ("/preferences", "/login", "/invited"):
+        large = "a=" + "x" * 64 * 1024
+        assert (await open_client.post(open_to_all, content=large, headers=content)).status_code == 413
 
 
 async def test_language_and_theme_are_kept(open_client):

@@ -1,4 +1,4 @@
-"""`/compare`: whether a run is better or worse than another, and the dialogues that changed most."""
+"""The explorer's verdict on two runs: the gate, differences with their intervals, and why there is none."""
 
 from __future__ import annotations
 
@@ -8,172 +8,64 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from babel.lists import format_list
-from fastapi import APIRouter, Request, Response
 
 from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.computations import Examination, PendingComputation
 from app.comparison.links import choose_link
 from app.container import Container
-from app.domain.batch import Batch, BatchFilter
-from app.domain.comparison import (
-    Changes,
-    ChangeUnit,
-    Comparison,
-    GateReason,
-    GateReport,
-    GateVerdict,
-    ItemSide,
-    Measure,
-    Verdict,
-)
+from app.domain.batch import Batch
+from app.domain.comparison import Comparison, GateReason, GateReport, GateVerdict, Measure, Verdict
 from app.domain.composites import range_of
-from app.domain.dialogue import Utterance
-from app.domain.errors import SignatureMismatch, UnknownAspect
+from app.domain.errors import SignatureMismatch
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.ratings.reliability import asked_of
-from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard import run_values
-from app.web.dashboard.language import Speech, mark, query, speech_of
-from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.exploration import Exploration
+from app.web.dashboard.language import Speech, mark
 from app.web.dashboard.run import meaning_of
-from app.web.dashboard.run_values import BLENDED, build_of, examine, find_rubric, name_measures, paint, system_of
-from app.web.dependencies import Serving
-
-router = APIRouter(include_in_schema=False, route_class=PageRoute)
-
-MOST_LISTED = 100
-"""Runs to choose from; older ones are picked on the list of runs."""
-
-LONGEST = 100
-"""Characters of an id or a measure."""
+from app.web.dashboard.run_values import BLENDED, build_of, examine, name_measures, paint, system_of
 
 
-@dataclass(frozen=True)
-class CompareQuery:
-    """The page's parameters. `measure` is what the dialogues are chosen by, empty for all aspects together; `link` the
-    id of a link between the runs' judges, empty for none; `figures` whose the table shows, `corrected` or empty for the
-    judge's."""
-
-    baseline: str
-    candidate: str
-    measure: str
-    link: str
-    mismatch: bool
-    figures: str = ""
-
-    def address(self, **changes: Any) -> str:
-        """This page, asked otherwise."""
-        given = {**vars(self), "mismatch": "1" if self.mismatch else None, **changes}
-        return query("/compare", **given)
-
-
-@router.get("/compare")
-async def show_comparison(request: Request, container: Serving, project: Project) -> Response:
-    """Two runs side by side; without two of them the choice of runs."""
-    asked = read_asked(request)
-    speech = speech_of(request)
-    ids = asked.baseline, asked.candidate
-    picked = [await container.batches.find(project, batch_id) if batch_id else None for batch_id in ids]
-    runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
-    runs += [batch for batch in picked if batch is not None and batch.id not in {run.id for run in runs}]
-    baseline, candidate = picked
-    if baseline is None or candidate is None:
-        chosen = await suggest(container, project, runs, baseline, candidate)
-        page = {"state": "pick", "asked": asked, "runs": runs, "chosen": chosen}
-        return render(request, "compare.html", **page, **describe(container))
-    found = await gather(container, project, speech, asked, (baseline, candidate))
-    swapped = asked.address(baseline=candidate.id, candidate=baseline.id)
-    chosen = {"baseline": baseline.id, "candidate": candidate.id}
-    both = {"baseline": baseline, "candidate": candidate, "swapped": swapped, "names": shorten(baseline, candidate)}
-    page = {"asked": asked, "runs": runs, "chosen": chosen, **both, **found}
-    return render(request, "compare.html", **page, **describe(container))
-
-
-def read_asked(request: Request) -> CompareQuery:
-    """The parameters, truncated."""
-    asked, names = request.query_params, ("baseline", "candidate", "measure", "link")
-    given = {name: asked.get(name, "").strip()[:LONGEST] for name in names}
-    figures = "corrected" if asked.get("figures") == "corrected" else ""
-    return CompareQuery(**given, mismatch=asked.get("mismatch") == "1", figures=figures)
-
-
-def describe(container: Container) -> dict[str, Any]:
-    """Functions on runs for the templates."""
-    return {
-        "system_of": system_of,
-        "build_of": build_of,
+async def give_verdict(
+    container: Container, project: str, speech: Speech, state: Exploration, *, rubric: Rubric, both: tuple[Batch, Batch]
+) -> dict[str, Any]:
+    """What the page says of a baseline and a candidate by the same rubric; `outcome` is the kind of it. Raises NotFound
+    for a link that is not stored, and InvalidRequest for one of other judges."""
+    page = {
+        "baseline": both[0],
+        "candidate": both[1],
+        "called": shorten(*both),
         "judges_of": lambda batch: run_values.judges_of(container, batch),
     }
-
-
-async def suggest(
-    container: Container, project: str, runs: list[Batch], baseline: Batch | None, candidate: Batch | None
-) -> dict[str, str]:
-    """What stands chosen at first: the newest run, and its name's pinned baseline, else the run before it of its name
-    and system."""
-    first = candidate or next((run for run in runs if baseline is None or run.id != baseline.id), None)
-    before = baseline
-    if first is not None and before is None:
-        before = (await container.comparison.pinned(project, [first])).get(first.id)
-        before = before or (await run_values.find_predecessors(container.batches, project, [first])).get(first.id)
-    if before is None:
-        before = next((run for run in runs if first is not None and run.id != first.id), None)
-    return {"baseline": before.id if before else "", "candidate": first.id if first else ""}
-
-
-async def gather(
-    container: Container, project: str, speech: Speech, asked: CompareQuery, both: tuple[Batch, Batch]
-) -> dict[str, Any]:
-    """The state of the page, and what it takes to show it."""
-    rubric = find_rubric(container, both[1].rubric_name)
-    obstacle = run_values.find_obstacle(container, both)
-    if obstacle is not None or rubric is None:
-        return obstacle or {"state": "gone"}
+    obstacle = run_values.find_obstacle(both)
+    if obstacle is not None:
+        return {**page, **obstacle}
+    link = await container.comparison.links.find_stored(project, state.link) if state.link else None
     try:
-        examined = await ask(container, project, asked, rubric, both)
+        examined = await examine(container, project, both, rubric, mismatch=state.mismatch, link=link)
     except SignatureMismatch as error:
-        pieces = explain_pieces(error.pieces)
         links, lines = await container.comparison.links.list(project), [run_values.signatures_of(run) for run in both]
-        link = choose_link(links, *lines)
-        linked = asked.address(link=link.id) if link else None
-        return {"state": "mismatch", "pieces": pieces, "anyway": asked.address(mismatch="1"), "linked": linked}
+        known = choose_link(links, *lines)
+        linked = state.address(link=known.id) if known else None
+        pieces = explain_pieces(error.pieces)
+        return {**page, "outcome": "mismatch", "pieces": pieces, "linked": linked}
     if isinstance(examined, PendingComputation):
-        return {"state": "computing"}
-    await container.dashboard.explorer.prepare(project, both, rubric)
+        return {**page, "outcome": "computing"}
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
-
-    def figures_address(**changes: Any) -> str:
-        """The page at its table of differences."""
-        return f"{asked.address(**changes)}#differences"
-
-    return {"state": "ready", "figures_address": figures_address, **report}
-
-
-async def ask(
-    container: Container, project: str, asked: CompareQuery, rubric: Rubric, both: tuple[Batch, Batch]
-) -> Examination | PendingComputation:
-    """The comparison, once it is computed; an unknown measure is ignored."""
-    known = {aspect.id for aspect in rubric.aspects} | {composite.id for composite in rubric.composites}
-    measure = asked.measure if asked.measure.removesuffix(".blended") in known else None
-    link = await container.comparison.links.find_stored(project, asked.link) if asked.link else None
-    try:
-        return await examine(container, project, both, rubric, measure=measure, mismatch=asked.mismatch, link=link)
-    except UnknownAspect:
-        return await examine(container, project, both, rubric, mismatch=asked.mismatch, link=link)
+    return {**page, "outcome": "ready", **report}
 
 
 async def make_report(
     container: Container, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
 ) -> dict[str, Any]:
-    """Everything that the comparison shows."""
+    """Everything that the verdict shows."""
     names = name_measures(rubric, speech)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
     gate = found.gate
     trust = await container.ratings.reliabilities.weakest(project, lines, asked_of(gate))
     chart = await paint(container, speech, build_chart(tables["aspects"], shorten(*both), speech))
-    ids = both[0].id, both[1].id
     return {
         "comparison": gate.comparison,
         "gate": gate,
@@ -186,76 +78,9 @@ async def make_report(
         "better": list_names(tables["aspects"], "better", speech),
         "chart": chart,
         "painting": run_values.is_missing(chart),
-        "changes": found.changes,
-        "dialogues": await read_dialogues(container.dashboard.browser, project, ids, found.changes, names),
         "measures": [row for rows in tables.values() for row in rows],
         "pieces": explain_pieces(found.comparison.signature_differences),
-        "rubric": rubric,
     }
-
-
-MOST_SHOWN = 5
-"""Of drops and of gains."""
-
-
-@dataclass(frozen=True)
-class SideView:
-    """One run's response. `address` is its item page's; None where its text is not there any more. `count` are all of
-    the item's responses, of which this is the first."""
-
-    response: str | None
-    utterance: Utterance | None
-    address: str | None
-    count: int
-
-
-class ChangeView(NamedTuple):
-    """An item in both runs. `values` are name, before, after and difference, in points toward the best, by measure."""
-
-    item: str
-    difference: float
-    unit: ChangeUnit
-    baseline: SideView
-    candidate: SideView
-    values: Sequence[tuple[str, float | None, float | None, float | None]]
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether both answer the same last utterance."""
-        return self.baseline.utterance == self.candidate.utterance
-
-
-async def read_dialogues(
-    browser: ResultBrowser, project: str, ids: tuple[str, str], changes: Changes, names: Mapping[str, str]
-) -> dict[str, list[ChangeView]]:
-    """The largest `drops` and `gains` with their texts; the baseline's id is the first."""
-    drops, gains = changes.drops[:MOST_SHOWN], changes.gains[:MOST_SHOWN]
-    both = [*drops, *gains]
-    before = await view_sides(browser, project, ids[0], [change.baseline for change in both])
-    after = await view_sides(browser, project, ids[1], [change.candidate for change in both])
-    views = []
-    for change, baseline, candidate in zip(both, before, after, strict=True):
-        values = [
-            (names.get(name, name), value, change.candidate.values.get(name), change.differences.get(name))
-            for name, value in change.baseline.values.items()
-        ]
-        views.append(ChangeView(change.item, change.difference, changes.unit, baseline, candidate, values))
-    return {"drops": views[: len(drops)], "gains": views[len(drops) :]}
-
-
-async def view_sides(browser: ResultBrowser, project: str, batch_id: str, sides: Sequence[ItemSide]) -> list[SideView]:
-    """The first response of each item as the page shows it; without texts where they were erased meanwhile."""
-    firsts = [side.responses[0].position if side.responses else None for side in sides]
-    read = await browser.read(project, batch_id, [position for position in firsts if position is not None])
-    found = {each.entry.position: each.candidate for each in read}
-    views = []
-    for side, position in zip(sides, firsts, strict=True):
-        if position is None or position not in found:
-            views.append(SideView(None, None, None, side.count))
-            continue
-        context, address = found[position].context, f"/runs/{batch_id}/items/{position}"
-        views.append(SideView(found[position].response, context[-1] if context else None, address, side.count))
-    return views
 
 
 MOST_NAMED = 3

@@ -1,4 +1,4 @@
-"""The page of a comparison: the answer, the figures behind it, and the dialogues that show it."""
+"""The explorer's verdict on two runs: the answer, the figures behind it, and the cases below it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.dashboard.compare import list_names
 from app.web.dashboard.language import speech_in
+from app.web.dashboard.verdict import list_names
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.keyed import make_keys
@@ -66,10 +66,10 @@ async def get(client: httpx.AsyncClient, path: str, **headers: str) -> str:
 
 
 async def compare(client: httpx.AsyncClient, baseline: str, candidate: str, more: str = "", **headers: str) -> Page:
-    return Page(await get(client, f"/compare?baseline={baseline}&candidate={candidate}{more}", **headers))
+    return Page(await get(client, f"/explore?run={baseline}&run={candidate}{more}", **headers))
 
 
-async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
+async def test_a_worse_run_is_called_so_above_its_worst_cases(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
     page = await compare(client, before, after)
     assert re.match(r"a-2 is worse than a-1 on .+ and 4 more; no aspect is shown to be better", page.one("h1").text)
@@ -82,12 +82,12 @@ async def test_a_worse_run_is_called_so_with_its_worst_dialogues(client):
     assert table.count("Judge and people: unknown") == len(report["aspects"])
     assert report["reliability"] == dict.fromkeys([*report["aspects"], *report["composites"]], "unknown")
     assert "has not been compared with people" in page.one("ul", class_="reasons").text
-    opened = [details for details in page.all("details", class_="change") if "open" in details.attributes]
-    assert len(opened) == 3
-    assert all(f"{BAD}返事です。" in details.text and "良い返事です。" in details.text for details in opened)
+    (opened,) = [details for details in page.all("details", class_="case") if "open" in details.attributes]
+    assert f"{BAD}返事です。" in opened.text
+    assert "良い返事です。" in opened.text
     links = {link["href"] for link in page.all("a")}
     assert {f"/runs/{before}/items/0", f"/runs/{after}/items/0"} <= links
-    assert f"/compare?baseline={after}&candidate={before}" in links
+    assert f"/explore?run={after}&run={before}" in links
 
 
 async def test_a_better_and_an_equal_run(client):
@@ -95,19 +95,6 @@ async def test_a_better_and_an_equal_run(client):
     assert "a-2 is better than a-1" in (await compare(client, worse, good)).one("h1").text
     page = await compare(client, good, same)
     assert page.one("h1").text == "No aspect shows a difference between a-2 and a-3"
-    assert "No item is now worse." in page.one("main").text
-
-
-async def test_dialogues_by_one_aspect_and_unknown_measures(client):
-    before, after = await score(client, "a-1"), await score(client, "a-2", bad=5)
-    page = await compare(client, before, after, "&measure=overall")
-    assert page.one("option", value="overall").has(selected="")
-    assert "−4.00 points" in page.all("details", class_="change")[0].text
-    for measure in ("nothing", "%00", "naturalness.blended.blended"):
-        page = await compare(client, before, after, f"&measure={measure}")
-        assert page.all("details", class_="change")
-    page = await compare(client, before, after, "&measure=overall.blended")
-    assert "No item has a value for this measure in both runs." in page.one("main").text
 
 
 async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
@@ -115,7 +102,7 @@ async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
     page = await compare(client, before, after)
     assert "not rated in the same way" in page.one("main").text
     assert "ratings requested per response samples 1 3" in page.one("main").text
-    assert not page.all("details", class_="change")
+    assert not page.all("section", id="differences")
     (anyway,) = [link["href"] for link in page.all("a", class_="button") if "mismatch=1" in link["href"]]
     page = Page(await get(client, anyway))
     assert "a-2 is worse than a-1" in page.one("h1").text
@@ -125,7 +112,6 @@ async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
 
 async def test_what_cannot_be_compared_is_explained(client):
     run = await score(client, "a-1")
-    assert "Both are the same run" in (await compare(client, run, run)).one("main").text
     korean = await post_batch(client, 2, rubric="ko-comment", relevance=None)
     await wait_for(client, korean["id"])
     assert "different rubrics" in (await compare(client, run, korean["id"])).one("main").text
@@ -144,16 +130,28 @@ async def test_a_run_that_goes_on_is_waited_for(tmp_path, redis_url):
 
 
 async def test_runs_are_chosen_the_newest_against_the_one_before(client):
-    assert "no completed run yet" in Page(await get(client, "/compare")).one("main").text
+    """Former addresses of comparisons lead to the explorer, with what they asked for."""
+
+    async def choose(query: str) -> list[str]:
+        moved = await client.get(f"/compare{query}")
+        assert moved.status_code == 303
+        page = Page(await get(client, moved.headers["location"]))
+        return [box["value"] for box in page.all("input", type="checkbox") if "checked" in box.attributes]
+
+    assert await choose("") == []
     first = await score(client, "a-1")
-    assert "only one completed run" in Page(await get(client, "/compare")).one("main").text
-    await score(client, "b-1", metadata={"system": "bot-b", "build": "b-1"})
+    assert await choose("") == [first]
+    other = await score(client, "b-1", metadata={"system": "bot-b", "build": "b-1"})
     last = await score(client, "a-2")
-    page = Page(await get(client, "/compare"))
-    chosen = [option["value"] for option in page.all("option") if "selected" in option.attributes]
-    assert chosen == [first, last]
-    page = Page(await get(client, f"/compare?candidate={first}"))
-    assert [option["value"] for option in page.all("option") if "selected" in option.attributes][1] == first
+    assert {*await choose("")} == {first, last}
+    assert {*await choose(f"?candidate={last}&baseline=")} == {first, last}
+    assert {*await choose(f"?baseline={other}")} == {other, last}
+    assert {*await choose(f"?baseline={other}&candidate={other}")} == {other, last}
+    moved = await client.get(f"/compare?baseline={first}&candidate={last}&measure=overall&mismatch=1")
+    page = Page(await get(client, moved.headers["location"]))
+    assert page.one("h1").text == "No aspect shows a difference between a-1 and a-2"
+    assert page.one("option", value="overall", selected="")
+    assert page.one("input", type="hidden", name="mismatch")["value"] == "1"
 
 
 async def test_other_projects_runs_are_not_there(tmp_path):
@@ -161,7 +159,7 @@ async def test_other_projects_runs_are_not_there(tmp_path):
         own, other = await make_keys(tmp_path, ("ours", "write"), ("theirs", "write"))
         response = await client.post("/v1/batches", json={"items": [make_item()]}, headers=own)
         run = response.json()["id"]
-        for path in (f"/compare?baseline={run}&candidate={run}", f"/compare?candidate={run}", f"/aspects?run={run}"):
+        for path in (f"/explore?run={run}", f"/explore?candidate={run}", f"/explore/aspects?run={run}"):
             assert (await client.get(path, headers=other)).status_code == 404
             assert (await client.get(path, headers=own)).status_code == 200
 
@@ -170,7 +168,7 @@ async def test_hostile_texts_are_text_in_every_language(client):
     named: dict[str, Any] = {"name": HOSTILE, "metadata": {"system": HOSTILE}}
     before = await score(client, "1", extra=HOSTILE, **named)
     after = await score(client, "2", bad=20, extra=HOSTILE, **named)
-    for language, said in (("en", "Dialogues to read"), ("ja", "読んでおきたい対話"), ("ko", "읽어 볼 대화")):
+    for language, said in (("en", "Gate"), ("ja", "ゲート"), ("ko", "게이트")):
         page = await compare(client, before, after, **{"Accept-Language": language})
         assert page.inline() == []
         assert not page.all("img")
@@ -193,7 +191,7 @@ def test_a_sentence_names_three_aspects_at_most():
 
 async def test_what_people_say_stands_beside_what_the_judge_says(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
-    assert "Corrected by people" not in await get(client, f"/compare?baseline={before}&candidate={after}")
+    assert "Corrected by people" not in await get(client, f"/explore?run={before}&run={after}")
     given = [
         {"batch": batch, "item": make_item(at)["id"], "rater": "r1", "ratings": {"overall": 2 + (at + shift) % 3}}
         for batch, shift in ((before, 0), (after, 1))
@@ -217,4 +215,4 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
     assert "Smallest detectable" in judges.text
     excluded = await client.post("/v1/ratings/exclusions", json={"rater": "r1"})
     assert excluded.status_code == 200, excluded.text
-    assert "Corrected by people" not in await get(client, f"/compare?baseline={before}&candidate={after}")
+    assert "Corrected by people" not in await get(client, f"/explore?run={before}&run={after}")

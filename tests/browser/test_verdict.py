@@ -10,8 +10,6 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Pages, finish_run
 from tests.support.chromium import Visit, find_barriers
 
-CLICKS = 2
-
 
 def make_items(count: int = 12) -> list[dict[str, Any]]:
     """Distinct items of Japanese talk."""
@@ -33,9 +31,10 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
 
        - which build is worse, and in what: the heading, "a-102 is worse than a-101 on Coherence, …";
        - whether it is significant: "Gate: fail", a reason for each aspect with its p, and a row of the table each;
-       - the three worst dialogues: the first three of "Largest drops", open, with both builds' responses.
+       - the worst dialogue: the first of the cases, open, with both builds' responses, and the judge's reason for each
+         rating where the judge gives any.
 
-    2. For one of them all ratings with their reasons: "Full details of this response".
+    2. Whether people agree with the judge: the chip beside each reason of the gate.
     """
     clicks = count_clicks(visitor)
     page = visitor.goto("/")
@@ -56,17 +55,17 @@ def test_a_newcomer_finds_what_is_worse(visitor: Visit):
     others = differences.get_by_role("row").filter(has=page.get_by_role("cell", name="no difference shown"))
     expect(others).to_have_count(6 - len(worse))
 
-    drops = page.locator("details[open]").filter(has_text="Full details of this response")
-    expect(drops).to_have_count(3)
-    for drop in drops.all():
-        expect(drop.get_by_text("Before: a-101", exact=True)).to_be_visible()
-        expect(drop.get_by_text("Now: a-102", exact=True)).to_be_visible()
-        expect(drop.locator("summary")).to_contain_text("worse")
-        assert drop.get_by_role("list").count() >= 3
-
-    drops.first.get_by_role("link", name="Full details of this response (Now: a-102)").click()
-    expect(page.get_by_role("region", name="Ratings").get_by_role("article")).to_have_count(6)
-    assert len(clicks) == CLICKS, clicks
+    drop = page.locator("details.case[open]")
+    expect(drop).to_have_count(1)
+    expect(drop.locator("summary")).to_contain_text("worse")
+    ratings = drop.get_by_role("region", name="Ratings").get_by_role("row")
+    expect(ratings.filter(has=page.get_by_role("rowheader"))).to_have_count(7)
+    expect(ratings.last).to_contain_text("What people rated")
+    expect(drop.get_by_role("link", name="Full details of this response")).to_have_count(2)
+    assert len(clicks) == 1, clicks
+    gate.get_by_role("listitem").filter(has_text=worse[0]).locator("summary").click()
+    expect(gate.get_by_text("This judge has not been compared with people on this aspect.").first).to_be_visible()
+    assert len(clicks) == 2, clicks
 
 
 def count_clicks(visitor: Visit) -> list[str]:
@@ -83,19 +82,9 @@ def count_clicks(visitor: Visit) -> list[str]:
     return clicks
 
 
-def test_dialogues_are_chosen_by_an_aspect(visitor: Visit, site: Pages):
-    before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
-    page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
-    page.get_by_label("Sort by change in").select_option(label="Naturalness")
-    page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.get_by_label("Sort by change in").locator("option[selected]")).to_have_text("Naturalness")
-    first = page.locator("details[open]").filter(has_text="Full details of this response").first
-    expect(first.locator("summary")).to_contain_text("Naturalness")
-
-
 def test_runs_swap_and_the_answer_turns(visitor: Visit, site: Pages):
     before, worse = site.run("ja-dialogue", "a-101"), site.run("ja-dialogue", "a-102")
-    page = visitor.goto(f"/compare?baseline={before}&candidate={worse}")
+    page = visitor.goto(f"/explore?run={before}&run={worse}")
     page.get_by_role("link", name="Swap").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("a-101 is better than a-102 on ")
     expect(page.get_by_role("region", name="Gate")).not_to_contain_text("fail")
@@ -107,7 +96,7 @@ def test_runs_that_cannot_be_compared_say_why(workshop: str, guest: Visit, name:
     before = finish_run(workshop, make_items(), name=f"{name} before")
     changed: dict[str, Any] = {"judge": {"samples": 2}} if name == "judge.samples" else {"rubric": "ko-comment"}
     after = finish_run(workshop, make_items(), name=f"{name} after", **changed)
-    page = guest.goto(f"/compare?baseline={before}&candidate={after}")
+    page = guest.goto(f"/explore?run={before}&run={after}")
     main = page.get_by_role("main")
     assert find_barriers(page) == []
     if name == "rubric":
