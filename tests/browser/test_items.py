@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import Pages
-from tests.support.chromium import Visit, visit
+from tests.support.chromium import Visit, press, visit
 
 ITEMS = 48
 
@@ -97,18 +97,18 @@ def test_the_keyboard_walks_the_list_and_the_items(visitor: Visit, run: str):
     expect(page.get_by_text("Keys: ↑ ↓ or j k, Enter")).to_be_visible()
     listed, address = names_of(page), page.url
     for number in range(3):
-        page.keyboard.press("ArrowDown")
+        press(page, "ArrowDown")
         expect(rows_of(page).nth(number)).to_be_focused()
-    page.keyboard.press("Enter")
+    press(page, "Enter")
     opened = page.locator(".case[open]")
     expect(opened.get_by_role("region", name="Ratings")).to_be_visible()
     opened.get_by_role("link", name="Full details of this response").click()
     for key, number in ((None, 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("ArrowLeft", 1)):
         if key is not None:
-            page.keyboard.press(key)
+            press(page, key)
         expect(page.get_by_role("heading", level=1)).to_contain_text(listed[number])
         expect(page.get_by_role("navigation", name="Neighbouring items")).to_contain_text(f"{number + 1} of {ITEMS}")
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(page.get_by_role("heading", name="Items", level=1)).to_be_visible()
     assert page.url.split("#")[0] == address
     assert names_of(page) == listed

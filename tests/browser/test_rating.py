@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import fetch_run, finish_run
-from tests.support.chromium import PHONE, Visit, find_barriers, visit
+from tests.support.chromium import PHONE, Visit, find_barriers, press, visit
 
 ASPECTS = 6
 RESPONSES = 3
@@ -71,9 +71,7 @@ LOW, HIGH = "101101", "213315"
 
 def rate(page: Page, digits: str) -> None:
     """With a digit for each aspect and Enter, and nothing else."""
-    for digit in digits:
-        page.keyboard.press(digit)
-    page.keyboard.press("Enter")
+    press(page, *digits, "Enter")
 
 
 def ratings_of(url: str, rater: str) -> list[dict[str, Any]]:
@@ -96,14 +94,11 @@ def test_responses_are_rated_with_digits_and_enter_alone(guest: Visit, workshop:
     rate(page, HIGH)
     expect_response(page, 3)
     # One level is left out: Enter says so and keeps nothing.
-    for _ in range(ASPECTS - 1):
-        page.keyboard.press("1")
-    page.keyboard.press("Enter")
+    press(page, *"1" * (ASPECTS - 1), "Enter")
     expect(page.get_by_role("radiogroup", name="Overall quality")).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_role("status").filter(has_text="Overall quality")).to_contain_text("Choose a level.")
     expect_order(page)
-    page.keyboard.press("1")
-    page.keyboard.press("Enter")
+    press(page, "1", "Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Thank you")
     expect(page.get_by_text(f"You have rated {RESPONSES} responses as hanako.")).to_be_visible()
     expect_order(page)

@@ -124,6 +124,13 @@ def note_failure(seen: Visit, request: Request) -> None:
         seen.complaints.append(f"failed: {request.url} {request.failure}")
 
 
+def press(page: Page, *keys: str) -> None:
+    """Presses keys one after the other on a page whose scripts take them, whichever page was there before."""
+    page.wait_for_load_state("domcontentloaded")  # modules have run by then; the page is seen before
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def find_barriers(page: Page) -> list[str]:
     """What axe-core calls serious or critical, with the first places of each."""
     # What is in order it would list as well, which takes a third of its time.
