@@ -28,5 +28,5 @@ class RecentResults(OrderedDict[bytes, Result]):
 def digest_of(texts: Iterable[str]) -> bytes:
     """A digest of 16 bytes. The texts' lengths are part of it, so that equal concatenations differ."""
     texts = list(texts)
-    lengths = ",".join(str(len(text)) for text in texts)
+    lengths = ",".join(map(str, map(len, texts)))
     return blake2b(f"{lengths}\0{''.join(texts)}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
