@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,11 +16,19 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.storage.sql.engine import close_engine, open_engine
-from tests.support.databases import KeptDatabase, drop_database, lay_schema, make_database, open_sqlite
+from tests.support.databases import (
+    KeptDatabase,
+    drop_database,
+    lay_schema,
+    make_database,
+    open_sqlite,
+    share_compiled_statements,
+)
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-FAULTS = Path(__file__).resolve().parent / "faults"
+FAULTS = f"{Path(__file__).resolve().parent / 'faults'}{os.sep}"
+BROWSER = f"{Path(__file__).resolve().parent / 'browser'}{os.sep}"
 WITH_PYTORCH = tuple(
     str(Path(__file__).resolve().parent / place)
     for place in (
@@ -41,6 +48,8 @@ WITH_PYTORCH = tuple(
 settings.register_profile("saiten", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("saiten")
 
+share_compiled_statements()
+
 # A shell without job control has what it runs in the background ignore interruptions, and the processes that tests
 # interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -54,29 +63,59 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    # Python's own 700, 10, 10 take a twelfth of the tests' CPU. Not the thresholds of a service, by which
+    # `app.runtime.memory` knows that it is in one.
+    gc.set_threshold(40_000, 20, 100)
     gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spreads the fault tests, each of which mostly waits for processes, evenly among all others: in one piece they
-    would fall to one process of `pytest -n`, and the others would wait for it. Tests that load PyTorch stand first,
-    where they fall to one process."""
+    """Arranges the tests for the processes of `pytest -n`, each of which begins with a contiguous share of them."""
+    items[:] = arrange(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def arrange(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
+    """All of them, in shares of as many tests and of a like mixture, with no module of others than fault tests parted.
+
+    `--dist worksteal` gives each process one share, and a process that is done half of what is left of the longest.
+    Fault tests mostly wait for processes, up to 40 s each: so they stand among others, which have the CPU meanwhile,
+    and in the first third of a share, so that none of them begins when all else is done. Tests that load PyTorch stand
+    first in one share, and those of the browser first in another: each falls to one process.
+    """
     # As text: to compare thousands of paths part by part takes a noticeable time in each process.
-    folder = f"{FAULTS}{os.sep}"
-    items[:] = spread(
-        [item for item in items if str(item.path).startswith(folder)],
-        [item for item in items if not str(item.path).startswith(folder)],
-    )
-    items.sort(key=lambda item: not str(item.path).startswith(WITH_PYTORCH))
+    paths = [str(item.path) for item in items]
+    faults: list[pytest.Item] = []
+    modules: dict[str, list[pytest.Item]] = {"PyTorch": [], "browser": []}
+    for item, path in zip(items, paths, strict=True):
+        if path.startswith(FAULTS):
+            faults.append(item)
+        else:
+            name = "PyTorch" if path.startswith(WITH_PYTORCH) else "browser" if path.startswith(BROWSER) else path
+            modules.setdefault(name, []).append(item)
+    dealt: list[list[str]] = [[] for _ in range(shares)]
+    sizes = [0] * shares
+    for name in sorted(modules, key=lambda name: len(modules[name]), reverse=True):
+        share = {"PyTorch": 0, "browser": shares - 1}.get(name, sizes.index(min(sizes)))
+        dealt[share].append(name)
+        sizes[share] += len(modules[name])
+    places = {name: place for place, name in enumerate(modules)}
+    return [
+        item
+        for share, names in enumerate(dealt)
+        for item in mix(faults[share::shares], [modules[name] for name in sorted(names, key=places.__getitem__)])
+    ]
 
 
-def spread(few: Sequence[pytest.Item], many: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """All of them, each in its order: `few` only where a module of `many` ends, whose fixtures serve all its tests."""
+def mix(few: Sequence[pytest.Item], modules: Sequence[Sequence[pytest.Item]]) -> list[pytest.Item]:
+    """All of them, each in its order: `few` where a module ends, whose fixtures serve all its tests, and evenly over the
+    first third."""
     found: list[pytest.Item] = []
-    placed = 0
-    for _, module in groupby(many, key=lambda item: str(item.path)):
+    passed, placed = 0, 0
+    third = sum(len(module) for module in modules) // 3
+    for module in modules:
         found += module
-        due = (len(found) - placed) * len(few) // len(many)
+        passed += len(module)
+        due = len(few) * min(passed, third) // max(third, 1)
         found += few[placed:due]
         placed = due
     return [*found, *few[placed:]]

@@ -75,10 +75,10 @@ def describe(batch: dict[str, Any]) -> str:
     return " ".join((batch["rubric"], batch["name"] or "", metadata.get("system", ""), metadata.get("build", "")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One for all tests of a module, each visitor with a context of its own: it runs an event loop in this thread, and
-    while it is there no asynchronous test of another module could run one."""
+    """One for all tests of this folder, each visitor with a context of its own: it runs an event loop in this thread, and
+    while it is there no asynchronous test of another folder could run one."""
     with sync_playwright() as playwright:
         launched = launch(playwright)
         yield launched
