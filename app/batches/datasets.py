@@ -49,6 +49,10 @@ class DatasetService:
         """The uploaded file."""
         return await self.store.find_upload(project, upload_id)
 
+    async def find_kept(self, project: str, upload_id: str) -> Dataset | None:
+        """The dataset that the file became; None where it became none."""
+        return await self.store.find_kept(project, upload_id)
+
     async def look(self, upload: UploadedFile, asked: FileQuestion) -> FileReport:
         """What the file holds, read as asked."""
         async with self._read(upload, asked, keep=False) as (report, _):

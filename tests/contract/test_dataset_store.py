@@ -98,8 +98,12 @@ async def test_files_wait_for_a_while_and_only_so_many(store, engine, clock) -> 
     with pytest.raises(NotFound):
         await store.find_upload("rivals", "up_1")
     kept = await keep(store, "ds_1", PLAIN)
+    assert [await store.find_kept(project, "up_ds_1") for project in ("team", "rivals")] == [kept, None]
+    with pytest.raises(NotFound):
+        await read(store, "up_ds_1")  # a process that still read it does not take the beginning for the whole
     clock.move(UPLOAD_LIFE.total_seconds() + 1)
     await texts.expire_uploads()
+    assert await store.find_kept("team", "up_ds_1") is None
     assert await fetch_value(engine, select(func.count()).select_from(datasets)) == 1
     assert (await store.find("team", "ds_1")) == kept
     with pytest.raises(NotFound):

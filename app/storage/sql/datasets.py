@@ -25,7 +25,7 @@ from app.storage.sql.tables import datasets as table
 
 dataset, part = table.c, dataset_parts.c
 
-UPLOAD, RECEIVING, KEPT = "upload", "receiving", "kept"
+UPLOAD, RECEIVING, KEPT, DONE = "upload", "receiving", "kept", "done"
 
 MOST_UPLOADS = 10
 """Files of a project that wait to be kept; a further one takes the place of the oldest."""
@@ -70,8 +70,8 @@ class DatasetStore:
     async def append(self, dataset_id: str, number: int, content: bytes) -> None:
         """Stores the next part. Raises NotFound where the whole was removed meanwhile."""
         async with db.change(self._engine) as connection:
-            held = select(dataset.id).where(dataset.id == dataset_id, dataset.state != KEPT).with_for_update()
-            if (await connection.execute(held)).one_or_none() is None:
+            held = select(dataset.id).where(dataset.id == dataset_id, dataset.state.in_((UPLOAD, RECEIVING)))
+            if (await connection.execute(held.with_for_update())).one_or_none() is None:
                 raise missing()
             await connection.execute(
                 insert(dataset_parts), {"dataset_id": dataset_id, "number": number, "content": content}
@@ -83,8 +83,9 @@ class DatasetStore:
         self, project: str, dataset_id: str, found: str, *, items: int, unit: Unit, korean: bool, upload_id: str
     ) -> tuple[Dataset, bool]:
         """Makes what was received the next version of its name, and removes the file that it comes from; returns it,
-        and whether it is new. Where the name has this content, `found` being its digest, that version is returned.
-        Raises NotFound where the file is gone by then, as by an erasure."""
+        and whether it is new. Where the name has this content, `found` being its digest, that version is returned. Of
+        the file only what it became is known until its time is over. Raises NotFound where it is gone by then, as by an
+        erasure."""
         mine = (dataset.project == project) & (dataset.state == KEPT)
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)  # or two who keep other contents at once make the same version
@@ -92,8 +93,8 @@ class DatasetStore:
             key = (await connection.execute(held)).scalar_one_or_none()
             if key is None:
                 raise missing()
-            file = delete(table).where(dataset.project == project, dataset.id == upload_id)
-            was_there = (await connection.execute(file)).rowcount > 0
+            file = (dataset.project == project) & (dataset.id == upload_id) & (dataset.state == UPLOAD)
+            was_there = (await connection.execute(select(dataset.id).where(file).with_for_update())).first() is not None
             same = select(*SHOWN).where(mine, dataset.key == key, dataset.digest == found)
             twin = (await connection.execute(same.order_by(dataset.version.desc()).limit(1))).one_or_none()
             if twin is not None:
@@ -110,6 +111,9 @@ class DatasetStore:
                 this = update(table).where(dataset.id == dataset_id)
                 await connection.execute(this.values(**values, unit=unit, korean=korean))
                 twin = (await connection.execute(select(*SHOWN).where(dataset.id == dataset_id))).one()
+            if was_there:
+                await connection.execute(update(table).where(file).values(state=DONE, name="", key=twin.id))
+                await connection.execute(delete(dataset_parts).where(part.dataset_id == upload_id))
         self._cleaning.mark_traces()
         await self._cleaning.tidy()
         return read_dataset(twin), twin.id == dataset_id
@@ -123,6 +127,15 @@ class DatasetStore:
         if row is None:
             raise NotFound("there is no such file in this project: it was kept, or an hour has passed since its upload")
         return UploadedFile(row.id, row.name, row.bytes, row.created_at)
+
+    async def find_kept(self, project: str, upload_id: str) -> Dataset | None:
+        """The dataset that the file became; None where it became none, or its time is over."""
+        file = table.alias()
+        done = equals(file.c.id, upload_id) & equals(file.c.project, project) & (file.c.state == DONE)
+        became = select(file.c.key).where(done).scalar_subquery()
+        mine = (dataset.id == became) & equals(dataset.project, project) & (dataset.state == KEPT)
+        row = await db.fetch_one(self._engine, select(*SHOWN).where(mine))
+        return None if row is None else read_dataset(row)
 
     async def find(self, project: str, dataset_id: str) -> Dataset:
         """The dataset."""
@@ -155,7 +168,7 @@ class DatasetStore:
                 break
             yield row.content
             number = row.number + 1
-        there = select(dataset.id).where(equals(dataset.id, dataset_id))
+        there = select(dataset.id).where(equals(dataset.id, dataset_id), dataset.state != DONE)
         if await db.fetch_one(self._engine, there) is None:
             raise missing()
 
@@ -219,7 +232,8 @@ async def remove_datasets(connection: AsyncConnection, project: str, before: dat
     were."""
     if limit <= 0:
         return 0
-    query = select(dataset.id).where(dataset.project == project, dataset.created_at < before)
+    held = dataset.state != DONE  # of such a one there is nothing left, and it goes within the hour
+    query = select(dataset.id).where(dataset.project == project, dataset.created_at < before, held)
     old = (await connection.execute(query.order_by(dataset.created_at).limit(limit))).scalars().all()
     await connection.execute(delete(table).where(dataset.id.in_(old)))
     return len(old)

@@ -495,7 +495,8 @@ baselines = table(
 )
 
 # `state` is `upload` for a file whose parts are its bytes, `receiving` while items are stored, and `kept` for a dataset
-# with a `version`, whose parts are lines of NDJSON. `key` is the digest of the name.
+# with a `version`, whose parts are lines of NDJSON. `key` is the digest of the name. A file that was kept is `done`: it
+# has no parts and no name any more, and its `key` is the id of its dataset.
 datasets = table(
     "datasets",
     sa.Column("id", sa.String(64), primary_key=True),

@@ -225,21 +225,23 @@ async def show_attempt(request: Request, container: Serving, project: Project, a
             raise NotFound("this response is not being scored; it may have been cancelled: score it again")
     seconds = (now - attempt.started_at).total_seconds() if attempt else None
     judge = container.scoring.context.judge
-    told = {"attempt": attempt, "attempt_id": attempt_id, "seconds": seconds, "judge": judge}
+    cancel = query(f"/try/{attempt_id}/cancel", other=other or None, since=request.query_params.get("since"))
+    told = {"attempt": attempt, "cancel": cancel, "seconds": seconds, "judge": judge}
     return render(request, "try_wait.html", minutes=ELSEWHERE_SECONDS // 60, **told)
 
 
 @router.post("/try/{attempt_id}/cancel")
 async def cancel_attempt(request: Request, container: Serving, project: WritableProject, attempt_id: str) -> Response:
-    """Stops scoring and redirects to the form as it was filled in; to the result where that came first."""
+    """Stops scoring and redirects to the form as it was filled in; to the result where that came first. Where another
+    process scores it, to the page that says so."""
     await read_form(request)
     attempt = attempts_of(request).find(project, attempt_id)
-    if attempt is None:
-        raise NotFound(
-            "another process of this service may be scoring this response: try again, or wait for the result"
-        )
-    await cancel_for_good([attempt.task])
-    return redirect(f"/try/{attempt_id}")
+    if attempt is not None:
+        await cancel_for_good([attempt.task])
+        return redirect(f"/try/{attempt_id}")
+    return redirect(
+        query(f"/try/{attempt_id}", **{name: request.query_params.get(name) for name in ("other", "since")})
+    )
 
 
 def show(

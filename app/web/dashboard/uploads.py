@@ -16,10 +16,11 @@ from app.batches.intake import translate_errors
 from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.dataset import FileQuestion, FileReport, UploadedFile
-from app.domain.errors import InvalidRequest, SaitenError
+from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.web.body import Upload, require_media_type
 from app.web.dashboard.language import language_of, mark, query
 from app.web.dashboard.page import (
+    Form,
     PageRoute,
     WritableProject,
     read_form,
@@ -207,16 +208,36 @@ def write_question(asked: FileQuestion) -> dict[str, str]:
 
 @router.get("/datasets/uploads/{upload_id}")
 async def show_upload(request: Request, container: Serving, project: WritableProject, upload_id: str) -> Response:
-    """What the file holds, and which column is what."""
-    upload = await container.dashboard.datasets.find_upload(project, upload_id)
+    """What the file holds, and which column is what. Redirects to the dataset where the file was kept."""
     asked = read_question(request, lambda name: request.query_params.get(name, "").strip())
-    return await show_report(request, container, project, upload, asked)
+    try:
+        upload = await container.dashboard.datasets.find_upload(project, upload_id)
+        return await show_report(request, container, project, upload, asked)
+    except NotFound as error:
+        return await lead_to_kept(container, project, upload_id, error)
 
 
 @router.post("/datasets/uploads/{upload_id}")
 async def keep_upload(request: Request, container: Serving, project: WritableProject, upload_id: str) -> Response:
-    """Keeps the items as a dataset and redirects to it, or throws the file away."""
+    """Keeps the items as a dataset and redirects to it, or throws the file away. A form that is sent twice leads to the
+    dataset that it made."""
     form = await read_form(request)
+    try:
+        return await keep_or_discard(request, container, project, upload_id, form)
+    except NotFound as error:
+        return await lead_to_kept(container, project, upload_id, error)
+
+
+async def lead_to_kept(container: Container, project: str, upload_id: str, error: NotFound) -> Response:
+    """Redirects to the dataset that the file became; raises the error where it became none."""
+    dataset = await container.dashboard.datasets.find_kept(project, upload_id)
+    if dataset is None:
+        raise error
+    return redirect(query(f"/datasets/{dataset.id}", kept="new"))
+
+
+async def keep_or_discard(request: Request, container: Container, project: str, upload_id: str, form: Form) -> Response:
+    """Does with the file what the form says. Raises NotFound where it is gone, also meanwhile."""
     datasets = container.dashboard.datasets
     upload = await datasets.find_upload(project, upload_id)
     if form.get("action") == "discard":

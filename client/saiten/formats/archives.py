@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import tempfile
 import zipfile
@@ -17,7 +18,10 @@ if not TYPE_CHECKING:
     with suppress(ImportError):
         from backports.zstd import zipfile  # Python reads Zstandard itself from 3.14 on
 
-__all__ = ["choose_entry", "open_gzip", "refuse_large", "zipfile"]
+__all__ = ["FULL", "choose_entry", "open_gzip", "refuse_large", "zipfile"]
+
+FULL = {errno.ENOSPC, errno.EDQUOT}
+"""Of a disk on which there is no room for what is unpacked: the archive is not the one to blame."""
 
 MOST_UNPACKED = 512 * 1024 * 1024
 """Bytes that a workbook or an archive may hold, unpacked."""
@@ -64,7 +68,8 @@ def choose_entry(names: Sequence[str], name: str) -> str:
 
 @contextmanager
 def open_gzip(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
-    """The unpacked file; raises UnreadableInput for one that is damaged, or holds too much."""
+    """The unpacked file; raises UnreadableInput for one that is damaged, or holds too much, and OSError where the disk
+    is full."""
     packed = file.seek(0, 2)
     file.seek(0)
     with tempfile.TemporaryFile() as copy:
@@ -74,6 +79,8 @@ def open_gzip(file: IO[bytes], name: str) -> Iterator[IO[bytes]]:
                     copy.write(chunk)
                     refuse_large(copy.tell(), packed, name)
         except (OSError, EOFError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise
             raise UnreadableInput(tell("{name}: is damaged: {error}", name=name, error=error)) from None
         copy.seek(0)
         yield copy

@@ -15,13 +15,13 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO, Any, cast
 
-from saiten.formats.archives import choose_entry, open_gzip, refuse_large, zipfile
+from saiten.formats.archives import FULL, choose_entry, open_gzip, refuse_large, zipfile
 from saiten.formats.chats import is_chat_text, read_chat_text
 from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
@@ -45,22 +45,35 @@ Lines = Iterator[str]
 
 @contextmanager
 def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]]:
-    """The file and its name, at any position; `-` and streams that cannot be rewound are copied to a temporary file."""
-    if isinstance(source, str | Path) and str(source) != "-":
-        try:
-            with Path(source).open("rb") as file:
-                yield file, str(source)
-        except OSError as error:
-            if error.filename is None and error.errno is None:
-                raise
-            raise UnreadableInput(f"{source}: {tell(error.strerror or '')}") from None
+    """The file and its name, at any position; `-` and streams that cannot be rewound are copied to a temporary file.
+    Raises UnreadableInput for a file that is named and cannot be read; of a stream its OSError."""
+    if not isinstance(source, str | Path):
+        with open_stream(source, str(getattr(source, "name", "the input"))) as opened:
+            yield opened
         return
-    if isinstance(source, str | Path):
-        if sys.stdin is None:
-            raise UnreadableInput(tell("standard input is closed; name a file, or give the items with `<`"))
-        stream, name = sys.stdin.buffer, "standard input"
-    else:
-        stream, name = source, str(getattr(source, "name", "the input"))
+    is_file = str(source) != "-"
+    if not is_file and sys.stdin is None:
+        raise UnreadableInput(tell("standard input is closed; name a file, or give the items with `<`"))
+    name = str(source) if is_file else "standard input"
+    try:
+        with (
+            Path(source).open("rb") if is_file else nullcontext(sys.stdin.buffer) as file,
+            open_stream(file, name) as opened,
+        ):
+            yield opened
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        if error.errno in FULL:
+            raise UnreadableInput(
+                tell("{name}: the disk for temporary files is full; free some space, or set TMPDIR", name=name)
+            ) from None
+        raise UnreadableInput(f"{name}: {tell(error.strerror or '')}") from None
+
+
+@contextmanager
+def open_stream(stream: IO[bytes], name: str) -> Iterator[tuple[IO[bytes], str]]:
+    """The stream, or a copy of one that cannot be rewound."""
     if stream.seekable() and stream is not getattr(sys.stdin, "buffer", None):
         yield stream, name
         return
@@ -317,7 +330,7 @@ def decode(content: bytes, where: str) -> str:
 
 
 def extract(archive: zipfile.ZipFile, entry: str, to: IO[bytes], where: str) -> None:
-    """Unpacks an entry of an archive; raises UnreadableInput."""
+    """Unpacks an entry of an archive; raises UnreadableInput, and OSError where the disk is full."""
     try:
         with archive.open(entry) as source:
             copyfileobj(source, to)
@@ -325,7 +338,9 @@ def extract(archive: zipfile.ZipFile, entry: str, to: IO[bytes], where: str) -> 
         raise UnreadableInput(
             tell("{where}: is compressed with Zstandard: pip install 'saiten[formats]'", where=where)
         ) from None
-    except Exception as error:  # noqa: BLE001 - every compression has errors of its own
+    except Exception as error:  # every compression has errors of its own
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise
         raise UnreadableInput(tell("{where}: is damaged ({error})", where=where, error=type(error).__name__)) from None
 
 

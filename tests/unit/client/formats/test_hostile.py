@@ -349,3 +349,15 @@ def test_damaged_parquet_is_one_line_and_never_the_end_of_the_process() -> None:
     damages.append(whole[:footer] + b"\xff" * 16 + whole[footer + 16 :])
     for damaged in damages:
         assert refuse("a.parquet", damaged).startswith("a.parquet: is damaged after row 0; write")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("packed", [gzip.compress(BOMB.encode(), mtime=0), archive(**{"a.yaml": BOMB.encode()})])
+def test_a_full_disk_is_no_damage_to_what_is_unpacked(packed: bytes, tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "packed"
+    path.write_bytes(packed)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: io.FileIO("/dev/full", "r+"))
+    with pytest.raises(UnreadableInput, match="packed: the disk for temporary files is full"):
+        list(read_items(path))
+    with pytest.raises(OSError, match="No space left"):  # of a stream its reader tells it, as the service does
+        list(read_items(io.BytesIO(packed)))

@@ -161,7 +161,8 @@ async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path,
         rival, reader = await make_keys(tmp_path, ("rivals", "write"), ("default", "read"))
         path = address.partition("?")[0]
         assert (await client.get(path, headers=rival)).status_code == 404
-        assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=rival)).status_code == 404
+        assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=rival)).headers["location"] == path
+        assert (await client.get(path, headers=rival)).status_code == 404
         assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=reader)).status_code == 403
         writer = (await make_keys(tmp_path, ("default", "write")))[0]
         cancelled = await client.post(f"{path}/cancel", data={"x": ""}, headers=writer)
@@ -176,6 +177,9 @@ async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path,
             elsewhere = await client.get("/try/ev_0", params={"since": since}, headers=writer)
             assert elsewhere.status_code == told
             assert ("If there is no result after 5 minutes, score it again." in elsewhere.text) == (told == 200)
+        # Its form was of the process that scores it, and came to this one.
+        sent = await client.post(f"/try/ev_0/cancel?other=ev_1&since={now}", data={"x": ""}, headers=writer)
+        assert sent.headers["location"] == f"/try/ev_0?other=ev_1&since={now}"
 
         fake.script(status(401))
         address = (await client.post("/try", data=FILLED, headers=writer)).headers["location"]

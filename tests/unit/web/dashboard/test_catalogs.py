@@ -65,10 +65,10 @@ def test_no_translation_is_fuzzy(language):
 
 
 OTHER_WORDS = {
-    "ja": ("側面", "評価項目", "審査モデル", "判定モデルの評価", "判定モデルが評価"),
-    "ko": ("측면", "관점", "판정 모델", "평정자", "심사 모델의 평가", "심사 모델이 평가"),
+    "ja": ("側面", "評価項目", "審査モデル", "判定モデルの評価", "判定モデルが評価", "ベースライン"),
+    "ko": ("측면", "관점", "판정 모델", "평정자", "심사 모델의 평가", "심사 모델이 평가", "기준선", "베이스라인"),
 }
-"""Words for what docs/languages.md has another word for: an aspect, the judge and what it does, a rater."""
+"""Words for what docs/languages.md has another word for: an aspect, the judge and what it does, a rater, a baseline."""
 
 SCORERS = {"ja": "採点者", "ko": "채점자"}
 """Not raters: what analyses compare with them."""

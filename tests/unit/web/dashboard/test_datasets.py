@@ -62,7 +62,9 @@ async def test_a_file_becomes_a_dataset_and_a_run(client):
     assert page.inline() == []
 
     kept = await keep(client, address)
-    assert (await client.get(address)).status_code == 404
+    # A second click, also with another name, and the way back lead to the dataset.
+    assert [await keep(client, address), await keep(client, address, "別名")] == [kept, kept]
+    assert (await client.get(address)).headers["location"] == kept
     page = Page((await client.get(kept)).text)
     assert page.one("option", selected="")["value"] == "ja-dialogue"
     dataset = kept.partition("?")[0]
@@ -91,7 +93,7 @@ async def test_a_file_becomes_a_dataset_and_a_run(client):
 
     assert (await client.get(f"{dataset}/delete")).status_code == 200
     assert (await client.post(f"{dataset}/delete", data={"x": ""})).headers["location"] == "/datasets"
-    assert (await client.get(dataset)).status_code == 404
+    assert [(await client.get(gone)).status_code for gone in (dataset, address)] == [404, 404]
     assert (await client.get(run)).status_code == 200
     noted = (await client.get("/v1/audit")).json()["items"][0]
     assert (noted["action"], noted["target"]) == ("dataset.erased", dataset.rpartition("/")[2])
