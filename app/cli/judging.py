@@ -415,14 +415,14 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
     return Study(Items(batch_id, items, options), rated=batch)
 
 
-ITEM_FIELDS = ("context", "response", "reference", "dialogue", "metadata")
+ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")
 
 
 async def read_request(service: Connection, row: ResultRow) -> dict[str, Any]:
     """What was asked about one result. Raises InvalidItems where its texts are no longer kept."""
     answer = await service.request("GET", f"/v1/evaluations/{quote(row.id or '')}", params={"include": "request"})
     asked = answer.json().get("request")
-    if not isinstance(asked, dict) or "response" not in asked:
+    if not isinstance(asked, dict) or not {"response", "turns"} & asked.keys():
         raise InvalidItems(
             tell("the texts of {item} are no longer kept, so no other judge can be asked", item=row.item)
         )

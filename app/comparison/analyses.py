@@ -25,7 +25,7 @@ from app.domain.composites import evaluate
 from app.domain.errors import InvalidRequest
 from app.domain.reports import Report
 from app.domain.rubric import LinearComposite, Rubric
-from app.domain.validation import MOST_NAME
+from app.domain.validation import MOST_NAME, clip
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
 from app.stats.reading import ObservationReader, ReadingLimits
 from app.storage.rubric_files import RubricSource
@@ -129,6 +129,9 @@ def correct_means(request: CorrectedRequest, observations: Observations, rubrics
     if request.rubric is not None:
         rubric = rubrics.get(request.rubric)
         observations, ranges = add_composites(observations, rubric), {**bounds_of(rubric), **ranges}
+    for name in () if request.batch_ids else request.ranges:
+        if name not in observations.scores and name not in observations.ratings:
+            raise InvalidRequest(f"no record has the score {clip(name)!r}", pointer="/ranges")
     return report_corrected(
         observations,
         alpha=request.alpha,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -146,7 +146,7 @@ class ComparisonService:
             found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
 
         if isinstance(wanted, CorrectedRequest):
-            wanted = wanted.model_copy(update={"ranges": {**self._find_ranges(batches), **wanted.ranges}})
+            wanted = wanted.model_copy(update={"ranges": self._find_ranges(batches, wanted.ranges)})
             if found is not None and found.used.simulated:
                 raise InvalidRequest("these ratings are simulated: they say nothing of what people would say")
 
@@ -167,14 +167,21 @@ class ComparisonService:
 
         return await self.compute(work)
 
-    def _find_ranges(self, batches: Sequence[Batch]) -> dict[str, tuple[float, float]]:
-        """The scales of what the batches' rubrics measure; raises InvalidRequest where two rubrics differ in one."""
+    def _find_ranges(
+        self, batches: Sequence[Batch], asked: Mapping[str, tuple[float, float]]
+    ) -> dict[str, tuple[float, float]]:
+        """The scales of what the batches' rubrics measure; raises InvalidRequest where two rubrics, or what was asked
+        for, differ in one."""
         ranges: dict[str, tuple[float, float]] = {}
         for batch in batches:
             for name, scale in bounds_of(self.rubrics.nearest(batch.rubric_name)).items():
                 if ranges.setdefault(name, scale) != scale:
                     detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
                     raise InvalidRequest(detail, pointer="/batches")
+        for name, scale in asked.items():
+            if ranges.get(name) != scale:
+                detail = f"the scale of {clip(name)!r} is not that of the batches' rubric; leave it out"
+                raise InvalidRequest(detail, pointer="/ranges")
         return ranges
 
     async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:

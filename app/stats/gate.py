@@ -237,9 +237,13 @@ def judge_rules(
     """One reason a rule."""
     drops = list_drops(asked, comparison, alpha)
     minima = list_minima(asked, candidate, alpha)
+    unlinked = comparison.link.refused if comparison is not None and comparison.link is not None else {}
     for one in asked:
         findings = []
-        if one.number in drops:
+        if one.number in drops and one.rule.aspect in unlinked:
+            reason = unlinked[one.rule.aspect]
+            findings.append(RuleFinding("no-values", "inconclusive", f"{one.rule.aspect} is not linked: {reason}"))
+        elif one.number in drops:
             findings.append(judge_drop(drops[one.number]))
         elif one.rule.most is not None:
             findings.append(RuleFinding("no-values", "inconclusive", "neither run has values"))

@@ -264,8 +264,9 @@ COEFFICIENTS = ("spearman", "pearson", "kendall")
 LEAST_DEFINED = 0.95
 """Share of resamples in which the figure must be defined: otherwise the percentiles would be too narrow."""
 
-FEWEST_CLUSTERS = 3
-"""Fewer clusters have too few distinct resamples."""
+FEWEST_CLUSTERS = 8
+"""Of fewer clusters the intervals of close correlations are too narrow: of 4 they held a Spearman's ρ of .95 in half of
+300 runs, of 6 in 77 %, of 8 in 90 %."""
 
 Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""

@@ -148,7 +148,7 @@ def compare_aspect(
         scorers[scorer] = found.model_copy(update=more)
         if figures is not None:
             drawn[scorer] = figures
-    ordered = sorted(scorers, key=lambda scorer: -(scorers[scorer].spearman or -2.0))
+    ordered = sorted(scorers, key=lambda scorer: rank_scorer(scorers[scorer]))
     return AspectScorers(
         n=len(units),
         left_out=int(rated.sum()) - len(units),
@@ -159,6 +159,11 @@ def compare_aspect(
         differences=tuple(compare_pairs(scorers, drawn, ordered, clusters)),
         missing={scorer: int((rated & ~had).sum()) for scorer, had in held.items() if bool((rated & ~had).any())},
     )
+
+
+def rank_scorer(found: ScorerCorrelation) -> float:
+    """By which scorers stand, the lowest first: a greater Spearman before a lesser, and none last."""
+    return 2.0 if found.spearman is None else -found.spearman
 
 
 def describe(

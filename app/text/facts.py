@@ -31,7 +31,7 @@ from app.text.fact_patterns import (
     read_number,
 )
 from app.text.fault_words import load, quote, words_in
-from app.text.passages import Sentence, split_sentences
+from app.text.passages import Sentence, as_seen, split_sentences
 from app.text.tagger import JapaneseToken
 
 LONGEST_SENTENCE = 160
@@ -65,6 +65,8 @@ def number_of(match: re.Match[str]) -> int | None:
 
 
 OURS = re.compile("うちの|我が家の|우리")
+SUBJECT = {"ja": re.compile("[がはも]"), "ko": re.compile("(?:께서|이|가|은|는|도)$")}
+"""What follows the subject of a sentence in Japanese; what its word ends in, in Korean."""
 
 
 class FactBook:
@@ -87,7 +89,7 @@ class FactBook:
         self.turn = 0
         for claim in self.read_persona(persona or {}):
             self.persona.setdefault(claim.slot, []).append(claim)
-        self.persona_text = " ".join(str(value) for value in (persona or {}).values())
+        self.persona_text = " ".join(as_seen(str(value)) for value in (persona or {}).values())
 
     # The persona
 
@@ -95,8 +97,8 @@ class FactBook:
         """Claims of the fields whose keys are known."""
         slots = load()["persona_keys"].items()
         for key, value in sorted(persona.items()):
-            text = unicodedata.normalize("NFKC", str(value))[:200]
-            for slot in (slot for slot, listed in slots if key.strip().lower() in words_in(listed)):
+            text = unicodedata.normalize("NFKC", as_seen(str(value)))[:200]
+            for slot in (slot for slot, listed in slots if as_seen(key).strip().lower() in words_in(listed)):
                 name = "like" if slot == "dislike" else slot
                 yield from (Claim(name, found, f"{key}: {value}") for found in self.read_field(slot, text))
                 if slot == "pet" and text.strip().lower() in words_in(load()["no_pet"]):
@@ -108,7 +110,8 @@ class FactBook:
         if slot == "name":
             yield text
         elif slot in {"home", "residence"}:
-            yield from (lists.places[found] for found in re.findall(lists.place, text)[:1])
+            places = dict.fromkeys(lists.places[found] for found in re.findall(lists.place, text))
+            yield from (place for place in places if not any(place < other for other in places))  # 札幌 of 北海道札幌
         elif slot == "age":
             digits = re.search(r"[0-9]{1,3}|[〇一二三四五六七八九十百]+", text)
             if digits and (number := read_number(digits[0])):
@@ -124,7 +127,7 @@ class FactBook:
                 if len(word) > 1 or is_script(word, "ja")
                 if word in text
             ]
-            yield from found[:1]
+            yield from dict.fromkeys(found)
         elif slot in {"sibling", "spouse"}:
             yield from self.read_family_field(slot, text)
         else:
@@ -212,7 +215,7 @@ class FactBook:
         """The persona's or an earlier claim that this one contradicts."""
         own = [other for other in self.persona.get(claim.slot, []) if clash(self.lists, claim, other)]
         fits = any(not clash(self.lists, claim, other) for other in self.persona.get(claim.slot, []))
-        if own and not (fits and claim.slot != "like"):
+        if own and (not fits or claim.slot == "like" or str(claim.value).startswith("no ")):
             return own[0]
         return next((other for other in self.claims.get(claim.slot, []) if clash(self.lists, claim, other)), None)
 
@@ -221,9 +224,13 @@ class FactBook:
         before = " ".join(self.before)
         if self.lists.words["fiction"].search(f"{before} {text}"):
             return
+        theirs = False
         for sentence in sentences_of(text):
             said = SystemSentence(sentence.text[:LONGEST_SENTENCE], sentence.asks, before)
-            if ECHO[self.language].search(said.text):
+            # Who was spoken of goes on being the subject until the speaker is named: 弟がいます。大阪に住んでいます。
+            continues = theirs and not self.lists.own.search(said.text)
+            theirs = continues or (not said.asks and self.is_about_others(said.text))
+            if continues or ECHO[self.language].search(said.text):
                 continue
             if said.asks:
                 if OURS.search(said.text):
@@ -240,6 +247,14 @@ class FactBook:
                 self.read_name,
             ):
                 yield from (Claim(slot, value, said.text, number) for slot, value in read(said))
+
+    def is_about_others(self, text: str) -> bool:
+        """Whether somebody else is the sentence's subject: the last that is named, if so."""
+        last = max(self.lists.persons.finditer(text), key=lambda match: match.end(), default=None)
+        if last is None or self.lists.own.search(text[last.end() :]):
+            return False
+        particle = SUBJECT[self.language]
+        return (particle.search(last[0]) if self.language == "ko" else particle.match(text, last.end())) is not None
 
     def of_others(self, text: str, start: int) -> bool:
         """Whether the words before `start` speak of somebody else."""
@@ -334,8 +349,11 @@ class FactBook:
         """The animal that lives with the system."""
         text, patterns = said.text, self.lists.patterns
         match = patterns["no_pet"].search(text)
-        if not (match or patterns["pet"].search(text)) or self.is_unreal(text, past=True):
+        denied = patterns["not_kept"].search(text)
+        if not (match or denied or patterns["pet"].search(text)) or self.is_unreal(text, past=True):
             return
+        if denied and not self.of_others(text, denied.start()):
+            yield "pet", f"no {self.lists.species[denied[1]]}"
         if match:
             if not self.of_others(text, match.start()):
                 yield "pet", "none"
@@ -557,6 +575,8 @@ def clash_jobs(lists: Lists, value: frozenset[str], other: frozenset[str], perso
 
 def clash_pets(lists: Lists, value: str, other: str, persona: bool) -> bool:
     """Whether the animals differ; somebody may keep two, unless the persona says otherwise."""
+    if value.startswith("no ") or other.startswith("no "):
+        return value == f"no {other}" or other == f"no {value}"
     return value != other and (persona or "none" in {value, other})
 
 

@@ -21,7 +21,7 @@ from app.text.facts import FactBook
 from app.text.fault_words import Words, quote, words_for
 from app.text.japanese import JapaneseRegister
 from app.text.korean import read_korean_level, read_korean_signs
-from app.text.passages import SENTENCE_END, Sentence, open_passage, split_sentences
+from app.text.passages import SENTENCE_END, Sentence, as_seen, open_passage, split_sentences
 from app.text.scripts import HAN, HANGUL, KANA, LATIN_WORD, read_scripts
 
 SAME = 0.85  # Dice coefficient of letter pairs from which on a turn repeats another
@@ -64,7 +64,7 @@ def language_of(conversation: Conversation) -> str | None:
     """The language of most of the first three turns that are in Japanese or Korean; of two, the system's."""
     found: list[tuple[str, str]] = []
     for turn in conversation.turns:
-        language = read_scripts(turn.text).language
+        language = read_scripts(as_seen(turn.text)).language
         if language in FEWEST_LETTERS:
             found.append((language, turn.role))
         if len(found) == 3:
@@ -139,7 +139,7 @@ class Reading:
     def findings(self) -> Iterator[Finding]:
         """The findings of all turns."""
         for number, turn in enumerate(self.turns):
-            text = cut_mark_runs(open_passage(turn.text, LONGEST_TURN))
+            text = cut_mark_runs(open_passage(as_seen(turn.text), LONGEST_TURN))
             if turn.role == "user":
                 self.hear(text)
                 continue

@@ -100,3 +100,20 @@ def test_a_draft_of_a_rubric_is_checked_and_tried(guest: Visit):
     page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Dialogue 1").get_by_role("row")).to_have_count(1 + 6)
     assert find_barriers(page) == []
+
+
+TWICE = """() => {
+  let sent = 0;
+  const form = document.querySelector('main form[method="post"]');
+  window.addEventListener("submit", (event) => { sent += !event.defaultPrevented; event.preventDefault(); });
+  form.noValidate = true;
+  form.requestSubmit();
+  form.requestSubmit();
+  return sent;
+}"""
+
+
+def test_a_form_whose_button_is_clicked_twice_is_sent_once(visitor: Visit):
+    page = visitor.goto("/try")
+    page.wait_for_load_state("load")
+    assert page.evaluate(TWICE) == 1

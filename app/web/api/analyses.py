@@ -25,7 +25,7 @@ from app.web.problems import RequestRefused, language_of
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
 CSV = "text/csv"
-NUMBERS = {"alpha": float, "seed": int, "resamples": int, "folds": int}
+NUMBERS = {"alpha": float, "margin": float, "seed": int, "resamples": int, "folds": int}
 PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
 RECORDS = [
     {"system": "bot-a", "item": "sea-1", "rater": "r1", "ratings": {"naturalness": 3, "overall": 4}},

@@ -177,7 +177,7 @@ def read_dialogues(text: str, rubric: Rubric, limits: Limits) -> tuple[list[Aske
     """The dialogues, one line of JSON each, or as lines `NAME: text` with an empty line between two dialogues. Of the
     latter the last utterance is the response, or its speaker the system."""
     is_json = text.lstrip().startswith("{")
-    parts = [part for part in (text.splitlines() if is_json else re.split(r"\n\s*\n", text)) if part.strip()]
+    parts = [part for part in (text.split("\n") if is_json else re.split(r"\n\s*\n", text)) if part.strip()]
     if not 1 <= len(parts) <= MOST_DIALOGUES:
         return [], [DialogueFault(0, "", f"give 1 to {MOST_DIALOGUES} dialogues")]
     asked, faults = list[Asked](), list[DialogueFault]()
@@ -200,7 +200,7 @@ def read_dialogue(text: str, rubric: Rubric, limits: Limits, *, is_json: bool) -
             {name: parsed[name] for name in FIELDS if name in parsed} if isinstance(parsed, dict) else {}
         )
     else:
-        matches = [UTTERANCE.fullmatch(line.strip()) for line in text.strip().splitlines()]
+        matches = [UTTERANCE.fullmatch(line.strip()) for line in text.strip().split("\n")]
         if None in matches:
             raise InvalidRequest("each line is to be NAME: text")
         said = [{"speaker": one[1].strip(), "text": one[2].strip()} for one in matches if one]

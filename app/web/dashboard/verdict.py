@@ -216,8 +216,10 @@ def explain_reason(reason: GateReason, gate: GateReport, speech: Speech) -> str:
         return _("Too much is missing: at least %(share)s of the ratings and pairs are required.", share=share)
     # The gate of the page has rules on aspects only.
     measure = gate.comparison.aspects.get(reason.aspect or "") if gate.comparison else None
-    if reason.about != "rule" or measure is None:
+    if reason.about != "rule" or measure is None or gate.comparison is None:
         return ""
+    if gate.comparison.link is not None and reason.aspect in gate.comparison.link.refused:
+        return _("has no link between the two judges")
     return explain_rule(reason, measure, speech)
 
 
@@ -226,7 +228,7 @@ def explain_rule(reason: GateReason, measure: Measure, speech: Speech) -> str:
     _ = speech.say
     match reason.code:
         case "no-values":
-            return _("has no values in either run")
+            return _("has no values in both runs")
         case "drop":
             return _("is worse by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
         case "not-enough-data":

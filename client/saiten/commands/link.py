@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 import click
 
+from saiten.commands.files import InvalidItems
 from saiten.commands.service import NO_JUDGE, URL, open_service, send
 from saiten.connection import Connection, Object
 from saiten.language import tell
-from saiten.models import Link, Links
+from saiten.models import Batch, Link, Links
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
@@ -106,7 +107,8 @@ def delete(link_id: str, url: str | None) -> None:
 def plan(old: str, items: int, seed: int, url: str | None) -> None:
     """Print items of the batch OLD that a new judge should rate too, as NDJSON for saiten batch.
 
-    First some of every level of every aspect, then responses drawn at random.
+    First some of every level of every aspect, then responses drawn at random. The first line holds the batch's rubric
+    and language path.
     Exit 0: printed; 2: bad usage; 3: could not run.
     """
     asyncio.run(print_plan(old, items, seed, url))
@@ -150,8 +152,9 @@ def choose(rows: Sequence[Mapping[str, float]], count: int, seed: int) -> list[i
 
 
 async def print_plan(old: str, count: int, seed: int, url: str | None) -> None:
-    """The items, each with its texts."""
+    """The options of the batch, and the items with their texts. Raises InvalidItems where these are no longer kept."""
     async with open_service(url, NO_JUDGE) as service:
+        batch = read(Batch, await service.batch(old))
         ids, rows, found = [], [], []
         async for line in service.results(old):
             result = json.loads(line)
@@ -163,8 +166,9 @@ async def print_plan(old: str, count: int, seed: int, url: str | None) -> None:
         chosen = choose(rows, count, seed)
         for number in chosen:
             found.append(await read_item(service, ids[number]))
-    for item in join_candidates(found):
-        click.echo(escape_controls(json.dumps(item, ensure_ascii=False)))
+    options: Object = {"rubric": batch.rubric_name, "path": batch.path}
+    for entry in (options, *join_candidates(found)) if found else ():
+        click.echo(escape_controls(json.dumps(entry, ensure_ascii=False)))
     click.echo(tell("{count} of {total} responses", count=len(chosen), total=len(rows)), err=True)
     if len(chosen) < FEWEST_PAIRS:
         click.echo(tell("a link needs at least {fewest}: take a larger batch", fewest=FEWEST_PAIRS), err=True)
@@ -181,9 +185,13 @@ def join_candidates(items: Sequence[Object]) -> list[Object]:
 
 
 async def read_item(service: Connection, result: Object) -> Object:
-    """The result's item as it was scored."""
+    """The result's item as it was scored. Raises InvalidItems where its texts are no longer kept."""
     answer = await service.request("GET", f"/v1/evaluations/{result['id']}", params={"include": "request"})
     request = read_object(answer).get("request") or {}
-    kept = {name: request[name] for name in ITEM_FIELDS if isinstance(request, dict) and request.get(name)}
+    if not isinstance(request, dict) or not {"response", "turns"} & request.keys():
+        raise InvalidItems(
+            tell("the texts of {item} are no longer kept, so no other judge can be asked", item=repr(result["item"]))
+        )
+    kept = {name: request[name] for name in ITEM_FIELDS if request.get(name)}
     dialogue = {"dialogue": result["dialogue"]} if result.get("dialogue") else {}
     return {"id": result["item"], **dialogue, **kept}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from saiten.commands.link import EACH_LEVEL, choose, join_candidates
+import httpx
+import pytest
+
+from saiten.commands.files import InvalidItems
+from saiten.commands.link import EACH_LEVEL, choose, join_candidates, read_item
+from saiten.connection import Connection
 
 
 def test_a_plan_holds_every_level_of_every_aspect() -> None:
@@ -25,3 +30,21 @@ def test_candidates_of_one_item_stay_together() -> None:
         {"id": "a", "context": context, "response": "1"},
         {"id": "b", "context": context, "responses": ["2", "3"]},
     ]
+
+
+async def test_what_to_rate_is_read_with_its_texts_and_never_without() -> None:
+    asked = {
+        "ev_1": {"context": [{"speaker": "A", "text": "はい"}], "response": "ええ", "rubric": "ko-comment"},
+        "ev_2": {"turns": [{"speaker": "A", "text": "はい", "role": "user"}], "persona": None, "goal": "予約"},
+        "ev_3": None,
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"request": asked[request.url.path.rsplit("/", 1)[-1]]})
+
+    async with Connection("http://h", transport=httpx.MockTransport(answer)) as service:
+        one, other = [await read_item(service, {"id": name, "item": "a"}) for name in ("ev_1", "ev_2")]
+        assert one == {"id": "a", "context": [{"speaker": "A", "text": "はい"}], "response": "ええ"}
+        assert other == {"id": "a", "turns": [{"speaker": "A", "text": "はい", "role": "user"}], "goal": "予約"}
+        with pytest.raises(InvalidItems, match="the texts of 'a' are no longer kept"):
+            await read_item(service, {"id": "ev_3", "item": "a"})

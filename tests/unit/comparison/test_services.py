@@ -398,6 +398,10 @@ async def test_a_batch_is_corrected_by_the_ratings_of_some_of_its_items(bench: B
     assert report.ratings_used.counted == 40
     with pytest.raises(UnknownAspect):
         await bench.comparison.analyse("team", ask("corrected", batch="ba_1", aspects=["mood"]))
+    assert await bench.comparison.analyse("team", ask("corrected", batch="ba_1", ranges={"warmth": [0, 1]})) == report
+    for ranges in ({"warmth": [0, 2]}, {"mood": [0, 1]}):
+        with pytest.raises(InvalidRequest, match="is not that of the batches' rubric"):
+            await bench.comparison.analyse("team", ask("corrected", batch="ba_1", ranges=ranges))
 
 
 async def test_simulated_ratings_correct_nothing(bench: Bench) -> None:

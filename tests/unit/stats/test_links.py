@@ -211,6 +211,10 @@ def test_a_gate_by_a_link_does_not_take_another_judge_for_a_drop() -> None:
     assert (plain.verdict, report.verdict) == ("fail", "pass")
     assert report.comparison is not None
     assert report.comparison.link == link.mark
+    # Of what has no link the gate says so.
+    marked = LinkUse(link.mark.model_copy(update={"refused": {"warmth": "the judges' scales differ"}}), link.baseline)
+    told = judge_gate(after, linked, [GateRule(aspect="warmth", max_drop=0.5)], link=marked).reasons[-1]
+    assert (told.code, told.detail) == ("no-values", "warmth is not linked: the judges' scales differ")
     # A real drop is still one.
     worse = run("worse", np.clip(harsher.new - 1, 1, 5), "judge:b")
     assert judge_gate(worse, linked, rules, link=link).verdict == "fail"

@@ -40,6 +40,23 @@ def report_of(records: list[dict[str, Any]], **options: Any) -> JudgesReport:
     return compare_scorers(observe(records), resamples=options.pop("resamples", 400), **options)
 
 
+def test_a_scorer_that_goes_with_nothing_stands_above_one_that_goes_against() -> None:
+    columns = {"against": [4, 3, 2, 1], "none": [2, 4, 1, 3], "constant": [1, 1, 1, 1]}
+    found = report_of(
+        [
+            {
+                "item": str(row),
+                "ratings": {"a": row},
+                "scores": {name: {"a": own[row]} for name, own in columns.items()},
+            }
+            for row in range(4)
+        ]
+    ).aspects["a"]
+    assert found.scorers["none"].spearman == 0
+    assert list(found.scorers) == ["none", "against", "constant"]
+    assert [(one.better, one.worse, one.difference) for one in found.differences] == [("none", "against", 1.0)]
+
+
 def test_each_figure_is_scipys_and_the_best_comes_first():
     records = make(far=3.0, near=0.5)
     found = report_of(records).aspects["overall"]

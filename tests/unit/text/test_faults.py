@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,78 @@ def test_findings_depend_on_no_name_no_later_turn_and_no_order_of_fields(case: C
     assert find_faults(cut, language) == tuple(f for f in findings if f.turn < len(turns) - 2)
     persona = dict(reversed((conversation.persona or {}).items())) or None
     assert find_faults(conversation.model_copy(update={"persona": persona}), language) == findings
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
+    "zero-width spaces": lambda text: "\u200b".join(re.findall(".{1,3}", text)),
+    "direction marks": lambda text: f"\ufeff\u200f{text}\u202c",
+    "variation selectors": lambda text: f"{text}\ufe0f",
+    "full width": lambda text: text.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)}),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_findings_depend_on_no_encoding_of_what_a_reader_sees(encoding: str) -> None:
+    encode = ENCODINGS[encoding]
+    for name, language, conversation, planted in CASES[::5]:
+        turns = [turn.model_copy(update={"text": encode(turn.text)}) for turn in conversation.turns]
+        persona = {key: encode(str(value)) for key, value in (conversation.persona or {}).items()} or None
+        encoded = conversation.model_copy(update={"turns": tuple(turns), "persona": persona})
+        assert (name, codes_of(find_faults(encoded, language))) == (name, planted)
+
+
+PERSONA = {
+    "ja": {"age": 26, "hometown": "札幌生まれ、東京育ち", "residence": "福岡", "job": "看護師", "pet": "犬と猫"},
+    "ko": {"age": 27, "hometown": "부산", "residence": "서울", "job": "디자이너", "pet": "고양이"},
+}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "弟が一人います。今年で二十歳になりました。",
+        "親友がいます。大阪に住んでいて、うさぎを飼っています。",
+        "母は元気です。北海道の出身で、昔は美容師でした。",
+        "猫を飼っています。犬も飼っています。",
+        "東京育ちです。",
+        "うさぎは飼っていません。",
+        "남동생이 하나 있어요. 스무 살이에요.",
+        "여자친구가 있어요. 대구에서 살고 있어요.",
+        "강아지는 안 키워요.",
+    ],
+)
+def test_what_is_said_of_others_or_fits_the_persona_contradicts_nothing(said: str) -> None:
+    language = "ko" if re.search("[가-힣]", said) else "ja"
+    asked = {"ja": "どんな人ですか。", "ko": "어떤 분이세요?"}[language]
+    assert find_faults(talk(asked, said, persona=PERSONA[language]), language) == ()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "弟が一人います。私は今年で三十五歳になりました。",
+        "ふふ、よく聞かれます。三十五歳です。",
+        "猫は飼っていません。",
+        "남동생이 하나 있어요. 저는 서른다섯이에요.",
+        "고양이는 안 키워요.",
+        "고양이를 키우지는 않아요.",
+    ],
+)
+def test_what_is_said_of_oneself_contradicts_the_persona(said: str) -> None:
+    language = "ko" if re.search("[가-힣]", said) else "ja"
+    asked = {"ja": "どんな人ですか。", "ko": "어떤 분이세요?"}[language]
+    found = find_faults(talk(asked, said, persona=PERSONA[language]), language)
+    assert codes_of(found) == [(1, "persona-contradiction")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("猫を飼っています。", "実は猫は飼っていないんです。"), ("고양이는 안 키워요.", "고양이를 키우고 있어요.")],
+)
+def test_a_pet_is_kept_or_it_is_not(first: str, second: str) -> None:
+    asked, language = ("ペットは？", "ja") if "猫" in first else ("동물은요?", "ko")
+    assert codes_of(find_faults(talk(asked, first, asked, second), language)) == [(3, "self-contradiction")]
 
 
 def test_every_detail_is_said_in_japanese_and_korean() -> None:

@@ -64,7 +64,7 @@ async def find(client: httpx.AsyncClient, name: str, body: Any, **headers: str) 
     return found
 
 
-async def score(client: httpx.AsyncClient, name: str = "a", count: int = 12, **more: Any) -> str:
+async def score(client: httpx.AsyncClient, name: str = "a", count: int = 16, **more: Any) -> str:
     """The id of a completed batch of different responses, two in each dialogue."""
     headers = more.pop("headers", {})
     end = more.pop("end", "海まで行きました。")
@@ -306,11 +306,11 @@ async def test_a_batch_is_analysed_with_its_ratings(client: httpx.AsyncClient) -
     assert "POST /v1/ratings" in response.json()["detail"]
     await rate(client, batch)
     agreement = (await find(client, "agreement", {"batch": batch}))["aspects"]["overall"]
-    assert (agreement["n"], agreement["raters"]) == (12, 3)
+    assert (agreement["n"], agreement["raters"]) == (16, 3)
     correlation = (await find(client, "correlation", {"batch": batch, "resamples": 100}))["aspects"]
     lines = await results(client, batch)
     assert correlation["overall"]["score_mean"] == pytest.approx(
-        sum(line["aspects"]["overall"]["rating"] for line in lines) / 12
+        sum(line["aspects"]["overall"]["rating"] for line in lines) / 16
     )
     # The same question with the data spelled out has the same answer.
     data = [
@@ -353,7 +353,7 @@ async def test_batches_are_scorers_of_the_same_answers(client: httpx.AsyncClient
     assert varied
     for name in varied:
         found = report["aspects"][name]
-        assert (found["n"], set(found["scorers"])) == (12, {"one", "two"})
+        assert (found["n"], set(found["scorers"])) == (16, {"one", "two"})
         assert found["scorers"]["one"] == found["scorers"]["two"]
         assert found["scorers"]["one"]["spearman"] == alone["aspects"][name]["spearman"]
         assert [difference["p"] for difference in found["differences"]] == [1.0]
@@ -405,11 +405,11 @@ async def test_a_correlation_shows_as_the_badge_everywhere(client: httpx.AsyncCl
     await rate(client, batch)
     aspects = (await find(client, "correlation", {"batch": batch}))["aspects"]
     (detail,) = await details(client, batch)
-    assert detail.startswith("Spearman with humans (n = 12 responses, ")
+    assert detail.startswith("Spearman with humans (n = 16 responses, ")
     name = next(name for name, aspect in aspects.items() if aspect["spearman"] is not None)
     assert f"{name} {aspects[name]['spearman']:.2f}" in detail
     badge = (await client.post("/v1/evaluations", json=body)).json()["reliability"]
-    assert (badge["validated"], badge["n"], badge["detail"]) == (False, 12, detail)  # 12 items prove little
+    assert (badge["validated"], badge["n"], badge["detail"]) == (False, 16, detail)  # 16 items prove little
     assert badge["aspects"][name]["spearman"] == aspects[name]["spearman"]
     assert badge["aspects"][name]["raters"] == 3
     assert badge["at"][:10] in detail
@@ -509,7 +509,7 @@ def judged_records() -> list[dict[str, Any]]:
 
 async def test_corrected_figures_in_every_form(client: httpx.AsyncClient) -> None:
     records = judged_records()
-    whole = await find(client, "corrected", {"data": records, "ranges": {"good": [1, 5]}})
+    whole = await find(client, "corrected", {"data": records, "ranges": {"good": [1, 5]}, "margin": 0.2})
     own = whole["systems"]["a"]["aspects"]["good"]
     assert (own["judged"], own["rated"], own["refused"]) == (40, 20, None)
     assert 0 < own["corrected"]["lambda"] <= 1
@@ -518,7 +518,7 @@ async def test_corrected_figures_in_every_form(client: httpx.AsyncClient) -> Non
         f"{one['item']},a,{one.get('ratings', {}).get('good', '')},{one['scores']['good']}\n" for one in records
     )
     for body, headers in ((write(records), NDJSON), (table.encode(), CSV)):
-        response = await client.post("/v1/analyses/corrected?ranges=good=1:5", content=body, headers=headers)
+        response = await client.post("/v1/analyses/corrected?ranges=good=1:5&margin=0.2", content=body, headers=headers)
         assert response.json() == whole
 
 
@@ -528,7 +528,9 @@ async def test_corrected_figures_in_every_form(client: httpx.AsyncClient) -> Non
         ({"ranges": {"good": [5, 1]}}, "", "/ranges/good"),
         ({"ranges": {"good": [1, 4]}}, "", "off its scale from 1 to 4"),
         ({"quantile": "z"}, "", "/quantile"),
+        ({"ranges": {"god": [1, 5]}}, "", "no record has the score 'god'"),
         ({}, "?ranges=good", "/query/ranges"),
+        ({}, "?margin=0", "/margin"),
         ({}, "?ranges=good=1:5,good=1:5", "/query/ranges"),
         ({}, "?ranges=good=nan:5", "/ranges/good"),
     ],

@@ -60,6 +60,21 @@ export function prepare(root) {
   offerCopies(root);
 }
 
+// A second click sends nothing: the answer to the first is on its way. Later the form may have been stopped.
+const TWICE_MS = 2000;
+const sent = new WeakMap();
+
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post" || event.defaultPrevented) {
+    return;
+  }
+  if (event.timeStamp - (sent.get(event.target) ?? -TWICE_MS) < TWICE_MS) {
+    event.preventDefault();
+    return;
+  }
+  sent.set(event.target, event.timeStamp);
+});
+
 let waits = false;
 
 // A page that waits for something being computed asks again; without script its <meta> does. What a renewal brought

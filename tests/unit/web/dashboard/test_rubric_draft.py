@@ -53,8 +53,8 @@ async def test_a_draft_is_checked_estimated_and_scored_without_being_stored(clie
     assert scored.text.count("<tbody>") == 2
     assert "かしこまりました。" in scored.text
     assert re.search(r'Naturalness</span></th><td class="num">[123]</td><td>', scored.text)
-    items = [{"id": "a", "rubric": "x", "context": [{"speaker": "A", "text": "やあ"}], "response": "<b>はい"}]
-    lines = "\n".join(json.dumps(one) for one in items)
+    items = [{"id": "a", "rubric": "x", "context": [{"speaker": "A", "text": "やあ"}], "response": "<b>はい\u2028ね"}]
+    lines = "\n".join(json.dumps(one, ensure_ascii=False) for one in items)
     scored = await send(client, DRAFT, lines, action="score", seen=seen_in((await send(client, DRAFT, lines)).text))
     assert "&lt;b&gt;はい" in scored.text
     page = (await client.get("/")).text
