@@ -236,12 +236,12 @@ async def cancel_attempt(request: Request, container: Serving, project: Writable
     process scores it, to the page that says so."""
     await read_form(request)
     attempt = attempts_of(request).find(project, attempt_id)
-    if attempt is not None:
-        await cancel_for_good([attempt.task])
-        return redirect(f"/try/{attempt_id}")
-    return redirect(
-        query(f"/try/{attempt_id}", **{name: request.query_params.get(name) for name in ("other", "since")})
-    )
+    if attempt is None:
+        await show_attempt(request, container, project, attempt_id)  # raises NotFound where none scores it
+        asked = {name: request.query_params.get(name) for name in ("other", "since")}
+        return redirect(query(f"/try/{attempt_id}", **asked))
+    await cancel_for_good([attempt.task])
+    return redirect(f"/try/{attempt_id}")
 
 
 def show(

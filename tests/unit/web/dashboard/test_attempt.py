@@ -161,8 +161,7 @@ async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path,
         rival, reader = await make_keys(tmp_path, ("rivals", "write"), ("default", "read"))
         path = address.partition("?")[0]
         assert (await client.get(path, headers=rival)).status_code == 404
-        assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=rival)).headers["location"] == path
-        assert (await client.get(path, headers=rival)).status_code == 404
+        assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=rival)).status_code == 404
         assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=reader)).status_code == 403
         writer = (await make_keys(tmp_path, ("default", "write")))[0]
         cancelled = await client.post(f"{path}/cancel", data={"x": ""}, headers=writer)
