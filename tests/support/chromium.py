@@ -133,7 +133,9 @@ def press(page: Page, *keys: str) -> None:
 
 def find_barriers(page: Page) -> list[str]:
     """What axe-core calls serious or critical, with the first places of each."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
     # What is in order it would list as well, which takes a third of its time.
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    found = page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
     grave = [one for one in found if one["impact"] in {"serious", "critical"}]
     return [f"{one['id']}: {one['help']} {[node['html'][:160] for node in one['nodes'][:3]]}" for one in grave]
