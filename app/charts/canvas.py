@@ -136,9 +136,10 @@ def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
             if width > room:
                 break
             end += 1
-        # A number alone is no line.
+        # A number alone is no line, nor is the last character: it takes the one before it along.
         space = rest.rfind(" ", 1, end + 1)
-        end = space if space > 0 and not rest[:space].isdecimal() else max(1, end)
+        alone = len(rest) - end == 1
+        end = space if space > 0 and not rest[:space].isdecimal() else max(1, end - alone)
         lines.append(rest[:end].rstrip())
         rest = rest[end:].lstrip()
     return [*lines, fit(rest, room, size)]

@@ -77,6 +77,7 @@ def test_long_labels_leave_room_for_bars() -> None:
 def test_labels_are_broken_into_lines() -> None:
     assert wrap("1 No particular topic", 80, 2) == ["1 No", "particular…"]
     assert wrap("2 特定の話題がない", 90, 2) == ["2 特定の話題が", "ない"]
+    assert wrap("1 話題から外れている", 110, 2) == ["1 話題から外れて", "いる"]
     assert wrap("short", 90, 2) == ["short"]
     assert all(measure(line) <= 60 for line in wrap("a" * 500, 60, 3))
     drawn = draw(build_histogram([("3 話題に合っている話題に合っている", 4), ("2 short", 1)], 1, LABELS))

@@ -58,6 +58,8 @@ def items_of(page: Page) -> list[str]:
 
 async def test_cases_are_sorted_filtered_and_read(client):
     before, after = await post(client, 0), await post(client, 1)
+    chooser = await look(client, "/explore")  # two runs may have one name, and other rubrics
+    assert ["ja-dialogue@" in label.text for label in chooser.all("label", class_="check")] == [True, True]
     base = f"/explore?run={before}&run={after}"
     page = await look(client, base)
     # The largest drop comes first and stands open, with context, both responses and what differs.

@@ -43,7 +43,9 @@ async def show(client: httpx.AsyncClient, path: str) -> Page:
 async def test_systems_stand_in_their_places(fake: FakeOpenAI, tmp_path: Path) -> None:
     fake.default = judge
     async with serving(tmp_path, **judged_by(fake)) as client:
-        assert "no completed run with a name" in (await show(client, "/leaderboard")).one("main").text
+        page = await show(client, "/leaderboard")
+        assert "no completed run with a name" in page.one("main").text
+        assert page.one("a", aria_current="page").text == "Runs"
         await score(client, "poor", COUNT)
         runs = {system: await score(client, system, bad) for system, bad in (("fine", 1), ("poor", 25), ("good", 0))}
         otherwise = await score(client, "other", 0, judge={"samples": 2}, name="lonely")

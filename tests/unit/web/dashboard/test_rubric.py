@@ -8,6 +8,7 @@ import pytest
 
 from app.domain.rubric import Rubric
 from app.storage.rubric_files import default_folder
+from app.web.dashboard.language import pick
 from app.web.dashboard.rubric import MOST_PAIRS, compare_rubrics
 from tests.support.elements import Page
 from tests.support.serving import serving
@@ -41,6 +42,17 @@ async def test_a_rubric_is_shown_in_the_language_asked_for_else_in_the_visitors(
         for level in aspect.levels:
             assert level.label[shown] in text
             assert level.example is None or level.example[shown].response.strip() in text
+
+
+async def test_names_are_in_the_visitors_language_and_what_a_judge_sees_stands_beside_them(client):
+    page = Page((await client.get("/rubrics/ko-conversation", headers={"Accept-Language": "ja"})).text)
+    title, text = page.one("h1").text, page.one("main").text
+    rubric = load_rubric("ko-conversation")
+    assert "韓国語の対話全体" in title
+    assert rubric.title["ko"] in title
+    names = [name for aspect in rubric.aspects for name in (aspect.name, *(level.label for level in aspect.levels))]
+    assert [name for name in names for said in (pick(name, "ja")[0], name["ko"]) if said not in text] == []
+    assert {pick(name, "ja")[1] for name in names} == {"ja"}
 
 
 async def test_the_file_is_downloaded_as_it_stands(client):
