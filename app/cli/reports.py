@@ -391,6 +391,9 @@ def _(report: CorrectedReport) -> list[Part]:
             reasons[name] = {} if each.refused is None else {tell("corrected"): each.refused}
             about[name] = each.notes
             human, corrected = each.human, each.corrected
+            more = each.ratings_for_half_width if report.margin is None else each.ratings_for_margin
+            if corrected is not None and more is None:
+                reasons[name] = {tell("more"): tell("not even ratings of all items would")}
             rows.append(
                 (
                     name,
@@ -400,18 +403,18 @@ def _(report: CorrectedReport) -> list[Part]:
                     DASH if human is None else spanned(human.mean, human.interval),
                     DASH if corrected is None else spanned(corrected.mean, corrected.interval),
                     DASH if corrected is None else f"{corrected.weight:.2f}",
-                    figure(each.ratings_for_half_width if report.margin is None else each.ratings_for_margin, ",d"),
+                    figure(more, ",d"),
                 )
             )
     heads = tell_all("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
     parts: list[Part] = [TerminalTable(tell("means with {level} intervals", level=level), heads, rows)]
-    more = (
+    legend = (
         tell("more: ratings that would halve the interval")
         if report.margin is None
         else tell("more: ratings that would bring the interval to ± {margin:g}", margin=report.margin)
     )
     parts.append(Text(tell("corrected: what people would say of all; λ: the judge's weight in it")))
-    parts.append(Text(more))
+    parts.append(Text(legend))
     if report.looks == "any":
         parts.append(Text(tell("intervals of people and of corrected hold however often they are looked at")))
     pairs = [

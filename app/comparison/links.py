@@ -253,12 +253,12 @@ def use_link(
 
 
 def choose_link(links: Sequence[Link], lines: Sequence[str], targets: Sequence[str]) -> Link | None:
-    """The first of the links under which ratings with the signatures `lines` count as made like `targets`; None where
-    there is none, or they were made alike already."""
+    """The first of the links under which ratings with the signatures `lines` count as made like `targets`, and of those
+    with a linked aspect if there is one; None where there is none, or they were made alike already."""
     wanted = [read_comparable(target) for target in targets]
     if not lines or not wanted or all(read_comparable(line) in wanted for line in lines):
         return None
-    for link in links:
+    for link in sorted(links, key=lambda one: all(aspect.state == "refused" for aspect in one.aspects.values())):
         moved = [translate(line, link) for line in lines]
         if all(line is not None and read_comparable(line) in wanted for line in moved):
             return link

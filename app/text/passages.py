@@ -43,13 +43,15 @@ UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-ONE_WIDTH = {wide: wide - 0xFEE0 for wide in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+WIDE = re.compile("[０-９Ａ-Ｚａ-ｚ]")
 
 
 def as_seen(text: str) -> str:
     """The text as a reader sees it, however it is encoded: composed, its Latin letters and digits of one width, and
     without invisible characters."""
-    return text if text.isascii() else unicodedata.normalize("NFC", UNSEEN.sub("", text)).translate(ONE_WIDTH)
+    if text.isascii():
+        return text
+    return WIDE.sub(lambda wide: chr(ord(wide[0]) - 0xFEE0), unicodedata.normalize("NFC", UNSEEN.sub("", text)))
 
 
 def words_of(text: str) -> frozenset[str]:
