@@ -57,6 +57,12 @@ class Attempt:
         """The result's page."""
         return address_of(self.ids)
 
+    @property
+    def outcome(self) -> str:
+        """Where to go once it has ended: to the result, or to the form where there is none."""
+        failed = self.task.cancelled() or self.task.exception() is not None
+        return query("/try", attempt=self.ids[0]) if failed else self.address
+
 
 class Attempts:
     """What this process scores for forms, by project and id."""
@@ -211,23 +217,27 @@ async def show_attempt(request: Request, container: Serving, project: Project, a
     """That the response is being scored; redirects to the result, or to the form where it could not be scored."""
     attempt, other = attempts_of(request).find(project, attempt_id), request.query_params.get("other", "")
     if attempt is not None and attempt.task.done():
-        failed = attempt.task.cancelled() or attempt.task.exception() is not None
-        return redirect(query("/try", attempt=attempt_id) if failed else attempt.address)
+        return redirect(attempt.outcome)
     now = container.scoring.context.now()
     if attempt is None:
         ids = [attempt_id, *([other] if other else [])]
         if all([await container.scoring.evaluations.find(project, name) for name in ids]):
             return redirect(address_of(ids))
-        since = request.query_params.get("since", "")
-        if not (since.isascii() and since.isdigit() and len(since) < 12) or not (
-            0 <= now.timestamp() - int(since) < ELSEWHERE_SECONDS
-        ):
-            raise NotFound("this response is not being scored; it may have been cancelled: score it again")
+        require_recent(request, now)
     seconds = (now - attempt.started_at).total_seconds() if attempt else None
     judge = container.scoring.context.judge
     cancel = query(f"/try/{attempt_id}/cancel", other=other or None, since=request.query_params.get("since"))
     told = {"attempt": attempt, "cancel": cancel, "seconds": seconds, "judge": judge}
     return render(request, "try_wait.html", minutes=ELSEWHERE_SECONDS // 60, **told)
+
+
+def require_recent(request: Request, now: datetime) -> None:
+    """Raises NotFound unless the address says that scoring began so lately that another process may be at it."""
+    since = request.query_params.get("since", "")
+    if not (since.isascii() and since.isdigit() and len(since) < 12) or not (
+        0 <= now.timestamp() - int(since) < ELSEWHERE_SECONDS
+    ):
+        raise NotFound("this response is not being scored; it may have been cancelled: score it again")
 
 
 @router.post("/try/{attempt_id}/cancel")
@@ -236,12 +246,14 @@ async def cancel_attempt(request: Request, container: Serving, project: Writable
     process scores it, to the page that says so."""
     await read_form(request)
     attempt = attempts_of(request).find(project, attempt_id)
-    if attempt is None:
-        await show_attempt(request, container, project, attempt_id)  # raises NotFound where none scores it
-        asked = {name: request.query_params.get(name) for name in ("other", "since")}
-        return redirect(query(f"/try/{attempt_id}", **asked))
-    await cancel_for_good([attempt.task])
-    return redirect(f"/try/{attempt_id}")
+    if attempt is not None:
+        await cancel_for_good([attempt.task])
+        return redirect(attempt.outcome)  # not to its page, where another process might not know that it ended
+    if await container.scoring.evaluations.find(project, attempt_id) is None:
+        require_recent(request, container.scoring.context.now())
+    return redirect(
+        query(f"/try/{attempt_id}", **{name: request.query_params.get(name) for name in ("other", "since")})
+    )
 
 
 def show(

@@ -165,7 +165,8 @@ async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path,
         assert (await client.post(f"{path}/cancel", data={"x": ""}, headers=reader)).status_code == 403
         writer = (await make_keys(tmp_path, ("default", "write")))[0]
         cancelled = await client.post(f"{path}/cancel", data={"x": ""}, headers=writer)
-        form = await client.get(cancelled.headers["location"], headers=writer, follow_redirects=True)
+        assert cancelled.headers["location"] == f"/try?attempt={path.rpartition('/')[2]}"
+        form = await client.get(cancelled.headers["location"], headers=writer)
         page = Page(form.text)
         assert page.one("textarea", name="response").text == FILLED["response"]
         assert page.one("textarea", name="other").text == "いいえ。"
