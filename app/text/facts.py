@@ -217,7 +217,10 @@ class FactBook:
         fits = any(not clash(self.lists, claim, other) for other in self.persona.get(claim.slot, []))
         if own and (not fits or claim.slot == "like" or str(claim.value).startswith("no ")):
             return own[0]
-        return next((other for other in self.claims.get(claim.slot, []) if clash(self.lists, claim, other)), None)
+        earlier = (
+            other for other in self.claims.get(claim.slot, []) if (other.turn, other.span) != (claim.turn, claim.span)
+        )
+        return next((other for other in earlier if clash(self.lists, claim, other)), None)
 
     def read_claims(self, number: int, text: str) -> Iterator[Claim]:
         """The facts that a system turn says of the system."""
