@@ -65,6 +65,7 @@ def number_of(match: re.Match[str]) -> int | None:
 
 
 OURS = re.compile("うちの|我が家の|우리")
+WISHED = re.compile("てみたい|いつか|夢な|たらいいな|たい(?:です|なあ?|と思)|고 ?싶|면 좋겠|언젠가")
 SUBJECT = {"ja": re.compile("[がはも]"), "ko": re.compile("(?:께서|이|가|은|는|도)$")}
 """What follows the subject of a sentence in Japanese; what its word ends in, in Korean."""
 
@@ -217,7 +218,10 @@ class FactBook:
         fits = any(not clash(self.lists, claim, other) for other in self.persona.get(claim.slot, []))
         if own and (not fits or claim.slot == "like" or str(claim.value).startswith("no ")):
             return own[0]
-        return next((other for other in self.claims.get(claim.slot, []) if clash(self.lists, claim, other)), None)
+        earlier = (
+            other for other in self.claims.get(claim.slot, []) if (other.turn, other.span) != (claim.turn, claim.span)
+        )
+        return next((other for other in earlier if clash(self.lists, claim, other)), None)
 
     def read_claims(self, number: int, text: str) -> Iterator[Claim]:
         """The facts that a system turn says of the system."""
@@ -271,17 +275,17 @@ class FactBook:
         return named or self.of_others(text, start)
 
     def is_unreal(self, text: str, *, past: bool = False) -> bool:
-        """Whether the sentence is conditional or about a role, or, where `past` is asked for, about former days."""
+        """Whether the sentence is conditional, a wish, about a role or, with `past`, about former days."""
         words = self.lists.words
         text = STILL.sub("", text)
-        return bool(words["unreal"].search(text) or (past and words["past"].search(text)))
+        return bool(words["unreal"].search(text) or WISHED.search(text) or (past and words["past"].search(text)))
 
     def read_places(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """Where the system comes from, lives, has been and never was."""
         lists, text = self.lists, said.text
         somewhere = re.search(lists.place, text) is not None
         negated = NEGATED[self.language].search(text)
-        for slot in ("home", "residence") if somewhere else ():
+        for slot in ("home", "residence") if somewhere and not WISHED.search(text) else ():
             for match in lists.patterns[slot].finditer(text):
                 place = next(filter(None, match.groups()))
                 told = place in said.before and not re.search("[?？か]", said.before) and not lists.own.search(text)
@@ -366,6 +370,8 @@ class FactBook:
     def read_family(self, said: SystemSentence) -> Iterator[tuple[str, Any]]:
         """Siblings and marriage."""
         text, lists = said.text, self.lists
+        if WISHED.search(text):
+            return
         for slot, none in (("sibling", "only_child"), ("spouse", "unmarried")):
             if match := lists.words[none].search(text):
                 if not self.of_others(text, match.start()) and not NEGATED[self.language].search(text):

@@ -190,6 +190,22 @@ def test_a_pet_is_kept_or_it_is_not(first: str, second: str) -> None:
     assert codes_of(find_faults(talk(asked, first, asked, second), language)) == [(3, "self-contradiction")]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("고양이 키워요?", "지금은 아무것도 안 키워요.", "키우고 싶어요?", "언젠가 강아지를 키우고 싶어요."),
+        ("영업시간은요?", "점심은 두 시까지, 저녁은 열 시까지예요.", "일요일은요?", "일요일 저녁은 아홉 시까지예요."),
+        ("결혼했어요?", "아직 미혼이에요.", "네", "언젠가 남편이랑 여행 다니고 싶어요."),
+        ("형제는요?", "저는 외동이에요.", "네", "어릴 때는 언니가 있으면 좋겠다고 생각했어요."),
+        ("서울 살아요?", "네, 서울에서 살아요.", "네", "부산에서 살아 보고 싶기도 해요."),
+        ("結婚してる？", "まだ独身です。", "へえ", "いつか夫と旅をするのが夢なんです。"),
+        ("시간은요?", "평소 여덟 시까지, 길면 아홉 시까지 열어요.", "네", "궁금한 점은 또 물어보세요."),
+    ],
+)
+def test_wishes_and_several_hours_contradict_nothing(texts: tuple[str, ...]) -> None:
+    assert find_faults(talk(*texts)) == ()
+
+
 def test_every_detail_is_said_in_japanese_and_korean() -> None:
     details = {found.detail for _, language, talk, _ in CASES for found in find_faults(talk, language)}
     shapes = {re.sub("「[^」]*」|[0-9]+", "#", detail) for detail in details}
