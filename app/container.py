@@ -25,6 +25,7 @@ from app.comparison.computations import Computations, Examiner
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.overview import Overviews
+from app.comparison.runs import RunReader
 from app.comparison.service import ComparisonService
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
@@ -422,6 +423,7 @@ def open_meta(
     stack.push_async_callback(revalidation.close)
     comparison = ComparisonService(
         batches=batches,
+        runs=RunReader(batches, FrameStore(engine)),
         ratings=store,
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
@@ -474,14 +476,16 @@ def open_dashboard(
     charts = ChartRenderer(open_executor=open_process)
     stack.callback(charts.close)
     batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
-    explorer = CaseExplorer(frames=FrameStore(engine), search=TextSearch(engine), ratings=ratings, now=instruments.now)
+    explorer = CaseExplorer(
+        frames=comparison.runs.frames, search=TextSearch(engine), ratings=ratings, now=instruments.now
+    )
     stack.push_async_callback(explorer.close)
     return Dashboard(
         browser=ResultBrowser(engine),
         charts=charts,
         computations=computations,
         readings=readings,
-        examiner=Examiner(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
+        examiner=Examiner(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
         datasets=DatasetService(store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_")),

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from app.batches.summaries import bounds_of
 from app.comparison.computations import Computations, PendingComputation
-from app.comparison.runs import best_of
+from app.comparison.runs import best_of, first_numbers
 from app.domain.batch import Batch
 from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
+from app.domain.model import key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.ratings.reliability import read_ratings
-from app.storage.sql.batches.rows import key_of
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.search import TextSearch
 
 if TYPE_CHECKING:
     from app.stats.cases import CaseTable
-    from app.stats.observations import Floats, Integers
+    from app.stats.observations import Floats
     from app.storage.sql.search import Places
 
 KEPT_BYTES = 256 * 1024 * 1024
@@ -158,13 +158,6 @@ class CaseExplorer:
 def state_of(batch: Batch) -> tuple[Any, ...]:
     """What changes whenever the batch's results do."""
     return batch.id, batch.status, batch.texts, *batch.counts.model_dump().values()
-
-
-def first_numbers(count: int) -> Integers:
-    """The keys of the ids that Saiten gives to items without one; shape (count,)."""
-    import numpy as np
-
-    return np.array([key_of(str(number)) for number in range(count)], dtype=np.int64)
 
 
 def place_ratings(

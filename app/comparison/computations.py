@@ -16,16 +16,14 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 from cachetools import LRUCache
 
 from app.comparison.links import use_link
-from app.comparison.runs import assemble_run, find_batch, read_rated_items
-from app.domain.comparison import Comparison, CorrectedMeasure, GateReport, RunItem
+from app.comparison.runs import RunReader, find_batch
+from app.domain.comparison import ComparedRun, Comparison, CorrectedMeasure, GateReport
 from app.domain.errors import SaitenError
 from app.domain.link import StoredLink
 from app.domain.reports import Correlations
 from app.ratings.reliability import read_ratings
-from app.runtime.memory import release
 from app.runtime.tasks import end_tasks
 from app.storage.rubric_files import RubricSource
-from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 logger = logging.getLogger("saiten.meta")
@@ -178,8 +176,15 @@ class Examination:
 class Examiner:
     """Examines a candidate batch against a baseline batch. `compute` runs the work in a thread."""
 
-    def __init__(self, *, batches: BatchStore, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
-        self._batches = batches
+    def __init__(
+        self,
+        *,
+        runs: RunReader,
+        ratings: RatingStore,
+        rubrics: RubricSource,
+        compute: Compute,
+    ) -> None:
+        self._runs = runs
         self._ratings = ratings
         self._rubrics = rubrics
         self._compute = compute
@@ -201,19 +206,18 @@ class Examiner:
         neither, SignatureMismatch where they were not scored alike and that is not allowed, and StoreError.
         """
         ids = baseline_id, candidate_id
-        batches = {batch_id: await find_batch(self._batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
+        batches = {batch_id: await find_batch(self._runs.batches, project, batch_id) for batch_id in dict.fromkeys(ids)}
         rubrics = {batch_id: self._rubrics.nearest(batch.rubric_name) for batch_id, batch in batches.items()}
-        items: dict[str, list[RunItem]] = {}
+        runs: dict[str, ComparedRun] = {}
         for batch_id, batch in batches.items():
             found = await read_ratings(self._ratings, project, [batch_id])
-            items[batch_id] = await read_rated_items(self._batches, project, batch, found, rubrics[batch_id])
+            runs[batch_id] = await self._runs.read(project, batch, rubrics[batch_id], found)
 
         def work() -> Examination:
             from app.stats.corrected_runs import compare_corrected
             from app.stats.gate import judge_gate
 
-            runs = (assemble_run(batches[batch_id], items[batch_id], rubrics[batch_id]) for batch_id in ids)
-            baseline, candidate = runs
+            baseline, candidate = runs[baseline_id], runs[candidate_id]
             use = None
             if link is not None:
                 shown, use = use_link(
@@ -222,18 +226,14 @@ class Examiner:
                     {"baseline": rubrics[baseline_id], "candidate": rubrics[candidate_id]},
                 )
                 baseline, candidate = shown["baseline"], shown["candidate"]
-            try:
-                gate = judge_gate(
-                    candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch, link=use
-                )
-                comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
-                if link is None and any(one.people for read in items.values() for one in read):
-                    paired = comparison.pairing.test == "paired"
-                    corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
-                return Examination(comparison, gate, corrected)
-            finally:
-                for read in items.values():
-                    release(read)
+            gate = judge_gate(
+                candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch, link=use
+            )
+            comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
+            if link is None and (baseline.table.people or candidate.table.people):
+                paired = comparison.pairing.test == "paired"
+                corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
+            return Examination(comparison, gate, corrected)
 
         return await self._compute(work)
 

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.batches.summaries import bounds_of, score_pages
+from app.batches.summaries import BLENDED, bounds_of, score_pages
 from app.domain.batch import Batch
-from app.domain.comparison import FINDING, ComparedRun, GateRule, RunItem
+from app.domain.browsing import MOST_MEASURES
+from app.domain.comparison import FINDING, ComparedRun, GateRule, MeasureKey, RunItem
 from app.domain.composites import compose
 from app.domain.conversation import CODES, FaultyTurns
 from app.domain.errors import NotFound
+from app.domain.model import key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Scored
+from app.runtime.memory import release
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from app.domain.run_frame import Floats, Integers, RunFrame, RunTable
     from app.ratings.reliability import CountedRatings
     from app.ratings.table import AnswerTable
     from app.storage.sql.batches.store import BatchStore
+    from app.storage.sql.frames import FrameStore
+
+    Positions = NDArray[np.int32]
 
 
 async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
@@ -41,62 +51,134 @@ async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch]) ->
     return table
 
 
+@dataclass(frozen=True)
+class RunReader:
+    """Reads batches as runs. Methods raise StoreError."""
+
+    batches: BatchStore
+    frames: FrameStore
+
+    async def read(
+        self, project: str, batch: Batch, rubric: Rubric, found: CountedRatings | None = None
+    ) -> ComparedRun:
+        """Every result that the batch has now, as a run; with what people said in the ratings that are `found`, unless
+        they are simulated. It is made of the columns of the results, and of results one by one only where columns do
+        not tell everything, as of conversations."""
+        import numpy as np
+
+        from app.domain.run_frame import tabulate_items
+
+        frame = None if rubric.unit == "conversation" else await self.frames.read_frame(project, batch.id)
+        table = None if frame is None else await asyncio.to_thread(tabulate_frame, frame, batch, rubric)
+        positions = None if frame is None else frame.positions
+        if positions is None or table is None:
+            items = await read_items(self.batches, project, batch)
+            positions = list_positions(items)
+            table = await asyncio.to_thread(tabulate_items, items, [aspect.id for aspect in rubric.aspects])
+            await asyncio.to_thread(release, items)
+        if found is not None and found.ratings and not found.used.simulated:
+            rows = await self._find_rows(project, batch, table, positions, found)
+            results = await self.batches.scores_at(project, batch.id, positions[rows].tolist())
+            # A result may have been erased in between.
+            rows = rows[np.isin(positions[rows], [result.entry.position for result in results])]
+            table = await asyncio.to_thread(rate_table, table, rows, batch, results, found=found, rubric=rubric)
+        return await asyncio.to_thread(assemble_run, batch, table, rubric)
+
+    async def _find_rows(
+        self, project: str, batch: Batch, table: RunTable, positions: Positions, found: CountedRatings
+    ) -> Integers:
+        """The rows of the responses that a rating may name."""
+        import numpy as np
+
+        items = [key_of(name) for name in {one.item for one in found.ratings if one.item is not None}]
+        ids = [one.evaluation for one in found.ratings if one.evaluation is not None]
+        named = (await self.frames.find_places(project, ids)).values()
+        own = [position for batch_id, position in named if batch_id == batch.id]
+        return np.flatnonzero(np.isin(table.items, items) | np.isin(positions, own))
+
+
+def list_positions(items: Sequence[RunItem]) -> Positions:
+    """The places of the items of a batch, shape (n,)."""
+    import numpy as np
+
+    return np.array([item.position for item in items], dtype=np.int32)
+
+
+def tabulate_frame(frame: RunFrame, batch: Batch, rubric: Rubric) -> RunTable | None:
+    """The table of a frame of items; None where the frame does not have every result of the batch, or does not tell
+    what its values are of: a release before had no columns for it, or the rubric measures something else by now."""
+    import numpy as np
+
+    from app.domain.run_frame import RunTable
+
+    aspects, composites = [one.id for one in rubric.aspects], [one.id for one in rubric.composites]
+    known = [*aspects, *composites, *(name + BLENDED for name in aspects)]
+    counts = batch.counts
+    finished = counts.scored + counts.partial + counts.failed + counts.expired
+    judged = int(np.count_nonzero(frame.marked(lambda label: label.status != "failed" or bool(label.unrated))))
+    columns = {name: np.ascontiguousarray(frame.values[:, place]) for place, name in enumerate(frame.names)}
+    told = len({*known}) == len(known) and columns.keys() <= {*known} and len(columns) < MOST_MEASURES
+    if len(frame.items) < finished or not told or (judged and not columns.keys() >= {*aspects}):
+        return None
+    nothing = np.full(len(frame.items), np.nan)
+    values: dict[MeasureKey, Floats] = {("aspect", name): columns.get(name, nothing) for name in aspects}
+    if judged:
+        values |= {("composite", name): columns[name] for name in columns if name in composites}
+    for name in aspects:
+        if not np.isnan(blended := columns.get(name + BLENDED, nothing)).all():
+            values["blended", name] = blended
+    valued = any(not np.isnan(column).all() for column in values.values())
+    return RunTable(frame.items, frame.contexts, frame.clusters, values, judged, valued)
+
+
+def rate_table(
+    table: RunTable, rows: Integers, batch: Batch, results: Sequence[Scored], *, found: CountedRatings, rubric: Rubric
+) -> RunTable:
+    """The table with the means of people's ratings of each response, of the composites that each rater's make, and with
+    what they weigh; `results` are those of the rows that may be rated."""
+    import numpy as np
+
+    from app.ratings.table import AnswerTable, weigh_rated
+
+    answers = AnswerTable()
+    answers.add(batch, results)
+    opinions = answers.rate(found.ratings)
+    given: dict[int, dict[str, list[float]]] = {}
+    for opinion in opinions:
+        composites = {name: value for name, value in compose(rubric, opinion.ratings).items() if value is not None}
+        for name, value in {**composites, **opinion.ratings}.items():
+            given.setdefault(opinion.row, {}).setdefault(name, []).append(value)
+    people: dict[str, Floats] = {}
+    weights = np.ones(len(table))
+    weighed = weigh_rated(answers, opinions, found.draws)
+    for answer, values in given.items():
+        row = rows[answer]
+        weights[row] = 1.0 if weighed is None else weighed[answer]
+        for name, each in values.items():
+            people.setdefault(name, np.full(len(table), np.nan))[row] = sum(each) / len(each)
+    return replace(table, people=people, weights=weights)
+
+
 async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunItem]:
     """Every result of the batch that there is now as a run's item, in order; results are let go of likewise."""
     pages = score_pages(store, project, batch.id)
     return [describe_result(result, batch) async for page in pages for result in page]
 
 
-async def read_rated_items(
-    store: BatchStore, project: str, batch: Batch, found: CountedRatings, rubric: Rubric
-) -> list[RunItem]:
-    """The same with the means of people's ratings of each response, and of the composites that each rater's make;
-    without any where no person rated."""
-    if not found.ratings or found.used.simulated:
-        return await read_items(store, project, batch)
-    from app.ratings.table import AnswerTable
-
-    table, items = AnswerTable(), list[RunItem]()
-    async for page in score_pages(store, project, batch.id):
-        await asyncio.to_thread(table.add, batch, page)
-        items += [describe_result(result, batch) for result in page]
-    return await asyncio.to_thread(attach_ratings, items, table, found, rubric)
-
-
-def attach_ratings(
-    items: Sequence[RunItem], table: AnswerTable, found: CountedRatings, rubric: Rubric
-) -> list[RunItem]:
-    """The items, of which the table holds one a row, with people's ratings and what these weigh."""
-    from app.ratings.table import weigh_rated
-
-    given: dict[int, dict[str, list[float]]] = {}
-    opinions = table.rate(found.ratings)
-    weights = weigh_rated(table, opinions, found.draws)
-    for opinion in opinions:
-        composites = {name: value for name, value in compose(rubric, opinion.ratings).items() if value is not None}
-        for name, value in {**composites, **opinion.ratings}.items():
-            given.setdefault(opinion.row, {}).setdefault(name, []).append(value)
-    rated = list(items)
-    for row, values in given.items():
-        people = {name: sum(each) / len(each) for name, each in values.items()}
-        rated[row] = replace(items[row], people=people, weight=1.0 if weights is None else float(weights[row]))
-    return rated
-
-
-def assemble_run(batch: Batch, items: Sequence[RunItem], rubric: Rubric) -> ComparedRun:
-    """The run of a batch: what it was to score, and what came of it."""
-    signed = sum(bool(item.ratings) for item in items)  # a failure in a result's place is not
-    signatures = batch.signatures or ({batch.signature: signed} if batch.signature else {})
+def assemble_run(batch: Batch, table: RunTable, rubric: Rubric) -> ComparedRun:
+    """The run of a batch: what it was to score, and what came of it. It loads numpy."""
+    signatures = batch.signatures or ({batch.signature: table.judged} if batch.signature else {})
     return ComparedRun(
         name=f"{batch.name} ({batch.id})" if batch.name else batch.id,
-        items=items,
+        items=(),
         expected=batch.counts.total,
         signatures=signatures,
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=are_numbered(item.item for item in items),
+        numbered=have_numbers(table.items),
         best=list_best(rubric),
         texts=batch.texts,
+        figures=table,
     )
 
 
@@ -169,3 +251,20 @@ def are_numbered(items: Iterable[str]) -> bool:
     batch no number is left out."""
     found = dict.fromkeys(items)
     return list(found) == [str(number) for number in range(len(found))]
+
+
+def have_numbers(items: Integers) -> bool:
+    """The same of the items' keys."""
+    from app.stats.observations import number_first
+
+    if not len(items) or items[0] != key_of("0"):
+        return not len(items)
+    numbers = first_numbers(int(number_first(items).max()) + 1)
+    return bool((items == numbers[number_first(items)]).all())
+
+
+def first_numbers(count: int) -> Integers:
+    """The keys of the ids that Saiten gives to items without one; shape (count,)."""
+    import numpy as np
+
+    return np.array([key_of(str(number)) for number in range(count)], dtype=np.int64)

@@ -13,7 +13,7 @@ from app.batches.summaries import bounds_of
 from app.comparison.disagreements import Disagreements, find_disagreements
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
-from app.comparison.runs import assemble_run, best_of, find_batch, read_items, read_rated_items, tabulate
+from app.comparison.runs import RunReader, best_of, find_batch, tabulate
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
@@ -76,6 +76,7 @@ class ComparisonService:
     that is not in the project, InvalidRequest, UnknownRubric, SignatureMismatch, and StoreError."""
 
     batches: BatchStore
+    runs: RunReader
     ratings: RatingStore
     rubrics: RubricSource
     reliabilities: Reliabilities
@@ -420,12 +421,8 @@ class ComparisonService:
         and rounds, never count."""
         batch = await find_batch(self.batches, project, batch_id)
         rubric = self.rubrics.nearest(batch.rubric_name)
-        if people:
-            found = await read_ratings(self.ratings, project, [batch.id])
-            items = await read_rated_items(self.batches, project, batch, found, rubric)
-        else:
-            items = await read_items(self.batches, project, batch)
-        return await asyncio.to_thread(assemble_run, batch, items, rubric)
+        found = await read_ratings(self.ratings, project, [batch.id]) if people else None
+        return await self.runs.read(project, batch, rubric, found)
 
 
 def collect_opinions(table: AnswerTable, found: CountedRatings | None, *, everything: bool) -> Opinions:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,10 +15,14 @@ from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
 from app.domain.reports import CorrectedFigure, Interval, PairedWins, Undefined
 
+if TYPE_CHECKING:
+    from app.domain.run_frame import RunTable
+
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
 Unit = Literal["dialogue", "item"]
 Kind = Literal["aspect", "composite", "blended", "finding"]
+MeasureKey = tuple[Kind, str]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
 Estimate = Literal["judge", "corrected"]
@@ -62,7 +64,8 @@ class RunItem:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """The results of one system version, from a batch or a file.
+    """The results of one system version, from a batch or a file: one by one as `items`, or as columns in `figures`, and
+    then without `items`.
 
     `expected` counts candidates, including those without a result. `signatures` counts results by signature. `scales`
     holds the lowest and highest value by measure: aspects, composites, and `NAME.blended` with the aspect's scale.
@@ -81,26 +84,14 @@ class ComparedRun:
     numbered: bool = False
     best: Mapping[str, float] = field(default_factory=dict)
     texts: TextKeeping = "keep"
+    figures: RunTable | None = None
 
     @cached_property
-    def columns(self) -> Mapping[tuple[Kind, str], Sequence[float | None]]:
-        """Each measure's values, one per response, None if missing: aspects, composites, then blended aspects. Cached,
-        since reading 100,000 responses takes time."""
-        columns: dict[tuple[Kind, str], Sequence[float | None]] = {}
-        for name in self.aspects:
-            columns["aspect", name] = [item.ratings.get(name) for item in self.items]
-        for name in dict.fromkeys(chain.from_iterable(item.composites for item in self.items)):
-            columns["composite", name] = [item.composites.get(name) for item in self.items]
-        for name in dict.fromkeys(chain.from_iterable(item.blended for item in self.items)):
-            columns["blended", name] = [item.blended.get(name) for item in self.items]
-        for name in dict.fromkeys(chain.from_iterable(item.findings for item in self.items)):
-            columns["finding", name] = [item.findings.get(name) for item in self.items]
-        return columns
+    def table(self) -> RunTable:
+        """The results as columns. It loads numpy."""
+        from app.domain.run_frame import tabulate_items
 
-    @cached_property
-    def inapplicable(self) -> Mapping[str, int]:
-        """How many items each aspect does not apply to, where there are any."""
-        return Counter(chain.from_iterable(item.inapplicable for item in self.items))
+        return tabulate_items(self.items, self.aspects) if self.figures is None else self.figures
 
 
 class Pairing(Value):

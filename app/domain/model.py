@@ -67,6 +67,11 @@ def digest_texts(*texts: str) -> str:
     return hashlib.sha256(f"[{','.join(map(encode_basestring, texts))}]".encode()).hexdigest()
 
 
+def key_of(name: str) -> int:
+    """A number from 1 to 2⁶³ − 1 that stands for a name: equal for equal names, and by chance alone for others."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1 or 1
+
+
 Location = tuple[str | int, ...]
 """A place in a document, such as `("aspects", 0, "name", "ja")`."""
 

@@ -17,6 +17,7 @@ from app.domain.comparison import (
     Comparison,
     Kind,
     Measure,
+    MeasureKey,
     Pairing,
     RunCoverage,
     Verdict,
@@ -30,7 +31,7 @@ from app.stats import resampling, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
 from app.stats.observations import Floats, Integers, Mask
-from app.stats.pairing import FOLDED, MeasureKey, Paired, list_measures, match_runs, number_pairs, number_runs
+from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_pairs, number_runs
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
 
@@ -113,7 +114,7 @@ def add_link(
         made_of = () if values is None else values.aspects_of(*key)
         if values is None or not made_of:
             continue
-        held = np.array([value is not None for value in run.columns[key]], dtype=np.float64)
+        held = (~np.isnan(run.table.values[key])).astype(np.float64)
         weights = weigh_responses(own.row, held, chosen)
         means = means + sign * values.draw_means(*key, weights, best)
         freedom += [values.freedom[one] for one in made_of]
@@ -203,10 +204,11 @@ def cover_aspects(run: ComparedRun) -> RunCoverage:
 
 def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
-    candidates = max(run.expected, len(run.items))
-    columns = [run.columns.get(measure, ()) for measure in measures]
-    rated = sum(len(values) - values.count(None) for values in columns)
-    expected = candidates * len(measures) - sum(run.inapplicable.get(name, 0) for _, name in measures)
+    table = run.table
+    candidates = max(run.expected, len(table))
+    columns = [table.values[measure] for measure in measures if measure in table.values]
+    rated = sum(int(np.count_nonzero(~np.isnan(values))) for values in columns)
+    expected = candidates * len(measures) - sum(table.inapplicable.get(name, 0) for _, name in measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
 
@@ -244,7 +246,7 @@ def take_notes(
                 f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
                 f"{own.averaged:,} of them: each item counts once, with its responses' mean"
             )
-        if run.items and not run.signatures:
+        if len(run.table) and not run.signatures:
             yield f"the {role} run carries no signature: nothing shows how it was scored"
     if matched.pairing.contexts_differ:
         yield tell_contexts(matched.pairing)
@@ -513,7 +515,7 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
     Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
     failed, coverage is what is missing."""
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
-    valued = has_values(baseline) and has_values(candidate)
+    valued = baseline.table.valued and candidate.table.valued
     if valued and bool(ours) != bool(theirs):
         return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
     alone = not (valued and ours and theirs)
@@ -524,16 +526,6 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
         if mixed or (not alone and list(left) != list(right)):
             found[key] = (show(left), show(right))
     return found
-
-
-def has_values(run: ComparedRun) -> bool:
-    """Whether anything in the run was rated."""
-    return any(
-        value is not None
-        for item in run.items
-        for values in (item.ratings, item.composites, item.blended)
-        for value in values.values()
-    )
 
 
 def check_signatures(

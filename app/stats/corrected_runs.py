@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks
+from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks, MeasureKey
 from app.domain.plain_text import tell_p
 from app.stats.corrected import (
     NO_RATINGS,
@@ -22,10 +22,9 @@ from app.stats.corrected import (
     show,
 )
 from app.stats.gate_plan import PlannedRule, find_scale
-from app.stats.pairing import Key, MeasureKey, find_shared_ids, fold, list_measures, match_runs
+from app.stats.observations import Integers, Mask, number_first
+from app.stats.pairing import Columns, fold, list_measures, match_runs, number_keys, tabulate
 from app.stats.statistics import adjust_holm, count, reach
-
-Clusters = dict[str | Key, int]
 
 
 @dataclass(frozen=True)
@@ -69,22 +68,18 @@ def correct_pairs(
 ) -> dict[MeasureKey, CorrectedPair]:
     """Each measure of both runs: where `paired` of the items that are in both."""
     matched = match_runs(baseline, candidate, asked="auto" if paired else "unpaired")
-    shared = matched.shared_ids
-    kept: Sequence[set[Key] | None] = (None, None)
+    kept = [np.ones(len(own.row), dtype=bool) for own in matched.columns]
     if paired:
-        kept = [
-            {own.keys[row] for row in rows.tolist()} for own, rows in zip(matched.columns, matched.rows, strict=True)
-        ]
+        kept = [np.isin(own.row, rows) for own, rows in zip(matched.columns, matched.rows, strict=True)]
+    homes = number_homes((baseline, candidate), matched.columns, leading=1)
     best = {**baseline.best, **candidate.best}
-    homes = name_homes(candidate, shared)
-    numbers: Clusters = {}
     found = {}
     for key in measures:
         scale = find_scale(key[1], candidate) or find_scale(key[1], baseline)
         options = CorrectionOptions(alpha, "t", scale, looks)
         before, after = (
-            sample_run(run, key, best, shared=shared, homes=homes, numbers=numbers, kept=own)
-            for run, own in ((baseline, kept[0]), (candidate, kept[1]))
+            sample_run(run, key, best, homes=own, kept=chosen)
+            for run, own, chosen in zip((baseline, candidate), homes, kept, strict=True)
         )
         sides = [None if one is None else correct(one, options) for one in (before, after)]
         difference = None
@@ -94,47 +89,48 @@ def correct_pairs(
     return found
 
 
-def name_homes(run: ComparedRun, shared: frozenset[str]) -> dict[Key, str]:
-    """The dialogue of each item, where it has one."""
-    return {key_of(run, row, shared): one.cluster for row, one in enumerate(run.items) if one.cluster is not None}
-
-
-def key_of(run: ComparedRun, row: int, shared: frozenset[str]) -> Key:
-    """What identifies the item of a row."""
-    one = run.items[row]
-    return one.item, one.context if one.item in shared else None
+def number_homes(
+    runs: Sequence[ComparedRun], columns: Sequence[Columns], *, leading: int | None = None
+) -> list[Integers]:
+    """The dialogue of each response of the runs, in numbers that all of them share; each of shape (responses,). An
+    item's dialogue is that of the `leading` run, where it has one there, else the response's own; a response without
+    one is of its item."""
+    sizes = np.cumsum([len(own.keys) for own in columns])[:-1]
+    items = np.split(number_keys(np.concatenate([own.keys for own in columns])), sizes)
+    item = [numbers[own.row] for numbers, own in zip(items, columns, strict=True)]
+    own = [run.table.clusters for run in runs]
+    home = np.zeros(sum(map(len, items)), dtype=np.int64)
+    if leading is not None:
+        named = own[leading] != 0
+        home[item[leading][named]] = own[leading][named]
+    found = [np.where(home[numbers] != 0, home[numbers], clusters) for numbers, clusters in zip(item, own, strict=True)]
+    names = [np.stack([one, np.where(one == 0, numbers, -1)], axis=1) for one, numbers in zip(found, item, strict=True)]
+    numbered = number_first(number_keys(np.concatenate(names)))
+    return np.split(numbered, np.cumsum([len(one) for one in found])[:-1])
 
 
 def sample_run(
-    run: ComparedRun,
-    key: MeasureKey,
-    best: Mapping[str, float],
-    *,
-    shared: frozenset[str],
-    homes: Mapping[Key, str],
-    numbers: Clusters,
-    kept: set[Key] | None,
+    run: ComparedRun, key: MeasureKey, best: Mapping[str, float], *, homes: Integers, kept: Mask | None = None
 ) -> CorrectedSample | None:
-    """The run's responses that have a value, in `numbers` of dialogues that both runs share; None without any."""
-    scores, ratings, clusters, weights = [], [], [], []
-    for row, value in enumerate(run.columns.get(key, ())):
-        name = key_of(run, row, shared)
-        if value is None or (kept is not None and name not in kept):
-            continue
-        home = homes.get(name) or run.items[row].cluster or name
-        scores.append(value)
-        ratings.append(run.items[row].people.get(key[1], np.nan))
-        weights.append(run.items[row].weight if key[1] in run.items[row].people else np.nan)
-        clusters.append(numbers.setdefault(home, len(numbers)))
-    if not scores:
+    """The run's responses that have a value, of those that are `kept`, with the numbers of their dialogues; shapes
+    (responses,). None without any."""
+    table = run.table
+    values = table.values.get(key)
+    if values is None:
         return None
-    columns = np.array(scores, dtype=np.float64), np.array(ratings, dtype=np.float64)
+    held = ~np.isnan(values) if kept is None else kept & ~np.isnan(values)
+    if not held.any():
+        return None
+    scores, ratings = values[held], np.full(int(held.sum()), np.nan)
+    if key[1] in table.people:
+        ratings = table.people[key[1]][held]
+    rated = ~np.isnan(ratings)
+    weights = None
+    if rated.any() and np.ptp(table.weights[held][rated]) > 0:
+        weights = np.where(rated, table.weights[held], np.nan)
     if key[0] == "aspect" and key[1] in best:
-        columns = fold(columns[0], best[key[1]]), fold(columns[1], best[key[1]])
-    weighed = np.array(weights, dtype=np.float64)
-    rated = weighed[~np.isnan(weighed)]
-    uneven = len(rated) and np.ptp(rated) > 0
-    return CorrectedSample(*columns, np.array(clusters, dtype=np.int64), weighed if uneven else None)
+        scores, ratings = fold(scores, best[key[1]]), fold(ratings, best[key[1]])
+    return CorrectedSample(scores, ratings, homes[held], weights)
 
 
 def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
@@ -220,8 +216,8 @@ def judge_corrected(
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks) -> CorrectedPair:
     """A measure of one run."""
     options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks)
-    shared = find_shared_ids(run)
-    sample = sample_run(run, key, run.best, shared=shared, homes={}, numbers={}, kept=None)
+    (homes,) = number_homes([run], [tabulate(run)])
+    sample = sample_run(run, key, run.best, homes=homes)
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 
 

@@ -33,6 +33,7 @@ from app.domain.comparison import (
     GateVerdict,
     Looks,
     Measure,
+    MeasureKey,
 )
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
@@ -43,7 +44,7 @@ from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
-from app.stats.pairing import MeasureKey, number_clusters, tabulate
+from app.stats.pairing import number_items, tabulate
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, adjust_holm, count, reach
 
@@ -187,7 +188,7 @@ def list_shares(
     if comparison.pairing.test == "paired":
 
         def unfit(key: MeasureKey) -> int:
-            return max(run.inapplicable.get(key[1], 0) for run in (candidate, baseline))
+            return max(run.table.inapplicable.get(key[1], 0) for run in (candidate, baseline))
 
         yield from share_pairs(comparison, measures_of(compared), unfit)
 
@@ -267,7 +268,7 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
     if not wanted:
         return {}
     columns = tabulate(candidate)
-    clusters = number_clusters(columns.clusters or (None,) * len(columns.keys))
+    clusters = number_items(columns)
     found = {}
     for one in wanted:
         values, ratings = columns.column(one.key), columns.rating_column(one.key)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.domain.comparison import FINDING, ComparedRun, GateRule
+from app.domain.comparison import FINDING, ComparedRun, GateRule, MeasureKey
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.plain_text import hint
-from app.stats.pairing import MeasureKey, list_measures
+from app.stats.pairing import list_measures
 
 SCALE_SHARE = 0.25
 """The drop that data must be able to show, as a share of the scale, where the rule does not say."""
@@ -117,7 +117,7 @@ def point_name(number: int, rule: GateRule) -> str:
 
 def applies_nowhere(aspect: str, run: ComparedRun) -> bool:
     """Whether the aspect applies to none of the run's items."""
-    return 0 < len(run.items) == run.inapplicable.get(aspect, 0)
+    return 0 < len(run.table) == run.table.inapplicable.get(aspect, 0)
 
 
 def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:

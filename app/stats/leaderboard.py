@@ -8,13 +8,13 @@ from itertools import combinations
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun
+from app.domain.comparison import ComparedRun, MeasureKey
 from app.domain.reports import CorrectedFigure
 from app.stats import resampling
 from app.stats.comparison import Sides, arrange
 from app.stats.corrected import show
 from app.stats.corrected_runs import correct_alone, correct_pairs, list_correctable
-from app.stats.pairing import MeasureKey, match_runs
+from app.stats.pairing import match_runs
 
 Places = tuple[int, int]
 """Best and worst place, from 1."""
@@ -48,7 +48,7 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     that b are surely better and w surely worse than has a place from 1 + b to N − w.
     """
     measures = list_correctable(*runs)
-    rated = [any(one.people for one in run.items) for run in runs]
+    rated = [bool(run.table.people) for run in runs]
     pairs = [*combinations(range(len(runs)), 2)]
     level = alpha / max(1, len(pairs))
     judged: dict[MeasureKey, Ordered] = {key: set() for key in measures}

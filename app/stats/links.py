@@ -12,18 +12,19 @@ mean is the standard deviation of its means under these tables, so that it holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, hypot
+from math import ceil, hypot, isnan
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
 
-from app.domain.comparison import ComparedRun, RunItem
+from app.domain.comparison import ComparedRun, MeasureKey
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
 from app.domain.rubric import MeanComposite, Rubric
+from app.domain.run_frame import RunTable
 from app.stats.observations import Floats, Integers
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach
@@ -315,7 +316,7 @@ def link_run(
     those of the linked ratings. A blended value moves as its rating does. `signatures` are those that it then has."""
     links = {name: one for name, one in stored.link.aspects.items() if one.state == "linked" and name in run.aspects}
     tables = {name: read_table(one) for name, one in links.items()}
-    ratings = {name: np.array(run.columns["aspect", name], dtype=np.float64) for name in links}
+    ratings = {name: run.table.values["aspect", name] for name in links}
     moved = {name: np.interp(ratings[name], *tables[name]) for name in links}
     values = LinkedValues(
         {name: np.clip(ratings[name], *tables[name][0][[0, -1]]) - tables[name][0][0] for name in links},
@@ -323,7 +324,7 @@ def link_run(
         {name: max(1, one.clusters - 1) for name, one in links.items()},
         rubric,
     )
-    return replace(run, items=list(move_items(run, moved, rubric)), signatures=signatures), values
+    return replace(run, items=(), figures=move_values(run.table, moved, rubric), signatures=signatures), values
 
 
 @dataclass(frozen=True)
@@ -419,22 +420,26 @@ def read_table(link: AspectLink) -> tuple[Floats, Floats]:
     return np.array([level for level, _ in pairs]), np.array([value for _, value in pairs])
 
 
-def move_items(run: ComparedRun, moved: Mapping[str, Floats], rubric: Rubric) -> Iterator[RunItem]:
-    """The run's items with linked values."""
-    columns = {name: values.tolist() for name, values in moved.items()}
-    for row, item in enumerate(run.items):
-        ratings: dict[str, float | None] = dict.fromkeys(item.ratings)
-        for name, values in columns.items():
-            if item.ratings.get(name) is not None:
-                ratings[name] = values[row]
-        blended = {
-            name: value + shown - was
-            for name, value in item.blended.items()
-            if value is not None
-            and (shown := ratings.get(name)) is not None
-            and (was := item.ratings[name]) is not None
-        }
-        yield replace(item, ratings=ratings, blended=blended, composites=compose(rubric, ratings))
+def move_values(table: RunTable, moved: Mapping[str, Floats], rubric: Rubric) -> RunTable:
+    """The table with linked values."""
+    nothing = np.full(len(table), np.nan)
+    values: dict[MeasureKey, Floats] = {}
+    for kind, name in table.values:
+        if kind == "aspect":
+            values[kind, name] = moved.get(name, nothing)
+    ratings = {name: [None if isnan(one) else one for one in column.tolist()] for name, column in moved.items()}
+    composed = [compose(rubric, dict(zip(ratings, row, strict=True))) for row in zip(*ratings.values(), strict=True)]
+    for one in rubric.composites if len(table) else ():
+        found = [row[one.id] for row in composed] if ratings else [None] * len(table)
+        values["composite", one.id] = np.array(found, dtype=np.float64)
+    for (kind, name), column in table.values.items():
+        if kind == "blended" and name in moved:
+            values[kind, name] = column + moved[name] - table.values["aspect", name]
+        elif kind == "finding":
+            values[kind, name] = column
+    shown = {key: column for key, column in values.items() if key[0] != "blended" or not np.isnan(column).all()}
+    valued = any(kind != "finding" and not np.isnan(column).all() for (kind, _), column in shown.items())
+    return replace(table, values=shown, valued=valued)
 
 
 def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int, ...]) -> JudgePairs:

@@ -6,20 +6,15 @@ before anything is paired or tested. Eight responses to each of 25 contexts are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.domain.comparison import ChosenTest, ComparedRun, Kind, Pairing, PairingTest
+from app.domain.comparison import ChosenTest, ComparedRun, Kind, MeasureKey, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
-from app.stats.observations import Floats, Integers, average_groups
+from app.stats.observations import Floats, Integers, Mask, average_groups, number_first
 from app.stats.statistics import count
-
-Key = tuple[str, str | None]
-"""An item: its id, and its context where the id alone does not tell items apart."""
-
-MeasureKey = tuple[Kind, str]
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding")
 FOLDED: tuple[Kind, ...] = ("aspect", "finding")
@@ -30,21 +25,23 @@ INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or d
 
 @dataclass(frozen=True)
 class Columns:
-    """A run by measure. `keys` are its items, shape (n,), `contexts` their digests, None where not known.
+    """A run by measure. `keys` are its items, shape (n, 2): the key of the id, and that of the context where the id
+    alone does not tell items apart, else 0. `contexts` has shape (n,), 0 where not known.
 
     `columns` hold each item's mean by kind and name, of shape (n,), NaN where there is none. `unfolded` holds the means
     of the ratings themselves for the aspects that count by their distance from their best value. `responses` counts
-    what the items were averaged from, `averaged` the items with several. `clusters` are digests of the items'
-    dialogues, None where an item stands alone; empty where none is known.
+    what the items were averaged from, `averaged` the items with several. `clusters` are keys of the items' dialogues,
+    shape (n,), 0 where an item stands alone; empty where none is known. `row` is each response's item, shape
+    (responses,).
     """
 
-    keys: tuple[Key, ...]
-    contexts: tuple[str | None, ...]
+    keys: Integers
+    contexts: Integers
     columns: Mapping[MeasureKey, Floats]
     responses: int
     averaged: int = 0
     unfolded: Mapping[MeasureKey, Floats] = field(default_factory=dict)
-    clusters: tuple[str | None, ...] = ()
+    clusters: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     row: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def column(self, measure: MeasureKey) -> Floats:
@@ -58,13 +55,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two runs by measure, the baseline's first, and the rows of the pairs in either, each of shape (pairs,).
-    `shared_ids` are those under which an item is identified by its context too."""
+    """Two runs by measure, the baseline's first, and the rows of the pairs in either, each of shape (pairs,)."""
 
     pairing: Pairing
     columns: tuple[Columns, Columns]
     rows: tuple[Integers, Integers]
-    shared_ids: frozenset[str]
 
 
 def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
@@ -74,12 +69,12 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
     columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
     pairing, *rows = pair_up(*columns, asked=asked, numbered=numbered, comparable=comparable)
-    return Paired(pairing, columns, (rows[0], rows[1]), shared_ids)
+    return Paired(pairing, columns, (rows[0], rows[1]))
 
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
     """What the runs have values of: aspects, composites, blended aspects, findings, each in order of appearance."""
-    found = dict.fromkeys(measure for run in runs for measure in run.columns)
+    found = dict.fromkeys(measure for run in runs for measure in run.table.values)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 
 
@@ -88,59 +83,73 @@ def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
     return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
-def find_shared_ids(*runs: ComparedRun) -> frozenset[str]:
-    """The ids that stand for several contexts within one of the runs. Contexts that are not known tell nothing."""
-    found: set[str] = set()
-    for run in runs:
-        contexts: dict[str, str] = {}
-        for one in run.items:
-            if one.context is not None and contexts.setdefault(one.item, one.context) != one.context:
-                found.add(one.item)
-    return frozenset(found)
+def find_shared_ids(*runs: ComparedRun) -> Integers:
+    """The keys of the ids that stand for several contexts within one of the runs. Contexts that are not known tell
+    nothing."""
+    found = []
+    for table in (run.table for run in runs):
+        known = np.flatnonzero(table.contexts)
+        items, contexts = table.items[known], table.contexts[known]
+        order = np.argsort(items, kind="stable")
+        same, other = (np.diff(column[order]) for column in (items, contexts))
+        found.append(items[order][1:][(same == 0) & (other != 0)])
+    return np.unique(np.concatenate(found))
 
 
-def tabulate(
-    run: ComparedRun, shared_ids: Collection[str] | None = None, best: Mapping[str, float] | None = None
-) -> Columns:
+def tabulate(run: ComparedRun, shared_ids: Integers | None = None, best: Mapping[str, float] | None = None) -> Columns:
     """The run's values by measure, one row an item, with the mean of its candidates and repeats. Under `shared_ids` an
     item is identified by its id and its context. Aspects with a `best` value count by minus their distance from it.
     Without these two the run's own are taken."""
     apart = find_shared_ids(run) if shared_ids is None else shared_ids
     best = run.best if best is None else best
-    rows: dict[Key, int] = {}
-    contexts: list[str | None] = []
-    clusters: list[str | None] = []
-    row = np.empty(len(run.items), dtype=np.int64)
-    for place, one in enumerate(run.items):
-        row[place] = at = rows.setdefault((one.item, one.context if one.item in apart else None), len(rows))
-        if at == len(contexts):
-            contexts.append(one.context)
-            clusters.append(one.cluster)
-        contexts[at] = one.context if contexts[at] is None else contexts[at]
-        clusters[at] = one.cluster if clusters[at] is None else clusters[at]
-    ratings = {measure: np.array(values, dtype=np.float64) for measure, values in run.columns.items()}
+    table = run.table
+    keys = np.stack([table.items, np.where(np.isin(table.items, apart), table.contexts, 0)], axis=1)
+    row = number_first(number_keys(keys) if len(apart) else table.items)
+    size = int(row.max(initial=-1)) + 1
+    ratings = table.values
     folded: dict[MeasureKey, Floats] = {
         measure: fold(values, best[measure[1]])
         for measure, values in ratings.items()
         if measure[0] in FOLDED and measure[1] in best
     }
     return Columns(
-        keys=tuple(rows),
-        contexts=tuple(contexts),
-        columns={measure: average_groups(values, row, len(rows)) for measure, values in {**ratings, **folded}.items()},
-        responses=len(run.items),
+        keys=take_first(keys, row, size),
+        contexts=take_first(table.contexts, row, size, known=table.contexts != 0),
+        columns={measure: average_groups(values, row, size) for measure, values in {**ratings, **folded}.items()},
+        responses=len(table),
         averaged=int(np.sum(np.bincount(row) > 1)),
-        unfolded={measure: average_groups(ratings[measure], row, len(rows)) for measure in folded},
-        clusters=tuple(clusters) if any(one is not None for one in clusters) else (),
+        unfolded={measure: average_groups(ratings[measure], row, size) for measure in folded},
+        clusters=take_first(table.clusters, row, size if table.clusters.any() else 0, known=table.clusters != 0),
         row=row,
     )
 
 
-def number_clusters(clusters: Sequence[str | None]) -> Integers:
+def number_keys(keys: Integers) -> Integers:
+    """A number for each row of the keys, equal for equal rows; shape (n, k) to (n,)."""
+    found = np.zeros(len(keys), dtype=np.int64)
+    for column in keys.T:
+        codes = np.unique(column, return_inverse=True)[1]
+        # Smaller than n, both of them, so that the product does not run over.
+        found = np.unique(found * len(keys) + codes, return_inverse=True)[1].astype(np.int64)
+    return found
+
+
+def take_first(values: Integers, row: Integers, size: int, known: Mask | None = None) -> Integers:
+    """For each of `size` items the value of its first response, of those that are `known`; else 0. `row` is each
+    response's item."""
+    found = np.zeros((size, *values.shape[1:]), dtype=np.int64)
+    if size:
+        places = np.arange(len(row))[::-1] if known is None else np.flatnonzero(known)[::-1]
+        # Backwards, so that the first is written last.
+        found[row[places]] = values[places]
+    return found
+
+
+def number_clusters(clusters: Integers) -> Integers:
     """A number for each dialogue, shape (items,); an item that stands alone has one of its own."""
-    numbers: dict[str, int] = {}
-    found = [len(clusters) + row if one is None else numbers.setdefault(one, row) for row, one in enumerate(clusters)]
-    return np.array(found, dtype=np.int64)
+    first, number = np.unique(clusters, return_index=True, return_inverse=True)[1:]
+    found: Integers = np.where(clusters == 0, len(clusters) + np.arange(len(clusters)), first[number])
+    return found
 
 
 def fold(ratings: Floats, best: float) -> Floats:
@@ -154,20 +163,16 @@ def pair_up(
     """The pairing, and the pairs' rows in both runs, each of shape (pairs,). Where `numbered`, an item's number alone
     says little: a pair has the same context too. `comparable`: contexts of the two runs tell whether they are the same.
     Raises InvalidRequest where pairs are asked for and there are none."""
-    places = {key: row for row, key in enumerate(candidate.keys)}
-    found = [(row, places[key]) for row, key in enumerate(baseline.keys) if key in places]
-    contexts = [(baseline.contexts[left], candidate.contexts[right]) for left, right in found]
+    rows = find_partners(baseline.keys, candidate.keys)
+    before, after = (own.contexts[found] for own, found in zip((baseline, candidate), rows.T, strict=True))
+    differing = 0
     if numbered:
-        same = [comparable and one is not None and one == other for one, other in contexts]
-        found = [pair for pair, kept in zip(found, same, strict=True) if kept]
-        differing = 0
-    else:
-        known = [(one, other) for one, other in contexts if comparable and one is not None and other is not None]
-        differing = sum(one != other for one, other in known)
-    rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+        rows = rows[(before != 0) & (before == after) & comparable]
+    elif comparable:
+        differing = int(np.sum((before != 0) & (after != 0) & (before != after)))
     test: PairingTest = "unpaired" if asked == "unpaired" else "paired"
     items = min(len(baseline.keys), len(candidate.keys))
-    reason = explain(asked, len(found), items, numbered=numbered, comparable=comparable)
+    reason = explain(asked, len(rows), items, numbered=numbered, comparable=comparable)
     paired = test == "paired"
     numbers = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
     units = [len(np.unique(own)) for own in numbers]
@@ -175,41 +180,57 @@ def pair_up(
         reason += tell_units(baseline, candidate, units)
     pairing = Pairing(
         test=test,
-        pairs=len(found),
-        only_baseline=len(baseline.keys) - len(found),
-        only_candidate=len(candidate.keys) - len(found),
+        pairs=len(rows),
+        only_baseline=len(baseline.keys) - len(rows),
+        only_candidate=len(candidate.keys) - len(rows),
         contexts_differ=differing,
         baseline_items=len(baseline.keys),
         baseline_responses=baseline.responses,
         candidate_items=len(candidate.keys),
         candidate_responses=candidate.responses,
         reason=reason,
-        unit="dialogue" if baseline.clusters or candidate.clusters else "item",
+        unit="dialogue" if len(baseline.clusters) or len(candidate.clusters) else "item",
         clusters=min(units),
     )
     return pairing, rows[:, 0], rows[:, 1]
 
 
+def find_partners(baseline: Integers, candidate: Integers) -> Integers:
+    """The rows of equal keys, which are different within a run: shapes (n, k) and (m, k) to (pairs, 2), in order of the
+    first."""
+    numbers = number_keys(np.concatenate([baseline, candidate]))
+    place = np.full(len(numbers), -1, dtype=np.int64)
+    place[numbers[len(baseline) :]] = np.arange(len(candidate))
+    partner = place[numbers[: len(baseline)]]
+    rows = np.flatnonzero(partner >= 0)
+    return np.stack([rows, partner[rows]], axis=1)
+
+
 def number_pairs(baseline: Columns, candidate: Columns, rows: Integers) -> Integers:
     """The dialogues of the pairs, of which `rows` of shape (pairs, 2) are the rows in both runs: those of the candidate
     run, where it knows none those of the baseline run, else each pair its own; shape (pairs,)."""
-    if not candidate.clusters and not baseline.clusters:
+    if not len(candidate.clusters) and not len(baseline.clusters):
         return np.arange(len(rows))
-    side = 1 if candidate.clusters else 0
+    side = 1 if len(candidate.clusters) else 0
     return number_clusters((baseline, candidate)[side].clusters)[rows[:, side]]
 
 
 def number_runs(baseline: Columns, candidate: Columns) -> list[Integers]:
     """The dialogues of each run's items, where it knows none each item its own; shapes (items,)."""
-    return [number_clusters(own.clusters or (None,) * len(own.keys)) for own in (baseline, candidate)]
+    return [number_items(own) for own in (baseline, candidate)]
+
+
+def number_items(columns: Columns) -> Integers:
+    """The dialogues of a run's items, where it knows none each item its own; shape (items,)."""
+    return number_clusters(columns.clusters) if len(columns.clusters) else np.arange(len(columns.keys))
 
 
 def tell_units(baseline: Columns, candidate: Columns, units: Sequence[int]) -> str:
     """What is independent, as the end of a sentence."""
-    if not baseline.clusters and not candidate.clusters:
+    if not len(baseline.clusters) and not len(candidate.clusters):
         return "; no dialogues are known, so that items are the units"
     if len(units) == 1:
-        whose = "candidate" if candidate.clusters else "baseline"
+        whose = "candidate" if len(candidate.clusters) else "baseline"
         return f"; the units are {count(units[0], 'dialogue')}, as the {whose} run has them"
     return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, select, text
+from sqlalchemy import delete, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
@@ -19,12 +19,12 @@ from app.domain.errors import StoreUnavailable
 from app.domain.evaluation import EvaluationRequest, Record, Translation, Unrated
 from app.domain.governance import ProjectPolicy, TextKeeping
 from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, RoundOptions
+from app.domain.model import key_of
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
 from app.domain.summary import tally_scores
 from app.domain.work import FinishedCandidate, Work
 from app.storage.sql import frames, texts
 from app.storage.sql.batches.erasure import Erasure
-from app.storage.sql.batches.rows import key_of
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.engine import change, file_of, read, write
@@ -165,6 +165,25 @@ async def finish_batch(bench: Bench, batch_id: str = "ba_1", count: int = 6) -> 
 
 
 # Redaction
+
+
+async def test_a_frame_that_was_kept_in_another_form_is_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "LEAST_KEPT", 1)
+    await finish_batch(bench)
+    store = FrameStore(bench.engine)
+    made = await store.read_frame("team", "ba_1")
+    async with write(bench.engine) as connection:
+        state = (await connection.execute(select(run_frames.c.state))).scalar_one()
+        earlier = state.removeprefix(f"{frames.FORMAT}/")
+        await connection.execute(update(run_frames).values(state=earlier, frame=b"other"))
+    assert earlier != state
+    again = await store.read_frame("team", "ba_1")
+    assert again.items.tolist() == made.items.tolist()
+    assert str(again.values.tolist()) == str(made.values.tolist())  # NaN is not equal to itself
+    async with read(bench.engine) as connection:
+        assert (await connection.execute(select(run_frames.c.state))).scalar_one() == state
 
 
 @pytest.mark.parametrize("texts", ["hash", "drop"])

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
+from app.comparison.runs import RunReader
 from app.comparison.service import ComparisonService
 from app.domain.rubric import Rubric
 from app.providers.call_cache import CachedCalls
@@ -19,6 +20,7 @@ from app.scoring.relevance import Relevance
 from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
@@ -76,6 +78,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now, revalidation=Revalidation())
     comparison = ComparisonService(
         batches=batches,
+        runs=RunReader(batches, FrameStore(engine)),
         ratings=store,
         rubrics=source,
         reliabilities=reliabilities,

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
-from sqlalchemy import Select, Text, func, select
+from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import Candidate, Entry, Failure
@@ -44,9 +45,15 @@ PAGE = 20_000
 LEAST_KEPT = 5000
 """Results of a batch whose frame is kept; fewer are read in a tenth of a second."""
 
-own = t.batches.c
-WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop")))
-PARTS = (own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
+own, chunk = t.batches.c, t.batch_chunks.c
+HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
+"""A worker may still rewrite results of a batch that was cancelled."""
+
+WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
+FORMAT = "2"
+"""Of `pack_frame`: what was kept in another is made again."""
+
+PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
 STATE: Select[Any] = select(functools.reduce(lambda told, one: told.concat("/").concat(one), PARTS)).where(WORTH)
 """What changes whenever the results of an ended batch do; nothing for one whose results still change."""
 
@@ -70,10 +77,18 @@ class FrameStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def read_frame(self, project: str, batch_id: str) -> RunFrame:
         """All results that the batch has now; none if the project has no such batch. Those of a large batch that has
-        ended are kept for the next time."""
+        ended are kept for the next time: who asks while they are read waits for that."""
+        turn = self._turns.get(batch_id)
+        if turn is None:
+            turn = self._turns[batch_id] = asyncio.Lock()
+        async with turn:
+            return await self._read(project, batch_id)
+
+    async def _read(self, project: str, batch_id: str) -> RunFrame:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
@@ -97,7 +112,8 @@ class FrameStore:
     async def _read_all(self, batch: Browsable) -> RunFrame:
         names = tuple(batch.columns)
         columns = [
-            figure[name] for name in ("position", "item_key", "context_key", "spread", "status", "warnings", "unrated")
+            *(figure[name] for name in ("position", "item_key", "context_key", "cluster", "spread")),
+            *(figure[name] for name in ("status", "warnings", "unrated")),
         ]
         columns += [figure[column] for column in VALUES[: len(names)]]
         query = select(*columns).where(figure.batch_id == batch.id, figure.item_key.is_not(None))
@@ -150,16 +166,19 @@ class FrameStore:
 
 
 def tabulate(rows: Sequence[Any]) -> tuple[Any, ...]:
-    """Some rows as columns: positions, items, contexts, spreads, values, and the names that label them."""
+    """Some rows as columns: positions, items, contexts, clusters, spreads, values, and the names that label them."""
     import numpy as np
 
-    positions, items, contexts, spreads, statuses, warnings, unrated, *values = zip(*rows, strict=True)
+    from app.domain.run_frame import key_all
+
+    positions, items, contexts, clusters, spreads, statuses, warnings, unrated, *values = zip(*rows, strict=True)
     return (
         np.array(positions, dtype=np.int32),
         np.array(items, dtype=np.int64),
         np.array([one or 0 for one in contexts], dtype=np.int64),
+        key_all(clusters),
         np.array(spreads, dtype=np.float32),
-        np.array(values, dtype=np.float32).reshape(-1, len(rows)).T,
+        np.array(values, dtype=np.float64).reshape(-1, len(rows)).T,
         list(zip(statuses, warnings, unrated, strict=True)),
     )
 
@@ -171,15 +190,16 @@ def join(names: tuple[str, ...], parts: Sequence[tuple[Any, ...]]) -> RunFrame:
     from app.domain.run_frame import Label, RunFrame
 
     found: dict[tuple[str, str, str], int] = {}
-    label = [found.setdefault(each, len(found)) for part in parts for each in part[5]]
-    columns = [np.concatenate([part[number] for part in parts]) if parts else np.empty(0) for number in range(5)]
+    label = [found.setdefault(each, len(found)) for part in parts for each in part[6]]
+    columns = [np.concatenate([part[number] for part in parts]) if parts else np.empty(0) for number in range(6)]
     return RunFrame(
         names=names,
         positions=columns[0].astype(np.int32),
         items=columns[1].astype(np.int64),
         contexts=columns[2].astype(np.int64),
-        spread=columns[3].astype(np.float32),
-        values=columns[4].astype(np.float32).reshape(len(columns[0]), len(names)),
+        clusters=columns[3].astype(np.int64),
+        spread=columns[4].astype(np.float32),
+        values=columns[5].astype(np.float64).reshape(len(columns[0]), len(names)),
         label=np.array(label, dtype=np.int64),
         labels=tuple(
             Label(status, frozenset(warnings.split()), frozenset(unrated.split()))
@@ -212,7 +232,7 @@ def unpack_frame(packed: bytes) -> RunFrame:
     return RunFrame(names=tuple(named["names"]), labels=labels, **columns)
 
 
-ARRAYS = ("positions", "items", "contexts", "values", "spread", "label")
+ARRAYS = ("positions", "items", "contexts", "clusters", "values", "spread", "label")
 
 
 def read_whole(row: Any) -> WholeResult:

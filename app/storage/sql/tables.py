@@ -178,7 +178,7 @@ text_grams = table(
 )
 
 # A result's values, in rows that can be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
-# are names with a space before and after each. `item_key` and `context_key` are digests (`rows.key_of`) that are equal
+# are names with a space before and after each. `item_key` and `context_key` are digests (`key_of`) that are equal
 # for equal items and contexts; null where not known. `spread` is that of `Scores`.
 result_figures = table(
     "result_figures",

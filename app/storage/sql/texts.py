@@ -35,6 +35,7 @@ from app.domain import redaction
 from app.domain.batch import EXPIRED
 from app.domain.evaluation import Record
 from app.domain.governance import DEFAULT_POLICY, ProjectPolicy, TextKeeping
+from app.domain.model import key_of
 from app.domain.redaction import ERASED_FAILURE, Cover, Erased
 from app.domain.summary import failed_scores, pack_scores, tally_scores, unpack_scores
 from app.domain.work import ChunkJob, FinishedCandidate
@@ -49,7 +50,6 @@ from app.storage.sql.batches.rows import (
     describe_result,
     figure,
     insert_figures,
-    key_of,
     read_candidate,
     read_failure,
     read_measures,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.comparison.cases import first_numbers
+from app.comparison.runs import first_numbers
 from app.domain.browsing import CaseQuery, CaseScale
 from app.domain.comparison import ComparedRun, RunItem
-from app.domain.run_frame import Label, RunFrame
+from app.domain.model import key_of
+from app.domain.run_frame import Label, RunFrame, key_all
 from app.stats.cases import CaseTable, choose, identify, make_table, measure_people, page_of
-from app.stats.pairing import match_runs
-from app.storage.sql.batches.rows import key_of
+from app.stats.pairing import find_shared_ids, match_runs
 from tests.support.runs import make_run
 
 ASPECTS = ("warmth", "clarity")
@@ -29,9 +29,10 @@ def frame_of(items: Sequence[RunItem], spread: float = np.nan) -> RunFrame:
     return RunFrame(
         names=ASPECTS,
         positions=np.arange(len(items), dtype=np.int32),
-        items=np.array([key_of(one.item) for one in items], dtype=np.int64),
-        contexts=np.array([0 if one.context is None else key_of(one.context) for one in items], dtype=np.int64),
-        values=np.array([[one.ratings.get(name) for name in ASPECTS] for one in items], dtype=np.float32).reshape(
+        items=key_all([one.item for one in items]),
+        contexts=key_all([one.context for one in items]),
+        clusters=key_all([one.cluster for one in items]),
+        values=np.array([[one.ratings.get(name) for name in ASPECTS] for one in items], dtype=np.float64).reshape(
             -1, 2
         ),
         spread=np.full(len(items), spread, dtype=np.float32),
@@ -68,10 +69,11 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
 def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> dict[int, float]:
     """The pairs of the runs' comparison that fell, the largest drop first: by the position of the first response to the
     item in the baseline, the mean change."""
-    paired = match_runs(*runs)
+    paired, apart = match_runs(*runs), find_shared_ids(*runs).tolist()
     firsts = {}
     for position, one in reversed([*enumerate(runs[0].items)]):
-        firsts[one.item, one.context if one.item in paired.shared_ids else None] = position
+        item = key_of(one.item)
+        firsts[item, key_of(one.context or "") if item in apart else 0] = position
     columns = []
     for name in ASPECTS if measure is None else (measure,):
         before, after = (
@@ -80,7 +82,7 @@ def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> di
         columns.append((after - before) / (SCALES[name].width if measure is None else 1.0))
     rated = [[one for one in row if not np.isnan(one)] for row in zip(*columns, strict=True)]
     moved = {
-        firsts[paired.columns[0].keys[row]]: sum(values) / len(values)
+        firsts[tuple(paired.columns[0].keys[row].tolist())]: sum(values) / len(values)
         for row, values in zip(paired.rows[0].tolist(), rated, strict=True)
         if values
     }

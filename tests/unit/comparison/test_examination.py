@@ -19,7 +19,7 @@ AFTER: dict[str, list[int | None]] = {"warmth": [0, 1, 0, 1, 1, None], "clarity"
 @pytest.fixture
 def examiner(bench: Bench) -> Examiner:
     return Examiner(
-        batches=bench.batches,
+        runs=bench.comparison.runs,
         ratings=bench.comparison.ratings,
         rubrics=FakeRubrics([RUBRIC]),
         compute=bench.comparison.compute,
@@ -41,18 +41,19 @@ async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Exam
 async def test_each_batch_is_read_once(bench: Bench, examiner: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
     await score_batch(bench.batches, "ba_1", BEFORE)
     await score_batch(bench.batches, "ba_2", AFTER)
-    read, scores = [], bench.batches.scores
+    frames = bench.comparison.runs.frames
+    read, read_frame = [], frames.read_frame
 
-    async def watch(project: str, batch_id: str, *, after: int, limit: int):
-        read.append((batch_id, after))
-        return await scores(project, batch_id, after=after, limit=limit)
+    async def watch(project: str, batch_id: str):
+        read.append(batch_id)
+        return await read_frame(project, batch_id)
 
-    monkeypatch.setattr(bench.batches, "scores", watch)
+    monkeypatch.setattr(frames, "read_frame", watch)
     await examiner.examine("team", "ba_1", "ba_2")
-    assert read == [("ba_1", -1), ("ba_1", 5), ("ba_2", -1), ("ba_2", 5)]
+    assert read == ["ba_1", "ba_2"]
     read.clear()
     await examiner.examine("team", "ba_1", "ba_1")
-    assert len(read) == 2
+    assert read == ["ba_1"]
 
 
 async def test_what_cannot_be_compared_is_refused(bench: Bench, examiner: Examiner) -> None:

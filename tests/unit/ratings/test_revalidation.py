@@ -171,6 +171,7 @@ class Following:
         rubrics = FakeRubrics([RUBRIC, KO])
         self.comparison = ComparisonService(
             batches=bench.batches,
+            runs=bench.comparison.runs,
             ratings=bench.store,
             rubrics=rubrics,
             reliabilities=bench.reliabilities,

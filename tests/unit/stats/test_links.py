@@ -146,7 +146,7 @@ def test_counts_of_levels_are_linked_as_their_ratings_are() -> None:
     stored, old = store(pair(150)), run("old", pair(200, seed=5).old, "judge:a")
     linked, link = use(old, stored)
     assert link.baseline is not None
-    values, before = ([item.ratings["clarity"] or 0.0 for item in one.items] for one in (linked, old))
+    values, before = (one.table.values["aspect", "clarity"] for one in (linked, old))
     counts = {str(level): sum(item.ratings["clarity"] == level for item in old.items) for level in LEVELS}
     found = link_counts(counts, stored, "clarity")
     assert found is not None

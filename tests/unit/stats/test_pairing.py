@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from app.domain.comparison import RunItem
 from app.domain.errors import InvalidRequest
+from app.domain.model import key_of
+from app.domain.run_frame import key_all
 from app.stats.pairing import Columns, are_comparable, find_shared_ids, number_clusters, pair_up, tabulate
 from tests.support.runs import make_run
 
 
 def columns(keys, contexts=None) -> Columns:
-    return Columns(tuple((key, None) for key in keys), tuple(contexts or [None] * len(keys)), {}, len(keys))
+    return Columns(key_items((key, None) for key in keys), key_all(contexts or [None] * len(keys)), {}, len(keys))
+
+
+def key_items(names: Iterable[tuple[str, str | None]]):
+    """The keys of items by their ids, and by their contexts where those tell them apart."""
+    return np.array([key_all(name) for name in names], dtype=np.int64).reshape(-1, 2)
 
 
 def test_items_pair_by_id_in_any_order():
@@ -44,7 +52,7 @@ def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(lef
 
 def test_pairs_are_in_the_dialogues_of_the_candidate_run_else_of_the_baseline():
     ours, theirs = (
-        dataclasses.replace(columns("abcd"), clusters=names) for names in (("x", "x", "y", None), ("u",) * 4)
+        dataclasses.replace(columns("abcd"), clusters=key_all(names)) for names in (("x", "x", "y", None), ("u",) * 4)
     )
     for left, right, clusters, told in (
         (ours, theirs, 1, "; the units are 1 dialogue, as the candidate run has them"),
@@ -62,9 +70,9 @@ def test_an_item_is_in_the_dialogue_of_its_responses():
         RunItem("a", 1, None, None, {}, cluster="d"),
         RunItem("b", 0, None, None, {}),
     ]
-    assert tabulate(make_run("run", {"warmth": []}, items=items)).clusters == ("d", None)
-    assert tabulate(make_run("run", {"warmth": [1.0]})).clusters == ()
-    assert number_clusters(("d", None, "e", "d", None)).tolist() == [0, 6, 2, 0, 9]
+    assert tabulate(make_run("run", {"warmth": []}, items=items)).clusters.tolist() == [key_of("d"), 0]
+    assert tabulate(make_run("run", {"warmth": [1.0]})).clusters.tolist() == []
+    assert number_clusters(key_all(("d", None, "e", "d", None))).tolist() == [0, 6, 2, 0, 9]
 
 
 def test_the_caller_may_say_which_test():
@@ -121,7 +129,7 @@ def response(item: str, candidate: int, value: float | None, context: str | None
 def test_an_item_has_the_mean_of_its_candidates_and_repetitions():
     values = [("a", 0, 1.0), ("a", 1, 5.0), ("a", 0, 3.0), ("b", 0, None), ("b", 0, 4.0), ("c", 0, None)]
     found = tabulate(make_run("run", {"warmth": []}, items=[response(*value) for value in values]))
-    assert found.keys == (("a", None), ("b", None), ("c", None))
+    assert found.keys.tolist() == key_items([("a", None), ("b", None), ("c", None)]).tolist()
     assert found.column(("aspect", "warmth")).tolist()[:2] == [3.0, 4.0]
     assert np.isnan(found.column(("aspect", "warmth"))[2])
     assert np.isnan(found.column(("composite", "none"))).all()
@@ -131,16 +139,19 @@ def test_an_item_has_the_mean_of_its_candidates_and_repetitions():
 def test_contexts_that_share_an_id_are_items_of_their_own():
     many = make_run("old", {"warmth": []}, items=[response("d", 0, float(n), f"c{n}") for n in range(10)])
     found = tabulate(many)
-    assert found.keys == tuple(("d", f"c{number}") for number in range(10))
+    assert found.keys.tolist() == key_items(("d", f"c{number}") for number in range(10)).tolist()
     assert found.column(("aspect", "warmth")).tolist() == list(range(10))
     # Across runs they pair by their contexts, also with a run that has but one of them …
     one = make_run("new", {"warmth": []}, items=[response("d", 0, 1.0, "c3"), response("e", 0, 1.0, "y")])
     apart = find_shared_ids(many, one)
-    assert apart == {"d"}
+    assert apart.tolist() == [key_of("d")]
     pairing, rows, _ = pair_up(tabulate(many, apart), tabulate(one, apart), asked="auto", numbered=False)
     assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
     # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
-    assert find_shared_ids(one, make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])) == set()
+    assert (
+        find_shared_ids(one, make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])).tolist()
+        == []
+    )
 
 
 def test_an_aspect_whose_best_lies_inside_counts_by_its_distance():

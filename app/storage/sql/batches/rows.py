@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from app.domain.browsing import FINDING, MOST_MEASURES
 from app.domain.conversation import ANY_CODE
 from app.domain.dialogue import CHECKED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
-from app.domain.model import Value, listed
+from app.domain.model import Value, key_of, listed
 from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of
 from app.domain.work import FinishedCandidate
 from app.storage.sql.tables import result_figures
@@ -185,11 +184,6 @@ def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dic
         "spread": scores.spread,
         **dict(zip(VALUES[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
-
-
-def key_of(name: str) -> int:
-    """A number from 1 to 2⁶³ − 1 that stands for a name: equal for equal names, and by chance alone for others."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1 or 1
 
 
 def codes_of(scores: Scores) -> list[str]:

@@ -239,8 +239,20 @@ class BatchStore:
         rows = await self._page(("id", *PLACE, "scores"), project, batch_id, after, limit)
         found: list[Scored] = []
         for some in db.cut(rows, UNPACKED):
-            found += [Scored(read_entry(row), row.id, unpack_scores(row.scores)) for row in some]
+            found += map(read_scored, some)
             await asyncio.sleep(0)
+        return found
+
+    async def scores_at(self, project: str, batch_id: str, positions: Sequence[int]) -> list[Scored]:
+        """Those of them that are at these positions, in order."""
+        table = t.evaluations.c
+        columns = [table[name] for name in ("id", *PLACE, "scores")]
+        mine = (equals(table.batch_id, batch_id), equals(table.project, project))
+        found: list[Scored] = []
+        for some in db.cut(sorted(positions), ROWS):
+            query = select(*columns).where(*mine, table.position.in_(some)).order_by(table.position)
+            rows = await db.fetch(self._engine, query)
+            found += await asyncio.to_thread(list, map(read_scored, rows))
         return found
 
     async def _page(
@@ -603,6 +615,11 @@ def named(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
     """The condition that finds the batch, in one project or in any."""
     this = equals(t.batches.c.id, batch_id)
     return this if project is None else this & equals(t.batches.c.project, project)
+
+
+def read_scored(row: Row[Any]) -> Scored:
+    """The result of a row in figures."""
+    return Scored(read_entry(row), row.id, unpack_scores(row.scores))
 
 
 async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:
