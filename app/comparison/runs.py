@@ -90,11 +90,15 @@ class RunReader:
         """The rows of the responses that a rating may name."""
         import numpy as np
 
-        items = [key_of(name) for name in {one.item for one in found.ratings if one.item is not None}]
         ids = [one.evaluation for one in found.ratings if one.evaluation is not None]
         named = (await self.frames.find_places(project, ids)).values()
-        own = [position for batch_id, position in named if batch_id == batch.id]
-        return np.flatnonzero(np.isin(table.items, items) | np.isin(positions, own))
+
+        def work() -> Integers:
+            items = [key_of(name) for name in {one.item for one in found.ratings if one.item is not None}]
+            own = [position for batch_id, position in named if batch_id == batch.id]
+            return np.flatnonzero(np.isin(table.items, items) | np.isin(positions, own))
+
+        return await asyncio.to_thread(work)
 
 
 def list_positions(items: Sequence[RunItem]) -> Positions:

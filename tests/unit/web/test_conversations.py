@@ -155,7 +155,7 @@ async def test_the_lexical_judge_rates_no_conversation(tmp_path: Path) -> None:
         response = await client.post("/v1/conversations", json=make("はい。"))
         answer = response.json()
         page = await client.get(f"/evaluations/{answer['id']}", headers={"Accept-Language": "ja"})
-    assert page.text.count("対話全体を評価しません") == 1, "said once, not with each aspect"
+    assert page.text.count("対話全体を評定しません") == 1, "said once, not with each aspect"
     assert (response.status_code, answer["status"], answer["findings"]) == (200, "partial", [])
     reasons = {name: aspect["unrated"]["reason"] for name, aspect in answer["aspects"].items()}
     assert reasons.pop("persona") == reasons.pop("goal") == "not-applicable"
