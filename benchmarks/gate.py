@@ -21,7 +21,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.comparison import ComparedRun, GateReport, GateRule, PairingTest, RunItem
+from app.domain.comparison import ComparedRun, GateReport, GateRule, PairingTest
+from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
 from benchmarks.record import Beside, Figure, Report, at_most, finish, make_parser
 

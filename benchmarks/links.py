@@ -17,8 +17,9 @@ import argparse
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun, RunItem
+from app.domain.comparison import ComparedRun
 from app.domain.link import LinkMark
+from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from app.stats.links import FINE_LEVELS, MARGIN, JudgePairs, LinkedValues, LinkUse, link_judges
 from app.stats.observations import Floats

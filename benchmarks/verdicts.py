@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from app.domain.comparison import ComparedRun, GateRule, PairingTest, RunItem
+from app.domain.comparison import ComparedRun, GateRule, PairingTest
+from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.stats.resampling import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired

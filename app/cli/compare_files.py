@@ -18,11 +18,12 @@ from pydantic import Field
 from app.comparison.runs import are_numbered, scales_of
 from app.domain.analysis_request import GateTerms
 from app.domain.clusters import name_dialogue
-from app.domain.comparison import ComparedRun, GateReport, RunItem
+from app.domain.comparison import ComparedRun, GateReport
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.judge_check import JudgeCheck
 from app.domain.model import Value
 from app.domain.rubric import Rubric
+from app.domain.summary import RunItem
 from app.web.languages import tell_report, tell_sentence
 from saiten import language
 from saiten.commands import exits

@@ -14,6 +14,7 @@ from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
 from app.domain.reports import CorrectedFigure, Interval, PairedWins, Undefined
+from app.domain.summary import Kind, RunItem
 
 if TYPE_CHECKING:
     from app.domain.run_frame import RunTable
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
 Unit = Literal["dialogue", "item"]
-Kind = Literal["aspect", "composite", "blended", "finding"]
-MeasureKey = tuple[Kind, str]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
 Estimate = Literal["judge", "corrected"]
@@ -34,32 +33,6 @@ FINDING = "finding:"
 
 GateVerdict = Literal["pass", "fail", "inconclusive"]
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
-
-
-@dataclass(frozen=True)
-class RunItem:
-    """One candidate's values in a run. `context` is a digest of its dialogue context, None if unknown.
-
-    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
-    is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
-    None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
-    any; `weight` is what these weigh, relative to those of other items. `findings` holds by `finding:CODE` how many of
-    100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
-    """
-
-    item: str
-    candidate: int | None
-    system: str | None
-    context: str | None
-    ratings: Mapping[str, float | None]
-    composites: Mapping[str, float | None] = field(default_factory=dict)
-    blended: Mapping[str, float | None] = field(default_factory=dict)
-    position: int | None = None
-    cluster: str | None = None
-    people: Mapping[str, float] = field(default_factory=dict)
-    weight: float = 1.0
-    findings: Mapping[str, float | None] = field(default_factory=dict)
-    inapplicable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

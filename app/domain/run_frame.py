@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.comparison import MeasureKey, RunItem
 from app.domain.model import key_of
+from app.domain.summary import MeasureKey, RunItem
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic_core import from_json
@@ -57,6 +57,10 @@ class ValuesPage(NamedTuple):
     names: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
 
+
+Kind = Literal["aspect", "composite", "blended", "finding"]
+MeasureKey = tuple[Kind, str]
+"""What values are of, by kind and name."""
 
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""
@@ -138,6 +142,32 @@ def unpack_scores(text: str) -> Scores:
         return scores._replace(faulty=faulty, spread=packed.get("v"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
+
+
+@dataclass(frozen=True)
+class RunItem:
+    """One candidate's values in a run. `context` is a digest of its dialogue context, None if unknown.
+
+    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
+    is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
+    None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
+    any; `weight` is what these weigh, relative to those of other items. `findings` holds by `finding:CODE` how many of
+    100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
+    """
+
+    item: str
+    candidate: int | None
+    system: str | None
+    context: str | None
+    ratings: Mapping[str, float | None]
+    composites: Mapping[str, float | None] = field(default_factory=dict)
+    blended: Mapping[str, float | None] = field(default_factory=dict)
+    position: int | None = None
+    cluster: str | None = None
+    people: Mapping[str, float] = field(default_factory=dict)
+    weight: float = 1.0
+    findings: Mapping[str, float | None] = field(default_factory=dict)
+    inapplicable: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

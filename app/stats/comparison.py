@@ -10,23 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.comparison import (
-    FINDING,
-    ChosenTest,
-    ComparedRun,
-    Comparison,
-    Kind,
-    Measure,
-    MeasureKey,
-    Pairing,
-    RunCoverage,
-    Verdict,
-)
+from app.domain.comparison import FINDING, ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
 from app.domain.errors import SignatureMismatch
 from app.domain.link import LinkMark
 from app.domain.reports import PairedWins
 from app.domain.rubric import split_name
 from app.domain.signature import NONE, read_comparable
+from app.domain.summary import Kind, MeasureKey
 from app.stats import resampling, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen

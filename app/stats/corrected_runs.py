@@ -8,8 +8,9 @@ from math import ceil
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks, MeasureKey
+from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks
 from app.domain.plain_text import tell_p
+from app.domain.summary import MeasureKey
 from app.stats.corrected import (
     NO_RATINGS,
     Corrected,

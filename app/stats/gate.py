@@ -33,11 +33,11 @@ from app.domain.comparison import (
     GateVerdict,
     Looks,
     Measure,
-    MeasureKey,
 )
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import stands_still, tell_p
+from app.domain.summary import MeasureKey
 from app.stats import resampling
 from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
 from app.stats.corrected_runs import judge_corrected

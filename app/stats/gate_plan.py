@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.domain.comparison import FINDING, ComparedRun, GateRule, MeasureKey
+from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.plain_text import hint
+from app.domain.summary import MeasureKey
 from app.stats.pairing import list_measures
 
 SCALE_SHARE = 0.25

@@ -8,8 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun, MeasureKey
+from app.domain.comparison import ComparedRun
 from app.domain.reports import CorrectedFigure
+from app.domain.summary import MeasureKey
 from app.stats import resampling
 from app.stats.comparison import Sides, arrange
 from app.stats.corrected import show

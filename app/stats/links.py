@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
-from app.domain.comparison import ComparedRun, MeasureKey
+from app.domain.comparison import ComparedRun
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
 from app.domain.rubric import MeanComposite, Rubric
 from app.domain.run_frame import RunTable
+from app.domain.summary import MeasureKey
 from app.stats.observations import Floats, Integers
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.domain.comparison import ChosenTest, ComparedRun, Kind, MeasureKey, Pairing, PairingTest
+from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
+from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, number_first
 from app.stats.statistics import count
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.domain.comparison import ComparedRun, RunItem
+from app.domain.comparison import ComparedRun
+from app.domain.summary import RunItem
 
 SIGNATURE = "saiten:1|rubric:small@1|model:judge-1:8b"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.domain.comparison import ComparedRun, GateRule, RunItem
+from app.domain.comparison import ComparedRun, GateRule
+from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
 from benchmarks.corrected import ITEMS, JUDGES, Array
 from benchmarks.corrected_gate import DIALOGUES, draw_pair, fail_corrected, fail_judge, keep_rated

@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from app.domain.comparison import ComparedRun, GateReport, GateRule, RunItem
+from app.domain.comparison import ComparedRun, GateReport, GateRule
 from app.domain.link import LinkMark
+from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
 from saiten.commands.gate import make_progress
 from saiten.models import Batch

@@ -11,9 +11,10 @@ import pytest
 
 from app.comparison.runs import first_numbers
 from app.domain.browsing import CaseQuery, CaseScale
-from app.domain.comparison import ComparedRun, RunItem
+from app.domain.comparison import ComparedRun
 from app.domain.model import key_of
 from app.domain.run_frame import Label, RunFrame, key_all
+from app.domain.summary import RunItem
 from app.stats.cases import CaseTable, choose, identify, make_table, measure_people, page_of
 from app.stats.pairing import find_shared_ids, match_runs
 from tests.support.runs import make_run

@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 
 from app.comparison.runs import FEWEST, rate_findings, scales_of
-from app.domain.comparison import ComparedRun, GateReport, GateRule, GateVerdict, RunItem
+from app.domain.comparison import ComparedRun, GateReport, GateRule, GateVerdict
 from app.domain.conversation import FaultyTurns
 from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
 from app.storage.rubric_files import open_rubrics
 from app.web.languages import tell_report

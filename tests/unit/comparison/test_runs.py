@@ -9,12 +9,13 @@ from sqlalchemy import Executable, delete
 
 from app.batches import summaries
 from app.comparison.runs import are_numbered, find_batch, read_items, scales_of, tabulate_frame
-from app.domain.comparison import ComparedRun, RunItem
+from app.domain.comparison import ComparedRun
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
 from app.domain.evaluation import EvaluationRequest
 from app.domain.rubric import Rubric
 from app.domain.run_frame import RunTable, tabulate_items
+from app.domain.summary import RunItem
 from app.storage.sql.engine import write
 from app.storage.sql.tables import result_figures
 from tests.support.bench import Bench

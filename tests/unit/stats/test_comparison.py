@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.domain.comparison import Comparison, RunItem
+from app.domain.comparison import Comparison
 from app.domain.errors import SignatureMismatch
+from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from tests.support.runs import make_run
 

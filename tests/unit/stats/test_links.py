@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.domain.comparison import ComparedRun, GateRule, RunItem
+from app.domain.comparison import ComparedRun, GateRule
 from app.domain.link import Link, LinkMark, StoredLink
+from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.stats.links import JudgePairs, LinkUse, link_counts, link_judges, link_linearly, link_percentiles, link_run

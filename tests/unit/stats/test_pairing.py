@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from app.domain.comparison import RunItem
 from app.domain.errors import InvalidRequest
 from app.domain.model import key_of
 from app.domain.run_frame import key_all
+from app.domain.summary import RunItem
 from app.stats.pairing import Columns, are_comparable, find_shared_ids, number_clusters, pair_up, tabulate
 from tests.support.runs import make_run
 
