@@ -263,8 +263,8 @@ def have_numbers(items: Integers) -> bool:
 
     if not len(items) or items[0] != key_of("0"):
         return not len(items)
-    numbers = first_numbers(int(number_first(items).max()) + 1)
-    return bool((items == numbers[number_first(items)]).all())
+    places = number_first(items)
+    return bool((items == first_numbers(int(places.max()) + 1)[places]).all())
 
 
 def first_numbers(count: int) -> Integers:

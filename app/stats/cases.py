@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from app.domain.browsing import CasePage, CaseQuery, CaseRow, CaseScale
 from app.domain.run_frame import Flags, Label, RunFrame
 from app.stats.observations import Floats, Integers
+from app.stats.pairing import find_shared_ids
 
 NOISE = 2.0
 """Standard deviations of samples beyond which a change counts."""
@@ -31,7 +32,7 @@ def identify(
     """A key for each row of each run, equal where rows are of one case. `first_numbers(n)` are the keys of the ids 0 to
     n − 1, which say nothing by themselves; `comparable`: equal contexts have equal keys in all runs."""
     numbered = any(are_numbered(frame.items, first_numbers) for frame in frames)
-    shared = np.unique(np.concatenate([find_shared(frame) for frame in frames]))
+    shared = find_shared_ids(*frames)
     keys = []
     for number, frame in enumerate(frames):
         by_context = np.ones(len(frame.items), dtype=bool) if numbered else np.isin(frame.items, shared)
@@ -52,16 +53,6 @@ def are_numbered(items: Integers, first_numbers: Callable[[int], Integers]) -> b
         return False
     apart = items[np.flatnonzero(np.diff(items, prepend=0))]
     return bool((apart == first_numbers(len(apart))).all())
-
-
-def find_shared(frame: RunFrame) -> Integers:
-    """The items that stand for several known contexts."""
-    known = frame.contexts != 0
-    pairs = (
-        np.unique(np.stack([frame.items[known], frame.contexts[known]]), axis=1)[0] if known.any() else frame.items[:0]
-    )
-    several: Integers = pairs[1:][pairs[1:] == pairs[:-1]]
-    return several
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
+from app.domain.run_frame import RunFrame, RunTable
 from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, number_first
 from app.stats.statistics import count
@@ -65,7 +66,7 @@ class Paired:
 
 def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
     """Which items of two runs belong together; raises InvalidRequest if pairs are asked for and there are none."""
-    shared_ids = find_shared_ids(baseline, candidate)
+    shared_ids = find_shared_ids(baseline.table, candidate.table)
     best = {**baseline.best, **candidate.best}
     columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
@@ -84,13 +85,13 @@ def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
     return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
-def find_shared_ids(*runs: ComparedRun) -> Integers:
+def find_shared_ids(*runs: RunTable | RunFrame) -> Integers:
     """The keys of the ids that stand for several contexts within one of the runs. Contexts that are not known tell
     nothing."""
     found = []
-    for table in (run.table for run in runs):
-        known = np.flatnonzero(table.contexts)
-        items, contexts = table.items[known], table.contexts[known]
+    for run in runs:
+        known = np.flatnonzero(run.contexts)
+        items, contexts = run.items[known], run.contexts[known]
         order = np.argsort(items, kind="stable")
         same, other = (np.diff(column[order]) for column in (items, contexts))
         found.append(items[order][1:][(same == 0) & (other != 0)])
@@ -101,7 +102,7 @@ def tabulate(run: ComparedRun, shared_ids: Integers | None = None, best: Mapping
     """The run's values by measure, one row an item, with the mean of its candidates and repeats. Under `shared_ids` an
     item is identified by its id and its context. Aspects with a `best` value count by minus their distance from it.
     Without these two the run's own are taken."""
-    apart = find_shared_ids(run) if shared_ids is None else shared_ids
+    apart = find_shared_ids(run.table) if shared_ids is None else shared_ids
     best = run.best if best is None else best
     table = run.table
     keys = np.stack([table.items, np.where(np.isin(table.items, apart), table.contexts, 0)], axis=1)

@@ -70,7 +70,7 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
 def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> dict[int, float]:
     """The pairs of the runs' comparison that fell, the largest drop first: by the position of the first response to the
     item in the baseline, the mean change."""
-    paired, apart = match_runs(*runs), find_shared_ids(*runs).tolist()
+    paired, apart = match_runs(*runs), find_shared_ids(*(run.table for run in runs)).tolist()
     firsts = {}
     for position, one in reversed([*enumerate(runs[0].items)]):
         item = key_of(one.item)

@@ -143,15 +143,13 @@ def test_contexts_that_share_an_id_are_items_of_their_own():
     assert found.column(("aspect", "warmth")).tolist() == list(range(10))
     # Across runs they pair by their contexts, also with a run that has but one of them …
     one = make_run("new", {"warmth": []}, items=[response("d", 0, 1.0, "c3"), response("e", 0, 1.0, "y")])
-    apart = find_shared_ids(many, one)
+    apart = find_shared_ids(many.table, one.table)
     assert apart.tolist() == [key_of("d")]
     pairing, rows, _ = pair_up(tabulate(many, apart), tabulate(one, apart), asked="auto", numbered=False)
     assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
     # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
-    assert (
-        find_shared_ids(one, make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])).tolist()
-        == []
-    )
+    other = make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])
+    assert find_shared_ids(one.table, other.table).tolist() == []
 
 
 def test_an_aspect_whose_best_lies_inside_counts_by_its_distance():

@@ -143,6 +143,13 @@ PERSONA = {
 }
 
 
+def find_in_introduction(said: str) -> tuple[Finding, ...]:
+    """What is found where somebody with the persona says this when asked who they are."""
+    language = "ko" if re.search("[가-힣]", said) else "ja"
+    asked = {"ja": "どんな人ですか。", "ko": "어떤 분이세요?"}[language]
+    return find_faults(talk(asked, said, persona=PERSONA[language]), language)
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -158,9 +165,7 @@ PERSONA = {
     ],
 )
 def test_what_is_said_of_others_or_fits_the_persona_contradicts_nothing(said: str) -> None:
-    language = "ko" if re.search("[가-힣]", said) else "ja"
-    asked = {"ja": "どんな人ですか。", "ko": "어떤 분이세요?"}[language]
-    assert find_faults(talk(asked, said, persona=PERSONA[language]), language) == ()
+    assert find_in_introduction(said) == ()
 
 
 @pytest.mark.parametrize(
@@ -175,10 +180,7 @@ def test_what_is_said_of_others_or_fits_the_persona_contradicts_nothing(said: st
     ],
 )
 def test_what_is_said_of_oneself_contradicts_the_persona(said: str) -> None:
-    language = "ko" if re.search("[가-힣]", said) else "ja"
-    asked = {"ja": "どんな人ですか。", "ko": "어떤 분이세요?"}[language]
-    found = find_faults(talk(asked, said, persona=PERSONA[language]), language)
-    assert codes_of(found) == [(1, "persona-contradiction")]
+    assert codes_of(find_in_introduction(said)) == [(1, "persona-contradiction")]
 
 
 @pytest.mark.parametrize(
