@@ -31,6 +31,8 @@ TALKS = 20
 PLAIN = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT)}
 DYING = {"SAITEN_LEASE_SECONDS": "5"}
 """For what waits until leases of the dead run out. No figure of these tests turns on a lease that a slow machine loses."""
+COUNTED = {"SAITEN_LEASE_SECONDS": "15"}
+"""The same where deaths are counted: who loses a lease while alive may die over a candidate that is tried again already."""
 JUDGE = {"latency_ms": 400}
 """Slow enough that each fault comes amid the batch: waiting costs no CPU, and items do."""
 
@@ -332,7 +334,7 @@ def test_a_stopped_service_with_a_batch_under_way_finishes_it_after_its_next_sta
     assert embedded.judge.stats()["paid_again"] == 0
 
 
-@pytest.mark.parametrize("workers", [DYING], ids=["dying"], indirect=True)
+@pytest.mark.parametrize("workers", [COUNTED], ids=["counted"], indirect=True)
 def test_a_candidate_that_kills_its_worker_is_set_aside_after_three_tries_under_suspicion(workers: Site) -> None:
     workers.judge.turn(poison="POISON-7")
     items = [make_item("poison", number) for number in range(60)]
