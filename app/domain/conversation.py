@@ -156,6 +156,10 @@ class Finding(Value):
     code: str | None = Field(description="what a rule found; null for a finding of the judge")
     by: Literal["judge", "rule"]
     detail: str = Field(description="what is wrong, in a sentence")
+    kind: str | None = Field(
+        default=None,
+        description="the kind of fault, one of seventeen; null for the judge's findings by a rubric without kinds",
+    )
 
 
 RULE_CODES = (
@@ -167,6 +171,38 @@ RULE_CODES = (
     "persona-contradiction",
 )
 """The codes of the findings of rules."""
+
+KINDS = (
+    "uninterpretable",
+    "grammatical-error",
+    "semantic-error",
+    "wrong-information",
+    "ignored-question",
+    "ignored-request",
+    "ignored-proposal",
+    "ignored-greeting",
+    "ignored-expectation",
+    "unclear-intention",
+    "topic-transition",
+    "lack-of-information",
+    "self-contradiction",
+    "contradiction",
+    "repetition",
+    "lack-of-sociality",
+    "lack-of-common-sense",
+)
+"""The integrated taxonomy of errors in chat-oriented dialogue systems (Higashinaka, Araki, Tsukahara and Mizukami,
+SIGDIAL 2021): utterance, response, context, society."""
+
+KIND_OF_RULE: Mapping[str, str] = {
+    "register-shift": "lack-of-sociality",
+    "register-mix": "lack-of-sociality",
+    "wrong-language": "uninterpretable",
+    "repetition": "repetition",
+    "self-contradiction": "self-contradiction",
+    "persona-contradiction": "self-contradiction",
+}
+"""The kind of what each rule finds. A persona is the system's own, so that it contradicts itself."""
 
 JUDGED = "judge"
 """What stands for the code of the judge's findings, which have none."""

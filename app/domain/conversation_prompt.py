@@ -10,7 +10,7 @@ have the same signature.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring
 from typing import Any, Protocol
@@ -31,7 +31,7 @@ from app.domain.prompt import (
     derive_canary,
     describe_aspect,
 )
-from app.domain.rubric import Aspect, Rubric, WorkedConversation
+from app.domain.rubric import FAULTS, Aspect, Rubric, WorkedConversation
 
 LETTER: Mapping[Role, str] = {"user": "U", "system": "S"}
 
@@ -44,6 +44,10 @@ class ConversationFrame:
     turns_rule: str
     worked_conversation: str
     turns_placeholder: str
+    kinds_heading: str
+    faults_rule: str
+    turn_placeholder: str
+    fault_placeholder: str
 
 
 FRAMES: Mapping[str, ConversationFrame] = {
@@ -69,6 +73,13 @@ FRAMES: Mapping[str, ConversationFrame] = {
         "U の発話の番号や、対話にない番号は書きません。",
         worked_conversation="対話:",
         turns_placeholder="S の発話の番号",
+        kinds_heading="# 問題の種類（kind）",
+        faults_rule="{name} には、問題のある S の発話を番号の小さい順に一度ずつ挙げます。問題がなければ [] とします。"
+        "何がおかしいかを一文で書き、種類を一つ、評価を下げた項目を一つ以上選びます。種類が重なるときは最も重いものにし、"
+        "前の発話との食い違いや繰り返しは、後の発話に付けます。"
+        "そのあと項目ごとに、理由を一文で書いてから整数を決めます。",
+        turn_placeholder="S の発話の番号",
+        fault_placeholder="何がおかしいかを一文で",
     ),
     "ko": ConversationFrame(
         plain=replace(
@@ -92,6 +103,13 @@ FRAMES: Mapping[str, ConversationFrame] = {
         "U의 발화 번호나 대화에 없는 번호는 적지 마십시오.",
         worked_conversation="대화:",
         turns_placeholder="S의 발화 번호",
+        kinds_heading="# 문제의 종류(kind)",
+        faults_rule="{name}에는 문제가 있는 S의 발화를 번호가 작은 것부터 한 번씩 적고, 문제가 없으면 []로 두십시오. "
+        "무엇이 문제인지 한 문장으로 쓰고, 종류 하나와 그 문제로 평가가 낮아진 항목을 하나 이상 고르십시오. "
+        "종류가 겹치면 가장 심각한 것을 고르고, 앞선 발화와 어긋나거나 앞선 발화를 반복한 경우에는 나중 발화에 "
+        "붙이십시오. 그다음 항목마다 이유를 한 문장으로 쓰고 나서 정수를 정하십시오.",
+        turn_placeholder="S의 발화 번호",
+        fault_placeholder="무엇이 문제인지 한 문장으로",
     ),
     "en": ConversationFrame(
         plain=replace(
@@ -116,6 +134,13 @@ FRAMES: Mapping[str, ConversationFrame] = {
         "conversation does not have.",
         worked_conversation="Conversation:",
         turns_placeholder="numbers of turns of S",
+        kinds_heading="# Kinds of faults (kind)",
+        faults_rule="{name} lists each faulty turn of S once, in ascending order, or is [] if there is none. Say in "
+        "one sentence what is wrong, and pick one kind and at least one aspect whose rating it lowers. Where several "
+        "kinds fit, pick the gravest; where a turn contradicts or repeats an earlier one, the later is the faulty one. "
+        "Then, for each aspect, write your reason in one sentence and only then settle on the integer.",
+        turn_placeholder="number of a turn of S",
+        fault_placeholder="what is wrong, in one sentence",
     ),
 }
 
@@ -134,11 +159,11 @@ def build_conversation_prefix(
         raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
     plain = frame_of(language).plain
     whole = write_system(rubric, language, rubric.aspects, screen=screen)
-    schema = build_conversation_schema(rubric.aspects, screen=screen) if structured else None
+    schema = build_conversation_schema(rubric.aspects, rubric.kind_ids, screen=screen) if structured else None
     known = digest(["conversation", whole, plain.begin, plain.end, plain.request, schema])
     return Prefix(
         whole if len(aspects) == len(rubric.aspects) else write_system(rubric, language, aspects, screen=screen),
-        build_conversation_schema(aspects, screen=screen) if structured else None,
+        build_conversation_schema(aspects, rubric.kind_ids, screen=screen) if structured else None,
         known,
         derive_canary(rubric.digest),
         screen,
@@ -150,58 +175,88 @@ def write_system(rubric: Rubric, language: str, aspects: Sequence[Aspect], *, sc
     frame = frame_of(language)
     plain = frame.plain
     rules = (*plain.rules, plain.canary_rule.format(canary=derive_canary(rubric.digest)))
-    form = [plain.format_heading, plain.json_format, frame.turns_rule]
+    form = [plain.format_heading, plain.json_format]
+    form.append(frame.faults_rule.format(name=FAULTS) if rubric.kinds else frame.turns_rule)
     form += [plain.screen_rule.format(name=SCREEN)] if screen else []
     sections = [
         f"{plain.task}\n{rubric.task[language]}",
         "\n".join((plain.rules_heading, *(f"- {rule}" for rule in rules))),
         "\n\n".join((plain.aspects_heading, *(describe_aspect(aspect, language, plain) for aspect in aspects))),
-        "\n".join((*form, show_form(aspects, frame, screen=screen))),
+        "\n".join((*form, show_form(aspects, frame, rubric.kind_ids, screen=screen))),
     ]
+    if rubric.kinds:
+        kinds = (f"- {kind.id}: {kind.description[language]}" for kind in rubric.kinds)
+        sections.insert(2, "\n".join((frame.kinds_heading, *kinds)))
     if rubric.worked:
-        sections.append(show_worked(rubric.worked[language], aspects, frame, screen=screen))
+        sections.append(show_worked(rubric, language, aspects, frame, screen=screen))
     return "\n\n".join(sections)
 
 
-def show_form(aspects: Sequence[Aspect], frame: ConversationFrame, *, screen: bool) -> str:
+def show_form(aspects: Sequence[Aspect], frame: ConversationFrame, kinds: Sequence[str], *, screen: bool) -> str:
     """The reply's form, with placeholders."""
     parts = [f'"{SCREEN}": true | false'] if screen else []
+    if kinds:
+        names = " | ".join(f'"{aspect.id}"' for aspect in aspects)
+        parts.append(
+            f'"{FAULTS}": [{{"turn": {frame.turn_placeholder}, "reason": "{frame.fault_placeholder}", "kind": "kind", '
+            f'"aspects": [{names}]}}]'
+        )
     for aspect in aspects:
         values = " | ".join(map(str, aspect.values))
-        reason, turns = frame.plain.reason_placeholder, frame.turns_placeholder
-        parts.append(f'"{aspect.id}": {{"reason": "{reason}", "turns": [{turns}], "rating": {values}}}')
+        reason, turns = frame.plain.reason_placeholder, "" if kinds else f'"turns": [{frame.turns_placeholder}], '
+        parts.append(f'"{aspect.id}": {{"reason": "{reason}", {turns}"rating": {values}}}')
     return "{" + ", ".join(parts) + "}"
 
 
-def build_conversation_schema(aspects: Sequence[Aspect], *, screen: bool = False) -> dict[str, Any]:
+def build_conversation_schema(
+    aspects: Sequence[Aspect], kinds: Sequence[str] = (), *, screen: bool = False
+) -> dict[str, Any]:
     """The strict schema of the reply. Which turns there are is not in it, so that it is the same for all
-    conversations."""
+    conversations. With kinds the faults come first, in one list; without, each aspect has a list of turns."""
     screened: dict[str, Any] = {SCREEN: {"type": "boolean"}} if screen else {}
-    turns = {"type": "array", "items": {"type": "integer"}}
+    reason: dict[str, Any] = {"reason": {"type": "string"}}
+    turns: dict[str, Any] = {} if kinds else {"turns": {"type": "array", "items": {"type": "integer"}}}
+    if kinds:
+        names = {"type": "array", "items": {"type": "string", "enum": [aspect.id for aspect in aspects]}}
+        kind = {"kind": {"type": "string", "enum": list(kinds)}}
+        fault = closed_object({"turn": {"type": "integer"}, **reason, **kind, "aspects": names})
+        screened[FAULTS] = {"type": "array", "items": fault}
     parts = {
-        aspect.id: closed_object(
-            {"reason": {"type": "string"}, "turns": turns, "rating": {"type": "integer", "enum": list(aspect.values)}}
-        )
+        aspect.id: closed_object({**reason, **turns, "rating": {"type": "integer", "enum": list(aspect.values)}})
         for aspect in aspects
     }
     return closed_object(screened | parts)
 
 
 def show_worked(
-    example: WorkedConversation, aspects: Sequence[Aspect], frame: ConversationFrame, *, screen: bool
+    rubric: Rubric, language: str, aspects: Sequence[Aspect], frame: ConversationFrame, *, screen: bool
 ) -> str:
     """The worked conversation in the form of the one under evaluation, with its verdict on these aspects."""
+    example = (rubric.worked or {})[language]
     header = {"persona": example.persona, "goal": example.goal}
     given = {name: part for name, part in header.items() if part is not None}
     lines = write_lines(given, example.turns)
     parts = [f'"{SCREEN}":false'] if screen else []
+    if rubric.kinds:
+        parts.append(f'"{FAULTS}":[{",".join(write_faults(example, aspects))}]')
     for aspect in aspects:
         part = example.verdict[aspect.id]
-        reason, turns = canonical_json(part.reason), canonical_json(list(part.turns))
-        parts.append(f'"{aspect.id}":{{"reason":{reason},"turns":{turns},"rating":{part.rating}}}')
+        turns = "" if rubric.kinds else f'"turns":{canonical_json(list(part.turns))},'
+        parts.append(f'"{aspect.id}":{{"reason":{canonical_json(part.reason)},{turns}"rating":{part.rating}}}')
     plain = frame.plain
     verdict = "{" + ",".join(parts) + "}"
     return "\n".join((plain.worked_heading, frame.worked_conversation, lines, plain.worked_reply, verdict))
+
+
+def write_faults(example: WorkedConversation, aspects: Sequence[Aspect]) -> Iterator[str]:
+    """The faults of a worked conversation that lower one of these aspects, as a reply writes them."""
+    asked = {aspect.id for aspect in aspects}
+    for fault in example.faults:
+        if names := [name for name in fault.aspects if name in asked]:
+            yield (
+                f'{{"turn":{fault.turn},"reason":{canonical_json(fault.reason)},"kind":"{fault.kind}",'
+                f'"aspects":{canonical_json(names)}}}'
+            )
 
 
 class Spoken(Protocol):

@@ -57,6 +57,10 @@ def split_name(name: str) -> tuple[str, int | None]:
     return (rubric_id, int(version)) if VERSION.fullmatch(version) else (name, None)
 
 
+FAULTS = "faults"
+"""The member of a verdict that lists the faulty turns, if the rubric has kinds of faults. No aspect has its name."""
+
+
 class ExampleUtterance(Value):
     speaker: Phrase
     text: Prose
@@ -89,6 +93,25 @@ class WorkedExample(Example):
     reason: Prose = Field(description="why, in a sentence")
 
 
+class FaultKind(Value):
+    """A kind of fault that a judge may find in a turn of the system. The judge is shown the description; people see all
+    of it."""
+
+    id: Id = Field(description="the kind in every finding")
+    name: LocalizedPhrase = Field(description="what people call it")
+    description: LocalizedProse = Field(description="what it is, in a sentence")
+    example: LocalizedProse = Field(description="a short exchange that shows it")
+
+
+class ExampleFault(Value):
+    """A fault in a worked conversation."""
+
+    turn: Annotated[int, Field(ge=0)] = Field(description="the number of the system turn, counted from 0")
+    reason: Prose = Field(description="what is wrong, in a sentence")
+    kind: Id = Field(description="one of the rubric's kinds")
+    aspects: Annotated[tuple[Id, ...], listed(minimum=1), Field(description="the aspects whose rating it lowers")]
+
+
 class ExampleTurn(Value):
     role: Literal["user", "system"]
     text: Prose
@@ -110,6 +133,9 @@ class WorkedConversation(Value):
     turns: Annotated[tuple[ExampleTurn, ...], listed(minimum=1), Field(description="oldest first, counted from 0")]
     persona: dict[Phrase, Phrase] | None = None
     goal: Prose | None = None
+    faults: Annotated[
+        tuple[ExampleFault, ...], listed(), Field(description="the faulty turns, of a rubric with kinds of faults")
+    ] = ()
     verdict: Annotated[dict[Id, ExampleRating], Field(min_length=1)] = Field(description="by aspect")
 
 
@@ -216,6 +242,14 @@ class Rubric(Value):
     worked: Annotated[dict[Language, WorkedConversation], Field(min_length=1)] | None = Field(
         default=None, description="of a conversation rubric: one worked conversation per language, with its verdict"
     )
+    kinds: Annotated[
+        tuple[FaultKind, ...],
+        listed(),
+        Field(
+            description="of a conversation rubric: the kinds of faults that the judge tells apart. With kinds it lists "
+            "the faulty turns once, each with its kind and aspects; without, it lists turns for each aspect"
+        ),
+    ] = ()
     references: bool = Field(default=False, description="whether the judge is shown the references that a caller gives")
     title: LocalizedPhrase = Field(description="its languages are the rubric's: every other text must exist in each")
     task: LocalizedProse = Field(description="what the judge is shown and what it must keep in mind")
@@ -249,6 +283,11 @@ class Rubric(Value):
         """The aspect of that id; raises KeyError where there is none."""
         return {aspect.id: aspect for aspect in self.aspects}[aspect_id]
 
+    @cached_property
+    def kind_ids(self) -> tuple[str, ...]:
+        """The kinds of faults that the judge tells apart; none for most rubrics."""
+        return tuple(kind.id for kind in self.kinds)
+
     @property
     def best(self) -> dict[str, float]:
         """The best level of each aspect on which it is not the highest."""
@@ -279,6 +318,7 @@ def scale_faults(aspect: Aspect) -> Iterator[tuple[Location, str]]:
 def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
     """Faults across aspects and composites, each with its place."""
     yield from repeated({("aspects", index, "id"): aspect.id for index, aspect in enumerate(rubric.aspects)})
+    yield from repeated({("kinds", index, "id"): kind.id for index, kind in enumerate(rubric.kinds)})
     for language in rubric.title:
         names: dict[Location, str] = {
             ("aspects", index, "name", language): aspect.name[language]
@@ -294,7 +334,7 @@ def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
 def unit_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
     """What only rubrics of the other unit may have, and worked conversations that break their own rules."""
     if rubric.unit == "item":
-        places: list[Location] = [("worked",)] if rubric.worked else []
+        places: list[Location] = [(name,) for name in ("worked", "kinds") if getattr(rubric, name)]
         places += [("aspects", index, "requires") for index, aspect in enumerate(rubric.aspects) if aspect.requires]
         yield from ((place, "is for rubrics with `unit: conversation`") for place in places)
         return
@@ -305,6 +345,8 @@ def unit_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
     if all(aspect.requires for aspect in rubric.aspects):
         yield ("aspects",), "need one that requires neither persona nor goal"
     for index, aspect in enumerate(rubric.aspects):
+        if rubric.kinds and aspect.id == FAULTS:
+            yield ("aspects", index, "id"), "is the name of the list of faulty turns"
         examples = any(level.example for level in aspect.levels)
         of_items = {"one_shot": aspect.one_shot, "blended": aspect.blended, "levels": examples}
         for name in (name for name, used in of_items.items() if used):
@@ -323,11 +365,37 @@ def worked_faults(rubric: Rubric, example: WorkedConversation, place: Location) 
     if set(example.verdict) != set(aspects):
         yield here, f"must have the aspects {', '.join(aspects)}"
     system = [number for number, turn in enumerate(example.turns) if turn.role == "system"]
+    for index, fault in enumerate(example.faults):
+        yield from example_fault_faults(rubric, fault, system, (*place, "faults", index))
+    numbers: dict[Location, str] = {
+        (*place, "faults", index, "turn"): str(fault.turn) for index, fault in enumerate(example.faults)
+    }
+    yield from repeated(numbers)
     for name, part in example.verdict.items():
+        if rubric.kinds and part.turns:
+            yield (*here, name, "turns"), "is for rubrics without kinds of faults: list them in `faults`"
         if name in aspects and part.rating not in aspects[name].values:
             yield (*here, name, "rating"), f"is {part.rating}, which is not a level of {name}"
         if len(set(part.turns)) < len(part.turns) or not set(part.turns) <= set(system):
             yield (*here, name, "turns"), f"must be numbers of system turns, each once: {system}"
+
+
+def example_fault_faults(
+    rubric: Rubric, fault: ExampleFault, system: list[int], place: Location
+) -> Iterator[tuple[Location, str]]:
+    """A worked fault of a turn that is not the system's, of no kind that the rubric has, or of no aspect."""
+    if fault.turn not in system:
+        yield (*place, "turn"), f"must be the number of a system turn: {system}"
+    if fault.kind not in rubric.kind_ids:
+        yield (
+            (*place, "kind"),
+            f"{fault.kind} is not a kind of this rubric ({', '.join(rubric.kind_ids) or 'it has none'})",
+        )
+    known = [aspect.id for aspect in rubric.aspects]
+    for number, name in enumerate(fault.aspects):
+        if name not in known:
+            yield (*place, "aspects", number), f"{name} is not an aspect of this rubric ({', '.join(known)})"
+    yield from repeated({(*place, "aspects", number): name for number, name in enumerate(fault.aspects)})
 
 
 def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
@@ -366,6 +434,9 @@ def localized_texts(rubric: Rubric) -> Iterator[tuple[Location, Mapping[str, Any
     yield ("task",), rubric.task
     if rubric.worked:
         yield ("worked",), rubric.worked
+    for number, kind in enumerate(rubric.kinds):
+        for part in ("name", "description", "example"):
+            yield ("kinds", number, part), getattr(kind, part)
     for number, aspect in enumerate(rubric.aspects):
         here: Location = ("aspects", number)
         yield (*here, "name"), aspect.name

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.domain.evaluation import Unrated, UnratedReason
 from app.domain.plain_text import clean
 from app.domain.prompt import SCREEN, frame_of, leaks
-from app.domain.rubric import Aspect
+from app.domain.rubric import FAULTS, Aspect
 from app.domain.strict_json import StrictJSONError, read_strict_json
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
@@ -43,6 +43,24 @@ class VerdictPart:
     turns: tuple[str, ...] | None = None
 
 
+class Fault(NamedTuple):
+    """A faulty turn as the judge names it. Kind and reason are None if the rubric has no kinds."""
+
+    turn: int
+    kind: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class FaultEntry:
+    """A faulty turn as written in the list of faults."""
+
+    turn: str
+    reason: str
+    kind: str
+    aspects: tuple[str, ...]
+
+
 class Number(str):
     """An integer as it is spelled, so that it is never confused with a JSON string."""
 
@@ -50,12 +68,19 @@ class Number(str):
 
 
 def read_json_verdict(
-    reply: str, aspects: tuple[Aspect, ...], *, explain: bool, screen: bool = False, turns: bool = False
-) -> tuple[dict[str, VerdictPart], bool]:
-    """The parts of a reply that follows `build_schema`, or with `turns` `build_conversation_schema`, without missing
-    aspects, and whether it says that a text addresses its evaluator, which it must answer with `screen`. Raises
-    Malformed. The text must be a single JSON
-    object. Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
+    reply: str,
+    aspects: tuple[Aspect, ...],
+    *,
+    explain: bool,
+    screen: bool = False,
+    turns: bool = False,
+    faults: bool = False,
+) -> tuple[dict[str, VerdictPart], bool, tuple[FaultEntry, ...]]:
+    """What a reply holds that follows `build_schema`, or with `turns` or `faults` `build_conversation_schema`.
+
+    That is its parts without missing aspects; whether it says that a text addresses its evaluator, which it must answer
+    with `screen`; and with `faults` its list of faults. Raises Malformed. The text must be a single JSON object.
+    Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
     # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
     try:
         members = read_strict_json(reply, parse_int=Number)
@@ -66,6 +91,7 @@ def read_json_verdict(
     addressed = members.pop(SCREEN, None) if screen else False
     if not isinstance(addressed, bool):
         raise Malformed(f"it does not say with true or false what {SCREEN} asks")
+    listed = take_faults(members) if faults else ()
     known = {aspect.id for aspect in aspects}
     if set(members) - known:
         raise Malformed("it holds a member that was not asked for")
@@ -76,7 +102,30 @@ def read_json_verdict(
         number, reason = read_reasoned(value) if explain else (require_number(value), None)
         span = spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0))
         parts[aspect_id] = VerdictPart(number, span, reason, named)
-    return parts, addressed
+    return parts, addressed, listed
+
+
+FAULT_MEMBERS = {"turn", "reason", "kind", "aspects"}
+
+
+def take_faults(members: dict[str, Any]) -> tuple[FaultEntry, ...]:
+    """Removes the list of faults from a verdict and returns it. Raises Malformed if it is not of the form that was
+    asked for; whether turns, kinds and aspects exist is not looked at."""
+    listed = members.pop(FAULTS, None)
+    if not isinstance(listed, list):
+        raise Malformed("it has no list of faults")
+    return tuple(map(read_fault, listed))
+
+
+def read_fault(value: Any) -> FaultEntry:
+    """One entry of the list of faults. Raises Malformed."""
+    if not isinstance(value, dict) or set(value) != FAULT_MEMBERS or not isinstance(value["aspects"], list):
+        raise Malformed("a fault is not an object of turn, reason, kind and aspects")
+    texts = (value["reason"], value["kind"], *value["aspects"])
+    if not all(isinstance(text, str) and not isinstance(text, Number) for text in texts):
+        raise Malformed("a fault holds something else than texts beside its turn")
+    reason, kind, *aspects = map(clean, texts)
+    return FaultEntry(require_number(value["turn"]), reason, kind, tuple(aspects))
 
 
 def take_turns(value: Any) -> tuple[str, ...]:
@@ -189,8 +238,9 @@ def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
 
 
 Rating = int | Unrated
-Faults = tuple[int, ...] | Unrated
-"""The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice."""
+Faults = tuple[Fault, ...] | Unrated
+"""The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
+kind."""
 
 LEAKED = "the judge's reply holds part of its own instructions, which it must never write"
 
@@ -231,6 +281,7 @@ def read_verdict(
     canary: str | None = None,
     screen: bool = False,
     turns: tuple[int, ...] | None = None,
+    kinds: tuple[str, ...] = (),
 ) -> VerdictReading:
     """The reply's ratings of `aspects`; every aspect is in the result.
 
@@ -238,7 +289,7 @@ def read_verdict(
     whatever its text. Neither does one that holds the `canary`: a judge that reveals its instructions has followed the
     text under evaluation, and its ratings may come from there too. With `screen` a structured reply must say whether a
     text addresses its evaluator, which does not change any rating. `turns` are the numbers of the system's turns if a
-    conversation is rated, whose reply is always JSON.
+    conversation is rated, whose reply is always JSON; with `kinds`, those of the rubric, it lists faulty turns once.
     """
     if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
         return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
@@ -246,16 +297,23 @@ def read_verdict(
     if failing is not None:
         return rate_nothing(aspects, *failing)
     addressed = False
+    listed: tuple[FaultEntry, ...] = ()
     try:
         if structured or turns is not None:
-            parts, addressed = read_json_verdict(
-                reply or "", aspects, explain=explain, screen=screen, turns=turns is not None
+            parts, addressed, listed = read_json_verdict(
+                reply or "",
+                aspects,
+                explain=explain,
+                screen=screen,
+                turns=turns is not None and not kinds,
+                faults=bool(kinds),
             )
         else:
             parts = read_text_verdict(reply or "", aspects, language, explain=explain)
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", f"the judge's reply is not a verdict: {fault}")
-    return replace(assess(parts, aspects, turns or ()), addressed=addressed)
+    reading = replace(assess(parts, aspects, turns or ()), addressed=addressed)
+    return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
 
 
 def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
@@ -306,7 +364,38 @@ def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> Faults:
         return Unrated(reason="out-of-scale", detail=f"the judge named {strange[:12]}, which is no turn of the system")
     if len(set(named)) < len(named):
         return Unrated(reason="out-of-scale", detail="the judge named a turn twice")
-    return tuple(sorted(known[turn] for turn in named))
+    return tuple(Fault(turn) for turn in sorted(known[turn] for turn in named))
+
+
+def assign_faults(
+    listed: Sequence[FaultEntry], reading: VerdictReading, turns: Sequence[int], kinds: Sequence[str]
+) -> Mapping[str, Faults]:
+    """The listed faults by rated aspect, each aspect that is rated having its own, or why the list cannot be used:
+    nothing of it is kept then, because a list that is wrong in one place is not known to be right in others."""
+    known = {str(turn): turn for turn in turns}
+    rated = [name for name, rating in reading.ratings.items() if isinstance(rating, int)]
+    placed = check_faults(tuple(entry.turn for entry in listed), known)
+    wrong = placed if isinstance(placed, Unrated) else check_entries(listed, set(reading.ratings), kinds)
+    if wrong is not None:
+        return MappingProxyType(dict.fromkeys(rated, wrong))
+    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    for entry in sorted(listed, key=lambda entry: known[entry.turn]):
+        for name in entry.aspects:
+            if name in found:
+                found[name].append(Fault(known[entry.turn], entry.kind, entry.reason))
+    return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
+
+
+def check_entries(listed: Sequence[FaultEntry], asked: Set[str], kinds: Sequence[str]) -> Unrated | None:
+    """Why the kinds or aspects of a list of faults cannot be used; None if they can. `asked` are the aspects."""
+    for entry in listed:
+        if entry.kind not in kinds:
+            return Unrated(
+                reason="out-of-scale", detail="the judge named a kind of fault that the rubric does not have"
+            )
+        if not entry.aspects or len(set(entry.aspects)) < len(entry.aspects) or not set(entry.aspects) <= asked:
+            return Unrated(reason="out-of-scale", detail="the judge named no aspect for a fault, one twice, or another")
+    return None
 
 
 def rate(part: VerdictPart | None, aspect: Aspect) -> Rating:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import add
+from statistics import median_low
 
 from app import __version__
 from app.domain import signature
@@ -28,7 +29,7 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.domain.rubric import Aspect, Rubric
-from app.domain.verdict import Faults, Rating
+from app.domain.verdict import Fault, Faults, Rating
 from app.providers.ports import Judgement, JudgingTask, RequestScope, Verdict
 from app.runtime.helpers import Helpers
 from app.runtime.tasks import run_together
@@ -234,8 +235,10 @@ def add_inapplicable(judgement: Judgement, case: ConversationCase) -> Judgement:
 
 def combine_windows(judgements: Sequence[Judgement], rubric: Rubric) -> Judgement:
     """One judgement of several windows. An aspect has the lowest rating of any window, since a fault in one part is a
-    fault of the whole; one that requires a goal has that of the last window, since a goal is reached at the end. It is
-    unrated if any of these windows is. The faulty turns of all windows are added up."""
+    fault of the whole; one that requires a goal has that of the last window, since a goal is reached at the end. Where
+    the rubric has kinds of faults, scales of more than two levels tell how much of a conversation is affected or what
+    impression it leaves: they have the median of the windows, the lower one of two. An aspect is unrated if any of
+    these windows is. The faulty turns of all windows are added up."""
     if len(judgements) == 1:
         return judgements[0]
     first = judgements[0]
@@ -245,7 +248,8 @@ def combine_windows(judgements: Sequence[Judgement], rubric: Rubric) -> Judgemen
             continue
         each = [judgement.verdicts[aspect.id] for judgement in judgements]
         deciding = each[-1:] if aspect.requires == "goal" else each
-        verdicts[aspect.id] = combine_verdicts(deciding, each)
+        combine = median_low if rubric.kinds and len(aspect.levels) > 2 else min
+        verdicts[aspect.id] = combine_verdicts(deciding, each, combine)
     warnings = [warned for judgement in judgements for warned in judgement.warnings]
     return Judgement(
         verdicts=verdicts,
@@ -257,40 +261,56 @@ def combine_windows(judgements: Sequence[Judgement], rubric: Rubric) -> Judgemen
     )
 
 
-def combine_verdicts(deciding: Sequence[Verdict], every: Sequence[Verdict]) -> Verdict:
-    """One verdict of several windows; `deciding` are those that the rating comes from."""
+def combine_verdicts(
+    deciding: Sequence[Verdict], every: Sequence[Verdict], combine: Callable[[Sequence[int]], int]
+) -> Verdict:
+    """One verdict of several windows; `deciding` are those whose ratings are combined. The reason is that of a window
+    with the combined rating."""
     samples: list[Rating] = []
     for ratings in zip(*(verdict.samples for verdict in deciding), strict=True):
         unrated = next((one for one in ratings if isinstance(one, Unrated)), None)
-        samples.append(unrated or min(one for one in ratings if isinstance(one, int)))
+        samples.append(unrated or combine([one for one in ratings if isinstance(one, int)]))
     rated = [rating for rating in samples if isinstance(rating, int)]
-    lowest = next((verdict for verdict in deciding if rated and rated[0] in verdict.samples), deciding[0])
-    return Verdict(samples=tuple(samples), reason=lowest.reason, turns=tuple(map(add_faults, every)))
+    found = next((verdict for verdict in deciding if rated and rated[0] in verdict.samples), deciding[0])
+    return Verdict(samples=tuple(samples), reason=found.reason, turns=tuple(map(add_faults, every)))
 
 
 def add_faults(verdict: Verdict) -> Faults:
     """The faulty turns of a verdict: those that more than half of its valid samples name. Unrated without one."""
-    valid = [turns for turns in verdict.turns if not isinstance(turns, Unrated)]
+    valid = [faults for faults in verdict.turns if not isinstance(faults, Unrated)]
     if not valid:
         missing = (turns for turns in verdict.turns if isinstance(turns, Unrated))
         return next(missing, Unrated(reason="missing", detail="the judge named no turns"))
-    named = sorted({turn for turns in valid for turn in turns})
-    return tuple(turn for turn in named if 2 * sum(turn in turns for turns in valid) > len(valid))
+    named: dict[int, list[Fault]] = {}
+    for fault in (fault for faults in valid for fault in faults):
+        named.setdefault(fault.turn, []).append(fault)
+    return tuple(commonest(named[turn]) for turn in sorted(named) if 2 * len(named[turn]) > len(valid))
+
+
+def commonest(faults: Sequence[Fault]) -> Fault:
+    """Of several samples' faults at one turn the first of the kind that most of them name."""
+    kinds = [fault.kind for fault in faults]
+    return max(faults, key=lambda fault: kinds.count(fault.kind))
 
 
 def read_findings(
-    aspect: Aspect, verdict: Verdict, result: AspectResult, *, language: str, windows: int
+    aspect: Aspect, verdict: Verdict, result: AspectResult, *, language: str, windows: int, where: str
 ) -> tuple[list[Finding], list[Warned]]:
-    """The judge's findings on a rated aspect, and a warning if the turns that it named cannot be used."""
+    """The judge's findings on a rated aspect, and a warning about `where` if the turns that it named cannot be used."""
     if result.rating is None or not verdict.turns:
         return [], []
     # Of several windows, each element is a window's; of one, each is a sample's.
     parts = verdict.turns if windows > 1 else (add_faults(verdict),)
     if unrated := next((part for part in parts if isinstance(part, Unrated)), None):
-        return [], [Warned(code="findings-unrated", where=f"aspects/{aspect.id}", detail=unrated.detail)]
-    turns = sorted({turn for part in parts if not isinstance(part, Unrated) for turn in part})
+        return [], [Warned(code="findings-unrated", where=where, detail=unrated.detail)]
+    faults = {fault.turn: fault for part in reversed(parts) if not isinstance(part, Unrated) for fault in part}
     detail = result.reason or f"{aspect.name[language]}: {result.label}"
-    return [Finding(turn=turn, aspect=aspect.id, code=None, by="judge", detail=detail) for turn in turns], []
+    return [
+        Finding(
+            turn=fault.turn, aspect=aspect.id, code=None, by="judge", detail=fault.reason or detail, kind=fault.kind
+        )
+        for _, fault in sorted(faults.items())
+    ], []
 
 
 def write_conversation(
@@ -319,7 +339,12 @@ def write_conversation(
     found, unusable = [*rules], []
     for aspect in rubric.aspects:
         findings, warned = read_findings(
-            aspect, judgement.verdicts[aspect.id], aspects[aspect.id], language=language, windows=len(windows)
+            aspect,
+            judgement.verdicts[aspect.id],
+            aspects[aspect.id],
+            language=language,
+            windows=len(windows),
+            where="findings" if rubric.kinds else f"aspects/{aspect.id}",
         )
         found += findings
         unusable += warned

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain.conversation import Finding, PersonaValue
+from app.domain.conversation import KIND_OF_RULE, Finding, PersonaValue
 from app.text.fact_patterns import (
     ASKED_FAMILY,
     ECHO,
@@ -205,7 +205,7 @@ class FactBook:
                 aspect = "persona" if against.turn is None else "consistency"
                 source = "the persona says" if against.turn is None else f"turn {against.turn} says"
                 detail = f"{quote(claim.span)}, but {source} {quote(against.span)}."
-                yield Finding(turn=number, aspect=aspect, code=code, by="rule", detail=detail)
+                yield Finding(turn=number, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code])
         if not corrects and "self-contradiction" not in told:
             yield from self.check_given(number, text)
         self.note(text, given=False)
@@ -506,7 +506,14 @@ class FactBook:
         """A wrong name for the user, or the confirmation of a number that was never said."""
         detail = self.wrong_name(text) or self.wrong_number(text)
         if detail:
-            yield Finding(turn=number, aspect="memory", code="self-contradiction", by="rule", detail=detail)
+            yield Finding(
+                turn=number,
+                aspect="memory",
+                code="self-contradiction",
+                by="rule",
+                detail=detail,
+                kind=KIND_OF_RULE["self-contradiction"],
+            )
 
     def wrong_name(self, text: str) -> str | None:
         """What is wrong with how the user is called."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-from app.domain.conversation import Conversation, Finding
+from app.domain.conversation import KIND_OF_RULE, Conversation, Finding
 from app.domain.plain_text import cut_mark_runs
 from app.domain.speech import PolitenessLevel, Register, Sign, settle
 from app.text.facts import FactBook
@@ -324,7 +324,7 @@ class Reading:
 
 def fault(turn: int, aspect: str, code: str, detail: str) -> Finding:
     """A finding of a rule."""
-    return Finding(turn=turn, aspect=aspect, code=code, by="rule", detail=detail)
+    return Finding(turn=turn, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code])
 
 
 def other_level(usual: object) -> PolitenessLevel:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from app.domain.conversation import Conversation, Finding, Turn, texts_of_conversation
+from app.domain.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
 from app.domain.evaluation import Warned
 from app.text.faults import find_faults
 from app.text.injection import inspect_texts
@@ -60,7 +60,9 @@ def read_found(answered: bytes) -> TextFindings | None:
     return TextFindings(
         tuple(Warned.model_construct(code=code, where=where, detail=detail) for code, where, detail in suspicions),
         tuple(
-            Finding.model_construct(turn=turn, aspect=aspect, code=code, by="rule", detail=detail)
+            Finding.model_construct(
+                turn=turn, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code]
+            )
             for turn, aspect, code, detail in faults
         ),
     )

@@ -22,14 +22,21 @@ def make_turns(*system: str, user: str = "はい、お願いします。") -> li
 
 
 def find_planted(request: Request) -> Answer:
-    """Names, for each aspect, the turns whose text says `[fault:ASPECT]`; such an aspect has its lowest rating."""
+    """Names, for each aspect, the turns whose text says `[fault:ASPECT]`; such an aspect has its lowest rating. Where
+    the reply has a list of faults, their kind is `unclear-intention`."""
     verdict: dict[str, Any] = json.loads(verdict_of(request))
     schema = request["response_format"]["json_schema"]["schema"]["properties"]
     for number, _, text in TURN.findall(request["messages"][1]["content"]):
-        for aspect in PLANTED.findall(text):
-            part = verdict.get(aspect)
-            if part is not None:
+        found = [aspect for aspect in PLANTED.findall(text) if aspect in verdict]
+        if found and "faults" in verdict:
+            reason = f"{'、'.join(found)} の評価を下げる。"
+            verdict["faults"].append(
+                {"turn": int(number), "reason": reason, "kind": "unclear-intention", "aspects": found}
+            )
+        for aspect in found:
+            part = verdict[aspect]
+            if "turns" in part:
                 part["turns"].append(int(number))
-                part["rating"] = min(schema[aspect]["properties"]["rating"]["enum"])
-                part["reason"] = f"{aspect} の評価を下げる発話がある。"
+            part["rating"] = min(schema[aspect]["properties"]["rating"]["enum"])
+            part["reason"] = f"{aspect} の評価を下げる発話がある。"
     return complete(request, json.dumps(verdict, ensure_ascii=False))

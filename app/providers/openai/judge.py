@@ -244,6 +244,7 @@ class OpenAIJudge:
             # Other endpoints' prompt caches do not honour marks.
             marked=self._address.openais and takes_marks(model),
             turns=task.window.system_turns if task.window is not None else None,
+            kinds=task.rubric.kind_ids,
         )
 
     async def _sample(self, question: Question, task: JudgingTask) -> Sample:

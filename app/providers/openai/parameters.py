@@ -153,7 +153,7 @@ class Question:
     differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after malformed
     replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether the end
     of the fixed part is marked for the provider's prompt cache. `turns` are the numbers of the system's turns if a
-    conversation is rated."""
+    conversation is rated, and `kinds` the kinds of faults that its rubric tells apart."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -166,6 +166,7 @@ class Question:
     attempt: int = 0
     marked: bool = False
     turns: tuple[int, ...] | None = None
+    kinds: tuple[str, ...] = ()
 
     def prompt(self, *, structured: bool) -> Prompt:
         return self.structured if structured else self.text

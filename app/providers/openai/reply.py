@@ -231,6 +231,7 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
         canary=prompt.canary,
         screen=prompt.screen,
         turns=question.turns,
+        kinds=question.kinds,
     )
     if reading.complete or reading.leaked or reply.refusal:
         return reading

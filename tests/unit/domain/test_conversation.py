@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from app.domain.conversation import KINDS as FAULT_KINDS
 from app.domain.conversation import Conversation, Turn, cut_windows
 from app.domain.conversation_prompt import build_conversation_prefix, enclose_conversation
+from app.domain.evaluation import Unrated
 from app.domain.prompt import derive_canary
 from app.domain.token_estimate import estimate_tokens
-from app.domain.verdict import read_verdict
+from app.domain.verdict import Fault, VerdictReading, read_verdict
 from app.storage.rubric_files import open_rubrics
 from tests.support.conversations import TURN, make_turns
 
-RUBRIC = open_rubrics(None).get("ja-conversation")
+RUBRIC = open_rubrics(None).get("ja-conversation@1")
+KINDS = open_rubrics(None).get("ja-conversation@2")
 PARTING = "===== 評価データここまで {boundary} ====="
 LINES = (
     "本日はどのようなご用件でしょうか。",
@@ -93,7 +96,7 @@ def read(coherence: Any) -> Any:
 
 def test_a_verdict_names_each_faulty_turn_once_and_in_order() -> None:
     reading = read({"reason": "理由。", "turns": [5, 1], "rating": 2})
-    assert (reading.ratings["coherence"], reading.faults["coherence"]) == (2, (1, 5))
+    assert (reading.ratings["coherence"], reading.faults["coherence"]) == (2, (Fault(1), Fault(5)))
 
 
 @pytest.mark.parametrize("turns", [None, "1", [1.0], ["1"], [True], {"1": 1}])
@@ -114,3 +117,118 @@ def test_a_large_conversation_of_the_checks_costs_little_more_than_its_texts() -
         texts += sum(estimate_tokens(turn.text) for turn in turns)
         spent += sum(map(estimate_tokens, enclose_conversation(window, "ja").split("\n")[2:-2]))
     assert spent <= 1.6 * texts
+
+
+FAULT: dict[str, Any] = {
+    "turn": 3,
+    "reason": "問いに答えていない。",
+    "kind": "ignored-question",
+    "aspects": ["coherence"],
+}
+ASKED = tuple(KINDS.aspect(name) for name in ("coherence", "memory", "overall"))
+WHOLE = {"coherence": {"reason": "理由。", "rating": 4}, "memory": {"reason": "理由。", "rating": 1}} | {
+    "overall": {"reason": "理由。", "rating": 6}
+}
+
+
+def read_kinds(faults: Any, **members: Any) -> VerdictReading:
+    reply = json.dumps({"faults": faults} | WHOLE | members)
+    return read_verdict(
+        reply,
+        aspects=ASKED,
+        language="ja",
+        structured=True,
+        explain=True,
+        turns=(1, 3, 5),
+        kinds=KINDS.kind_ids,
+    )
+
+
+def test_a_list_of_faults_gives_each_aspect_its_turns_with_kind_and_reason() -> None:
+    reading = read_kinds([FAULT | {"turn": 5, "kind": "contradiction", "aspects": ["coherence", "memory"]}, FAULT])
+    later = Fault(5, "contradiction", FAULT["reason"])
+    assert dict(reading.ratings) == {"coherence": 4, "memory": 1, "overall": 6}
+    assert dict(reading.faults) == {
+        "coherence": (Fault(3, "ignored-question", FAULT["reason"]), later),
+        "memory": (later,),
+        "overall": (),
+    }
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [FAULT | {"kind": "rudeness"}],
+        [FAULT, FAULT | {"kind": "repetition"}],
+        [FAULT | {"turn": 2}],
+        [FAULT | {"turn": 7}],
+        [FAULT | {"aspects": []}],
+        [FAULT | {"aspects": ["coherence", "coherence"]}],
+        [FAULT | {"aspects": ["safety"]}],
+    ],
+    ids=["unknown kind", "two kinds", "user's turn", "no turn", "no aspect", "aspect twice", "aspect not asked for"],
+)
+def test_a_list_with_one_unusable_fault_is_left_out_whole_and_the_ratings_stand(faults: Any) -> None:
+    reading = read_kinds([FAULT | {"turn": 1}, *faults] if len(faults) == 1 else faults)
+    assert reading.complete
+    assert {one.reason for one in reading.faults.values() if isinstance(one, Unrated)} == {"out-of-scale"}
+    assert all(isinstance(one, Unrated) for one in reading.faults.values())
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        *(None, {}, "3", [3], [[]], [FAULT | {"turn": "3"}], [FAULT | {"turn": 3.0}], [FAULT | {"kind": 3}]),
+        *([FAULT | {"more": 1}], [FAULT | {"aspects": "coherence"}], [{"turn": 3}]),
+    ],
+)
+def test_a_list_of_another_form_rates_nothing(faults: Any) -> None:
+    assert {isinstance(one, Unrated) and one.reason for one in read_kinds(faults).ratings.values()} == {"unparseable"}
+
+
+def test_a_reply_in_the_form_of_version_1_rates_nothing_by_version_2() -> None:
+    first = {"reason": "理由。", "turns": [3], "rating": 4}
+    assert read_kinds([], coherence=first).rated == 0
+    reply = json.dumps({"coherence": first})
+    reading = read_verdict(
+        reply, aspects=ASKED[:1], language="ja", structured=True, explain=True, turns=(3,), kinds=KINDS.kind_ids
+    )
+    assert reading.rated == 0
+
+
+@pytest.mark.parametrize("rubric_id", ["ja-conversation", "ko-conversation"])
+def test_the_worked_reply_is_read_as_a_verdict_in_each_language(rubric_id: str) -> None:
+    rubric = open_rubrics(None).get(rubric_id)
+    assert rubric.kind_ids == FAULT_KINDS
+    for language in rubric.languages:
+        prefix = build_conversation_prefix(rubric, language, rubric.aspects, structured=True)
+        reading = read_verdict(
+            prefix.system.rsplit("\n", 1)[1],
+            aspects=rubric.aspects,
+            language=language,
+            structured=True,
+            explain=True,
+            turns=(1, 3, 5),
+            kinds=rubric.kind_ids,
+        )
+        assert reading.complete
+        found = {name: faults for name, faults in reading.faults.items() if not isinstance(faults, Unrated) and faults}
+        assert {name: [fault[:2] for fault in faults] for name, faults in found.items()} == {
+            "coherence": [(3, "ignored-question")],
+            "memory": [(5, "contradiction")],
+        }
+        assert reading.ratings["overall"] == 5
+
+
+@pytest.mark.parametrize("rubric_id", ["ja-conversation", "ko-conversation"])
+def test_version_2_takes_at_most_1_15_times_the_prompt_of_version_1(rubric_id: str) -> None:
+    versions = [open_rubrics(None).get(f"{rubric_id}@{version}") for version in (1, 2)]
+    first, second = (
+        estimate_tokens(
+            build_conversation_prefix(
+                rubric, rubric.source_language, rubric.aspects, structured=True, screen=rubric.version > 1
+            ).system
+        )
+        for rubric in versions
+    )
+    assert second <= 1.15 * first

@@ -230,6 +230,7 @@ def test_a_finding_quotes_its_span_and_names_the_earlier_turn() -> None:
             code="self-contradiction",
             by="rule",
             detail="「釣りは苦手です」, but turn 1 says 「釣りが好きです」.",
+            kind="self-contradiction",
         ),
     )
 

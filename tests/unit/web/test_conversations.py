@@ -42,7 +42,7 @@ async def test_planted_faults_arrive_at_their_turns_and_a_repetition_costs_no_ca
         (5, "safety", None, "judge"),
     ]  # fmt: skip
     aspects = answer["aspects"]
-    assert (aspects["memory"]["rating"], aspects["safety"]["rating"], aspects["overall"]["rating"]) == (0, 0, 5)
+    assert (aspects["memory"]["rating"], aspects["safety"]["rating"], aspects["overall"]["rating"]) == (0, 0, 9)
     assert aspects["goal"]["unrated"]["reason"] == "not-applicable"
     assert (answer["status"], aspects["persona"]["rating"], answer["cached"]) == ("scored", 1, False)
     again = (await client.post("/v1/conversations", json=body)).json()
@@ -56,23 +56,31 @@ async def test_planted_faults_arrive_at_their_turns_and_a_repetition_costs_no_ca
 
 
 @pytest.mark.parametrize("named", [[99], [0], [1, 1], [-1]])
+@pytest.mark.parametrize("version", [1, 2])
 async def test_turns_that_cannot_be_faulty_leave_the_rating_and_not_the_findings(
-    client: httpx.AsyncClient, fake: FakeOpenAI, named: list[int]
+    client: httpx.AsyncClient, fake: FakeOpenAI, named: list[int], version: int
 ) -> None:
     def misname(request: dict[str, Any]) -> Any:
         answer = find_planted(request)
         message = answer.body["choices"][0]["message"]
         verdict = json.loads(message["content"])
-        verdict["coherence"]["turns"] = named
+        if version == 1:
+            verdict["coherence"]["turns"] = named
+        else:
+            fault = {"reason": "理由。", "kind": "repetition", "aspects": ["coherence"]}
+            verdict["faults"] = [{"turn": turn, **fault} for turn in named]
         message["content"] = json.dumps(verdict)
         return answer
 
     fake.script(misname)
-    answer = (await client.post("/v1/conversations", json=make("はい。", "[fault:safety]うるさい。"))).json()
-    judged = [one for one in answer["findings"] if one["by"] == "judge"]
-    assert [(one["aspect"], one["turn"]) for one in judged] == [("safety", 3)]
-    assert answer["aspects"]["coherence"]["rating"] == 3
-    assert [one["where"] for one in answer["warnings"] if one["code"] == "findings-unrated"] == ["aspects/coherence"]
+    body = make("はい。", "[fault:safety]うるさい。", rubric=f"ja-conversation@{version}")
+    answer = (await client.post("/v1/conversations", json=body)).json()
+    judged = [(one["aspect"], one["turn"]) for one in answer["findings"] if one["by"] == "judge"]
+    # Version 1 lists turns for each aspect; by version 2 all are in one list, which is right as a whole or not used.
+    left, where = ([("safety", 3)], "aspects/coherence") if version == 1 else ([], "findings")
+    assert judged == left
+    assert answer["aspects"]["coherence"]["rating"] == {1: 3, 2: 5}[version]
+    assert [one["where"] for one in answer["warnings"] if one["code"] == "findings-unrated"] == [where]
     assert len(fake.requests) == 1
 
 

@@ -58,7 +58,7 @@ async def test_a_run_of_conversations_shows_turns_findings_and_their_course(clie
     assert [number for number, _, faulty in turns if faulty] == ["3", "5"]
     third = page[page.index('id="turn-3"') : page.index('id="turn-4"')]
     assert "found by the judge" in third
-    assert "memory の評価を下げる発話がある。" in third
+    assert "memory の評価を下げる。" in third
     fifth = page[page.index('id="turn-5"') : page.index('id="ratings"')]
     assert "register shift" in fifth
     assert 'href="#turn-3"' in fifth or 'href="#turn-1"' in fifth
