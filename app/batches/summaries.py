@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.comparison import FINDING
 from app.domain.composites import range_of
-from app.domain.conversation import ANY_CODE, CODES
+from app.domain.conversation import ANY_CODE, CODES, KIND, KIND_CODES, KINDS
 from app.domain.errors import StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (
@@ -58,6 +58,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
     rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
     unfit = sum(tally.aspects.get(aspect.id, UNSEEN).reasons["not-applicable"] for aspect in rubric.aspects)
     expected = batch.counts.total * len(rubric.aspects) - unfit
+    findings = summarize_findings(tally, known) if rubric.unit == "conversation" else None
     return Summary(
         batch=batch.id,
         name=batch.name,
@@ -75,7 +76,9 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         usage=batch.usage,
         signature=batch.signature,
         signatures=batch.signatures,
-        findings=summarize_findings(tally, known) if rubric.unit == "conversation" else None,
+        findings=findings,
+        faulty_turns=None if findings is None else findings.any,
+        kinds=summarize_kinds(tally, known) if rubric.kinds else None,
         clusters=intervals.clusters,
     )
 
@@ -99,6 +102,14 @@ def summarize_findings(tally: Tally, known: Mapping[str, MeanEstimate]) -> Findi
     """The findings in figures, by every code that there is."""
     rates = {code: find_rate(tally.findings.get(code, FaultTally()), known.get(FINDING + code)) for code in CODES}
     return FindingSummary(any=rates.pop(ANY_CODE), codes=rates)
+
+
+def summarize_kinds(tally: Tally, known: Mapping[str, MeanEstimate]) -> dict[str, FindingRate]:
+    """The findings in figures, by every kind of fault that there is."""
+    return {
+        kind: find_rate(tally.findings.get(KIND + kind, FaultTally()), known.get(FINDING + KIND + kind))
+        for kind in KINDS
+    }
 
 
 def find_rate(found: FaultTally, estimate: MeanEstimate | None) -> FindingRate:
@@ -222,7 +233,7 @@ def estimate_findings(results: Sequence[Scored]) -> dict[str, MeanEstimate]:
     digests = [0 if one.entry.cluster is None else int(one.entry.cluster, 16) for one in results]
     cluster, _ = number_clusters(np.array(digests, np.uint64))
     found = {}
-    for code in CODES:
+    for code in (*CODES, *KIND_CODES):
         turns = [one.scores.faulty and one.scores.faulty.turns_of(code) for one in results]
         rows = np.array([row for row, known in enumerate(turns) if known is not None], np.int64)
         faulty = np.array([100.0 * len(known) for known in turns if known is not None])

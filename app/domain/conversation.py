@@ -216,10 +216,20 @@ RULES = "rules"
 CODES = (ANY_CODE, JUDGED, *RULE_CODES)
 """What findings are counted by."""
 
+KIND = "kind:"
+"""What precedes a kind of faults where findings are counted by it as by a code: some kinds are named as rules are."""
+
+KIND_CODES = tuple(KIND + kind for kind in KINDS)
+"""What findings are counted by where the rubric has kinds of faults."""
+
+KINDS_KNOWN = "kinds"
+"""Stands among the codes of a conversation whose findings all have their kinds."""
+
 
 class FaultyTurns(NamedTuple):
-    """The system's turns with findings in one conversation that has `system_turns` of them: their numbers by code,
-    counted from 0 over the system's turns alone. Without `judge` the judge's findings are not known."""
+    """The system's turns with findings in one conversation that has `system_turns` of them: their numbers by code and
+    by `kind:KIND`, counted from 0 over the system's turns alone. Without `judge` the judge's findings are not known,
+    and without `kinds` not what kinds there are."""
 
     system_turns: int
     found: Mapping[str, Sequence[int]]
@@ -229,18 +239,27 @@ class FaultyTurns(NamedTuple):
         if code == ANY_CODE:
             return sorted({turn for turns in self.found.values() for turn in turns}) if JUDGED in self.found else None
         if code == RULES:
-            return sorted({turn for by, turns in self.found.items() if by != JUDGED for turn in turns})
+            return sorted({turn for by in RULE_CODES for turn in self.found.get(by, ())})
+        if code.startswith(KIND) and KINDS_KNOWN not in self.found:
+            return None
         return self.found.get(code, None if code == JUDGED else ())
 
 
-def list_faulty(conversation: Conversation, findings: Iterable[Finding], *, judged: bool) -> FaultyTurns:
-    """The faulty turns of a conversation; `judged` says whether the judge's findings are all there."""
+def list_faulty(
+    conversation: Conversation, findings: Iterable[Finding], *, judged: bool, kinds: bool = False
+) -> FaultyTurns:
+    """The faulty turns of a conversation; `judged` says whether the judge's findings are all there, and `kinds` whether
+    they have kinds."""
     places = {number: place for place, number in enumerate(conversation.system_turns)}
     found: dict[str, set[int]] = {JUDGED: set()} if judged else {}
+    if judged and kinds:
+        found[KINDS_KNOWN] = set()
     for one in findings:
         code = one.code or JUDGED
         if (judged or code != JUDGED) and one.turn in places:
             found.setdefault(code, set()).add(places[one.turn])
+            if judged and kinds and one.kind is not None:
+                found.setdefault(KIND + one.kind, set()).add(places[one.turn])
     return FaultyTurns(len(places), {code: sorted(turns) for code, turns in found.items()})
 
 

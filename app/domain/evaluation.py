@@ -405,6 +405,11 @@ class Evaluation(Value):
     findings: Annotated[tuple[Finding, ...], listed()] | None = Field(
         default=None, exclude_if=lambda found: found is None, description="of a conversation: faults of system turns"
     )
+    kinds: dict[str, int] | None = Field(
+        default=None,
+        exclude_if=lambda found: found is None,
+        description="of a conversation whose findings all have kinds: faulty system turns by kind of fault",
+    )
     windows: Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], listed()] | None = Field(
         default=None,
         exclude_if=lambda found: found is None,

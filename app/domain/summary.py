@@ -15,7 +15,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from app.domain.batch import BatchStatus, Counts, Entry, Failure
-from app.domain.conversation import CODES, Conversation, FaultyTurns, list_faulty
+from app.domain.conversation import CODES, KIND_CODES, Conversation, FaultyTurns, list_faulty
 from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value, listed
@@ -83,7 +83,9 @@ def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTur
     has a rating, and none of its findings were left out."""
     reasons = {one.unrated.reason for one in evaluation.aspects.values() if one.unrated}
     judged = reasons <= {"not-applicable"} and not any(one.code == LEFT_OUT for one in evaluation.warnings)
-    return list_faulty(conversation, evaluation.findings or (), judged=judged)
+    return list_faulty(
+        conversation, evaluation.findings or (), judged=judged, kinds=judged and evaluation.kinds is not None
+    )
 
 
 def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns | None = None) -> Scores:
@@ -303,7 +305,7 @@ def add_scores(tally: Tally, scores: Scores) -> None:
             tally.composites.setdefault(name, Moments()).add(value)
     tally.warnings.update(scores.warnings)
     if scores.faulty is not None:
-        for code in CODES:
+        for code in (*CODES, *KIND_CODES):
             if (turns := scores.faulty.turns_of(code)) is not None:
                 if code not in tally.findings:
                     tally.findings[code] = FaultTally()
@@ -460,6 +462,13 @@ class Summary(Value):
     signature: str | None
     signatures: dict[str, int]
     findings: FindingSummary | None = Field(default=None, description="of conversations; null for a batch of items")
+    faulty_turns: FindingRate | None = Field(
+        default=None,
+        description="of conversations: system turns with any finding, by whomever it is; as `findings.any`",
+    )
+    kinds: dict[str, FindingRate] | None = Field(
+        default=None, description="findings by kind of fault, whoever found them; null where the rubric has no kinds"
+    )
     reliability: Reliability | None = None
     clusters: int | None = Field(
         default=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -313,6 +314,12 @@ def read_findings(
     ], []
 
 
+def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many system turns have a fault of each kind, most frequent first; a turn counts once a kind."""
+    turns = {(one.kind, one.turn) for one in findings if one.kind is not None}
+    return dict(Counter(kind for kind, _ in sorted(turns)).most_common())
+
+
 def write_conversation(
     case: ConversationCase,
     context: ScoringContext,
@@ -349,6 +356,7 @@ def write_conversation(
         found += findings
         unusable += warned
     found.sort(key=lambda one: (one.turn, one.by == "judge"))
+    kinds = count_kinds(found) if rubric.kinds and not unusable else None
     warnings = (*suspicions, *judgement.warnings, *warn_of_samples(aspects), *unusable)
     usage = judgement.usage + masked.judgement.usage if masked else judgement.usage
     evaluation = Evaluation(
@@ -372,6 +380,7 @@ def write_conversation(
         dialogue=request.dialogue,
         integrity=report_masked(case, aspects, masked) if masked else None,
         findings=tuple(found),
+        kinds=kinds,
         windows=tuple((window.first, window.end - 1) for window in windows) if len(windows) > 1 else None,
     )
     trace = (*judgement.trace, *(masked.judgement.trace if masked else ()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.domain.conversation import KINDS as FAULT_KINDS
-from app.domain.conversation import Conversation, Turn, cut_windows
+from app.domain.conversation import Conversation, Finding, Turn, cut_windows, list_faulty
 from app.domain.conversation_prompt import build_conversation_prefix, enclose_conversation
 from app.domain.evaluation import Unrated
 from app.domain.prompt import derive_canary
@@ -232,3 +232,20 @@ def test_version_2_takes_at_most_1_15_times_the_prompt_of_version_1(rubric_id: s
         for rubric in versions
     )
     assert second <= 1.15 * first
+
+
+def test_kinds_are_counted_where_the_judge_tells_them_and_any_finding_counts_a_turn_once() -> None:
+    conversation = make(*LINES)
+    findings = [
+        Finding(turn=3, aspect="coherence", code=None, by="judge", detail="…", kind="repetition"),
+        Finding(turn=3, aspect="coherence", code="repetition", by="rule", detail="…", kind="repetition"),
+        Finding(turn=5, aspect="politeness", code="register-shift", by="rule", detail="…", kind="lack-of-sociality"),
+    ]
+    known, unknown, unjudged = (
+        list_faulty(conversation, findings, judged=judged, kinds=kinds)
+        for judged, kinds in ((True, True), (True, False), (False, False))
+    )
+    codes = ("any", "rules", "judge", "repetition", "kind:repetition", "kind:lack-of-sociality", "kind:contradiction")
+    assert [known.turns_of(code) for code in codes] == [[1, 2], [1, 2], [1], [1], [1], [2], ()]
+    assert [unknown.turns_of(code) for code in codes[4:]] == [None, None, None]
+    assert (unjudged.turns_of("any"), unjudged.turns_of("rules")) == (None, [1, 2])
