@@ -61,6 +61,12 @@ def command() -> None:
 )
 @click.option("--temperature", type=click.FloatRange(0, 2), help="How much the judges' replies vary (0).")
 @click.option("--rubric", metavar="ID", help="Rubric of every judge (ja-dialogue, or the batch's).")
+@click.option(
+    "--judge",
+    "relay",
+    metavar="relay:FOLDER",
+    help="Write the questions to FOLDER and read the answers there: people, another model or a batch system judge.",
+)
 @click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="The most that all judges may cost.")
 @click.option("--estimate", "only_estimate", is_flag=True, help="Print what it would cost, and ask no judge.")
 @click.option("--match", metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D.")
@@ -79,6 +85,7 @@ def run(
     counts: tuple[int, ...],
     temperature: float | None,
     rubric: str | None,
+    relay: str | None,
     budget: float | None,
     only_estimate: bool,
     save: str | None,
@@ -95,7 +102,8 @@ def run(
     FILE holds items, and --ratings what people said of them. Or BATCH (ba_…) is a batch that people rated: its judge
     stands in the table too. Items that no one rated are left out. Every model is asked on every path with every number
     of samples, each as a batch of its own. The same call again takes up the batches that there are: nothing is asked
-    twice.
+    twice. With --judge relay:FOLDER the first call writes the questions and ends with 2; once each has its answer, the
+    same call reads them all.
 
     Exit 0: done; 1: a judge failed, and the others are compared; 2: bad usage or input, or over the budget; 3: could
     not run; 130: interrupted, and the batches are paused.
@@ -103,13 +111,15 @@ def run(
     \b
     Examples:
       saiten judges run items.ndjson --ratings ratings.ndjson --model gpt-6-luna --model gpt-6 --budget 5
+      saiten judges run items.ndjson --ratings ratings.ndjson --judge relay:questions
       saiten judges run ba_1 --path source --path english --samples 3 --temperature 1 --save scored.ndjson
     """
-    from app.cli.judging import Plan, read_study, run_judges
+    from app.cli.judging import Plan, Relay, read_study, relay_judges, run_judges
 
     request = make_request("judges", {**options, "records": True if save is not None else None}, ())
     judges = [*dict.fromkeys(product(models or (None,), paths or ("source",), counts or (1,)))]
     check_usage(len(judges), file, ratings, budget)
+    folder = None if relay is None else read_relay(relay, ratings, url)
     if plot is not None:
         from app.charts.sheet import require_drawing
 
@@ -121,7 +131,11 @@ def run(
     plan = Plan(judges, temperature, rubric, budget, only_estimate=only_estimate)
     try:
         with open_progress() as bar:
-            report, judged = asyncio.run(run_judges(study, plan, request, url, make_progress(bar)))
+            if folder is None:
+                work = run_judges(study, plan, request, url, make_progress(bar))
+            else:
+                work = relay_judges(study, plan, request, Relay(folder), make_progress(bar))
+            report, judged = asyncio.run(work)
     except InvalidRequest as error:
         raise InvalidItems(say(error.detail)) from None
     lost = [one for one in judged if one.failure is not None]
@@ -147,6 +161,18 @@ def check_usage(judges: int, file: str, ratings: str | None, budget: float | Non
         raise click.UsageError(tell("name people's ratings of FILE with --ratings, or a BATCH that people rated"))
     if budget is not None and not isfinite(budget):
         raise click.UsageError(tell("--budget {budget} is not a number of dollars", budget=budget))
+
+
+def read_relay(given: str, ratings: str | None, url: str | None) -> Path:
+    """The folder of `relay:FOLDER`. Raises UsageError for anything else, and where another service is to be asked."""
+    kind, _, folder = given.partition(":")
+    if kind != "relay" or not folder:
+        raise click.UsageError(tell("--judge is written relay:FOLDER"))
+    if ratings is None or url is not None:
+        raise click.UsageError(
+            tell("--judge relay:FOLDER takes a FILE and --ratings, and no service: leave out --url and SAITEN_URL")
+        )
+    return Path(folder)
 
 
 def require_folder(path: str) -> None:

@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -25,7 +27,7 @@ from saiten.commands.runs import Items, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.formats import FoundItem
-from saiten.language import tell
+from saiten.language import mark, tell
 from saiten.models import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.reading import read, read_all, read_line
 
@@ -46,6 +48,61 @@ Judge = tuple[str | None, str, int]
 """Model (None: the service's own), language path, and samples of each response."""
 
 Progress = Callable[[Batch], None]
+
+
+class Relay:
+    """A folder by which whoever answers its files is the judge. Nothing of a run is kept but the folder."""
+
+    def __init__(self, path: Path) -> None:
+        from app.providers.openai.relay import RelayFolder
+
+        self._folder = RelayFolder(path)
+        self._path = path
+
+    def environment(self, scratch: str) -> dict[str, str | None]:
+        """The settings of a private service whose judge is the folder, with its database in the folder `scratch`."""
+        return {
+            "SAITEN_JUDGE": "relay",
+            "SAITEN_RELAY_FOLDER": str(self._path.absolute()),
+            "DATABASE_URL": f"sqlite+aiosqlite:///{scratch}/relay.db",
+            "REDIS_URL": None,
+            "OPENAI_API_KEY": None,
+            "OPENAI_BASE_URL": None,
+        }
+
+    def refuse_faults(self) -> None:
+        """Raises InvalidItems for files that are not what was asked for: no answer counts until they are mended."""
+        faults = self._folder.inspect().faults
+        if faults:
+            told = [(str(self._path / name), tell(FAULTS[code])) for name, code in faults]
+            raise InvalidItems(gather_faults(told, len(told)))
+
+    def refuse_unanswered(self) -> None:
+        """Raises InvalidItems while questions have no answer, or files are not what was asked for."""
+        self.refuse_faults()
+        state = self._folder.inspect()
+        if state.missing:
+            raise InvalidItems(
+                tell(
+                    "{folder}: {missing} of {questions} questions have no answer yet. Write the whole reply to "
+                    "NAME.prompt.json into NAME.answer.txt, then run the same command again; the first is {first}",
+                    folder=self._path,
+                    missing=len(state.missing),
+                    questions=state.questions,
+                    first=f"{state.missing[0]}.prompt.json",
+                )
+            )
+
+    def keep(self) -> None:
+        """Notes the answers of a report, so that a later change of one is seen."""
+        self._folder.keep_digests()
+
+
+FAULTS = {
+    "foreign": mark("answers no question that is here"),
+    "doubled": mark("is one of several answers to one question"),
+    "edited": mark("was changed after it was read; delete answers-read.json in its folder if that is meant"),
+}
 
 
 @dataclass(frozen=True)
@@ -82,12 +139,20 @@ class Judged:
 
 
 async def run_judges(
-    study: Study | str, plan: Plan, request: AnalysisRequest, url: str | None, progress: Progress
+    study: Study | str,
+    plan: Plan,
+    request: AnalysisRequest,
+    url: str | None,
+    progress: Progress,
+    *,
+    environment: Mapping[str, str | None] | None = None,
+    answered: Callable[[], None] = lambda: None,
 ) -> tuple[JudgesReport | None, list[Judged]]:
     """The report on every judge that was not lost, None where only estimates are wanted; and what became of each.
-    `study` may be the id of a rated batch. Raises InvalidItems, also where the budget does not suffice, InvalidRequest,
+    `study` may be the id of a rated batch. `environment` is that of a private service; `answered` is called once all
+    judges were asked, and may raise. Raises InvalidItems, also where the budget does not suffice, InvalidRequest,
     and SaitenError, where all judges are lost."""
-    async with open_backend(url) as backend:
+    async with open_backend(url, environment) as backend:
         service = backend.client
         info = read(Info, await service.info())
         if info.judge.baseline:
@@ -116,6 +181,7 @@ async def run_judges(
                 with suppress(saiten.SaitenError):  # it may be completed by now
                     await service.request("POST", f"/v1/batches/{quote(batch.id)}/pause", again=False)
             raise
+        answered()
         require_one(judges)
         ids = [judged.batch.id for judged in alive(judges) if judged.batch is not None]
         rated = () if study.rated is None else (study.rated.id,)
@@ -126,6 +192,27 @@ async def run_judges(
             if error.status in {400, 422}:
                 raise InvalidRequest(error.detail) from None
             raise
+
+
+async def relay_judges(
+    study: Study | str, plan: Plan, request: AnalysisRequest, relay: Relay, progress: Progress
+) -> tuple[JudgesReport | None, list[Judged]]:
+    """As `run_judges`, where those who answer a folder's questions are the judge. Raises InvalidItems too where the
+    folder is not in order, or not all questions have an answer: then nothing is reported."""
+    relay.refuse_faults()
+    with TemporaryDirectory() as scratch:
+        found = await run_judges(
+            study,
+            plan,
+            request,
+            None,
+            progress,
+            environment=relay.environment(scratch),
+            answered=relay.refuse_unanswered,
+        )
+    if not plan.only_estimate:
+        relay.keep()
+    return found
 
 
 async def check(service: Connection, study: Study, rubric: str, match: Mapping[str, str] | None) -> None:

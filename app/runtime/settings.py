@@ -96,6 +96,11 @@ class Settings(BaseSettings):
     model: Name = Field(
         default=None, description=f"the judge model where a request names none; default: {DEFAULT_MODEL}"
     )
+    relay_folder: Name = Field(
+        default=None,
+        description="with SAITEN_JUDGE=relay: the folder where questions are written and answers are read;"
+        " `saiten judges run --judge relay:FOLDER` sets it",
+    )
     # Not `Secret`: a key that is set but empty is a lost secret, and `check_judge` says so.
     openai_api_key: SecretStr | None = Field(
         default=None,

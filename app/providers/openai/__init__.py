@@ -1,4 +1,5 @@
-"""The judge `openai`: OpenAI-compatible endpoints with retries, negotiated parameters, prices and batch mode."""
+"""The judge `openai`: OpenAI-compatible endpoints with retries, negotiated parameters, prices and batch mode; and the
+judge `relay`, which asks the same questions by files."""
 
 from __future__ import annotations
 
@@ -78,3 +79,30 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
         extra=read_extra(settings.judge_extra),
         flow=flow,
     )
+
+
+RELAYED = "relay"
+"""The model that judges by files, where the settings name none."""
+
+
+def check_relay(settings: Settings) -> None:
+    """Raises SettingsInvalid without a folder."""
+    if settings.relay_folder is None:
+        raise SettingsInvalid("SAITEN_JUDGE=relay needs SAITEN_RELAY_FOLDER, the folder of questions and answers")
+
+
+@judge("relay", check=check_relay)
+def open_relay(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
+    """Whoever answers the files in SAITEN_RELAY_FOLDER."""
+    from app.providers.openai.prices import read_prices
+    from app.providers.openai.relay import RelayFolder, RelayJudge
+
+    opened = RelayJudge(
+        api_key="",
+        base_url="http://relay.invalid/v1",
+        model=settings.model or RELAYED,
+        calls=calls,
+        prices=read_prices(Path(settings.prices) if settings.prices else None),
+        flow=flow,
+    )
+    return opened.relay(RelayFolder(Path(settings.relay_folder or "")))
