@@ -629,14 +629,15 @@ def differ(baseline: Estimate, candidate: Estimate, options: CorrectionOptions) 
 @dataclass(frozen=True)
 class Shared:
     """Two samples by what their difference is estimated from: ratings by those who rated both, where it is known who
-    did. `raters` is how many these are, 0 where that is not known. `refused` says why there is no difference, and
-    `needed` how many ratings of each sample by raters of both there would have to be."""
+    did. `raters` is how many these are, 0 where that is not known, and `even` their contrast. `refused` says why there
+    is no difference, and `needed` how many ratings of each sample by raters of both there would have to be."""
 
     baseline: CorrectedSample
     candidate: CorrectedSample
     raters: int = 0
     refused: str | None = None
     needed: int | None = None
+    even: Contrast | None = None
 
 
 def share_raters(baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions) -> Shared:
@@ -651,8 +652,8 @@ def share_raters(baseline: CorrectedSample, candidate: CorrectedSample, options:
         refusal = find_refusal(side, options)
         if refusal is not None:
             return Shared(*sides, len(raters), f"of the raters of both sides: {refusal[0]}", refusal[1])
+    found = contrast(*sides)
     if len(raters) > 1:
-        found = contrast(*sides)
         effective = 0.0 if found is None else min(found.effective)
         if effective < FEWEST_EVEN:
             rated = count(min(side.rated for side in sides), "rating")
@@ -661,7 +662,7 @@ def share_raters(baseline: CorrectedSample, candidate: CorrectedSample, options:
                 f"{effective:.1f}, and {FEWEST_EVEN:.0f} are needed"
             )
             return Shared(*sides, len(raters), why, FEWEST_RATED)
-    return Shared(*sides, len(raters))
+    return Shared(*sides, len(raters), even=found)
 
 
 def contrast(baseline: CorrectedSample, candidate: CorrectedSample) -> Contrast | None:
@@ -679,12 +680,19 @@ def contrast(baseline: CorrectedSample, candidate: CorrectedSample) -> Contrast 
     )
 
 
-def differ_corrected(baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions) -> Differing:
-    """The difference on people's scale of two samples that both have a corrected mean, as `share_raters` has them. λ is
-    one for both, and makes the variance of the *difference* least: where people rated both answers to an item, most of
-    what makes it easy or hard cancels, and another λ is best than for the means."""
+def differ_shared(shared: Shared, options: CorrectionOptions) -> Differing:
+    """The difference on people's scale by the raters of both."""
+    return differ_corrected(shared.baseline, shared.candidate, options, shared.even)
+
+
+def differ_corrected(
+    baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions, even: Contrast | None = None
+) -> Differing:
+    """The difference on people's scale of two samples that both have a corrected mean, and with `even` weights of their
+    raters. λ is one for both, and makes the variance of the *difference* least: where people rated both answers to an
+    item, most of what makes it easy or hard cancels, and another λ is best than for the means."""
     plain = options.quantile == "normal"
-    samples, even = (baseline, candidate), contrast(baseline, candidate)
+    samples = baseline, candidate
     if even is None:
         weight = find_shared_weight(baseline, candidate)
         found = [estimate_corrected(sample, plain=plain, weight=weight) for sample in samples]
@@ -1008,7 +1016,7 @@ def compare_aspects(
             shared = share_raters(before.sample, after.sample, options)
             refused = refused or shared.refused
             if refused is None:
-                corrected = tell_difference(differ_corrected(shared.baseline, shared.candidate, options))
+                corrected = tell_difference(differ_shared(shared, options))
         found[aspect] = AspectDifference(
             judge=tell_difference(judge),
             corrected=corrected,

@@ -20,7 +20,7 @@ from app.stats.corrected import (
     Estimate,
     Shared,
     correct,
-    differ_corrected,
+    differ_shared,
     find_interval,
     share_raters,
     show,
@@ -100,7 +100,7 @@ def correct_pairs(
         if before is not None and after is not None and before.rated and after.rated:
             shared = share_raters(before, after, options)
             if shared.refused is None and all(one is not None and one.corrected is not None for one in sides):
-                difference = differ_corrected(shared.baseline, shared.candidate, options)
+                difference = differ_shared(shared, options)
         found[key] = CorrectedPair(options, sides[0], sides[1], difference, shared)
     return found
 
