@@ -34,6 +34,7 @@ from scipy.special import ndtr, ndtri, stdtr
 
 from app.domain.comparison import Looks
 from app.domain.errors import InvalidRequest
+from app.domain.human_rating import FEWEST_SHARED
 from app.domain.reports import (
     AspectDifference,
     CorrectedAspect,
@@ -62,7 +63,7 @@ from app.stats.resampling import (
 from app.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
 from app.stats.statistics import count, refuse_many, settled_means
 
-FEWEST_RATED = 15
+FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""
 
 FEWEST_WEIGHTED = 5.0
