@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from app.domain.comparison import ComparedRun, GateReason, GateRule
+from app.domain.reports import AspectDifference
 from app.stats.corrected import (
     FEWEST_RATED,
     CorrectedSample,
@@ -281,6 +282,25 @@ def test_the_report_says_whom_an_interval_speaks_of_and_how_many_raters_it_takes
         == f"more ratings by the same raters would not halve it: {three['raters_for_half_width']} raters in all would"
     )
     assert one["ratings_for_half_width"] is not None
+
+
+def test_systems_that_share_no_rater_are_not_compared_in_reports() -> None:
+    def report(raters: tuple[str, str]) -> AspectDifference:
+        reader = ObservationReader(scales={"overall": (1.0, 5.0)}, scale_scores=True)
+        for line in range(80):
+            item, system = line // 2, line % 2
+            rating = 3 - system + (item + system * (item // 7)) % 3
+            record = {"system": "ab"[system], "item": f"i{item}", "rater": raters[system]}
+            reader.add({**record, "scores": {"overall": 1 + item % 5}, "ratings": {"overall": rating}}, line + 1)
+        return report_corrected(reader.finish(), ranges={"overall": (1, 5)}).differences[0].aspects["overall"]
+
+    apart, same = report(("anna", "ben")), report(("anna", "anna"))
+    assert apart.corrected is None
+    assert "no rater rated both sides" in (apart.refused or "")
+    assert apart.shared is not None
+    assert (apart.shared.raters, apart.shared.needed) == (0, 15)
+    assert same.corrected is not None
+    assert same.corrected.difference == pytest.approx(-1, abs=0.3)
 
 
 def test_as_many_raters_as_told_halve_the_interval() -> None:
