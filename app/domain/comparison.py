@@ -13,7 +13,7 @@ from app.domain.governance import TextKeeping
 from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
-from app.domain.reports import CorrectedFigure, Interval, PairedWins, Undefined
+from app.domain.reports import CorrectedFigure, Interval, PairedWins, SharedRaters, Undefined
 from app.domain.summary import Kind, RunItem
 
 if TYPE_CHECKING:
@@ -171,6 +171,9 @@ class CorrectedMeasure(Value):
     verdict: Verdict
     refused: str | None = Field(description="why there is no difference")
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
+    shared: SharedRaters | None = Field(
+        default=None, description="who rated both runs, by whose ratings alone the difference is; null without two runs"
+    )
 
 
 class RunCoverage(Value):

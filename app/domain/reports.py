@@ -446,6 +446,14 @@ class CorrectedFigure(MeanFigure):
 
     weight: float = Field(alias="lambda", description="of the judge, from 0 (people alone) to 1")
     standard_error: float = Field(description="of the mean, robust to clusters")
+    severity: bool = Field(
+        default=False,
+        description="whether the error and the interval have in them how severe raters are: other people, too, would "
+        "say so. False with one rater, or raters without names: the interval is of what these would say of all items",
+    )
+    interval_by_these_raters: Interval = Field(
+        default=None, description="of what these raters would say of all items; null unless `severity`"
+    )
 
 
 class LevelShare(Value):
@@ -465,18 +473,25 @@ class CorrectedAspect(Value):
     rated: int = Field(description="of these, items that people rated")
     clusters: int = Field(description="what is independent: dialogues, and items that belong to none")
     rated_clusters: int = Field(description="of these, those with items that people rated")
+    raters: int = Field(default=0, description="people known by name who rated; 0 where none is")
     judge: MeanFigure
     human: MeanFigure | None
     corrected: CorrectedFigure | None
     refused: str | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
     ratings_needed: int | None = Field(description="ratings, in all, that a corrected figure needs; else null")
     ratings_for_half_width: int | None = Field(
-        description="how many more ratings would halve the interval; null where not even ratings of all items would"
+        description="how many more ratings by these raters would halve the interval; null where not even ratings of "
+        "all items would"
+    )
+    raters_for_half_width: int | None = Field(
+        default=None,
+        description="how many raters in all would halve the interval, if each rated as much as each does now; null "
+        "where how severe they are is not in it",
     )
     ratings_for_margin: int | None = Field(
         default=None,
-        description="how many more ratings would bring the corrected mean to ± `margin`; null without one, and where "
-        "not even ratings of all items would",
+        description="how many more ratings by these raters would bring the corrected mean to ± `margin`; null without "
+        "one, and where not even ratings of all items would",
     )
     levels: dict[str, LevelShare] = Field(
         default_factory=dict,
@@ -502,12 +517,28 @@ class CorrectedDifference(Value):
     freedom: float | None = Field(description="degrees of freedom of t")
 
 
+class SharedRaters(Value):
+    """The people who rated responses of both sides of a difference. Raters differ in how severe they are, which cancels
+    where the same ones rated both."""
+
+    raters: int
+    baseline: int = Field(description="items of the baseline that they rated")
+    candidate: int = Field(description="items of the candidate that they rated")
+    needed: int | None = Field(
+        description="items of each side that people who rate both must have rated for a difference; null where there "
+        "is one"
+    )
+
+
 class AspectDifference(Value):
     """The difference of two systems in one aspect, on the judge's scale and on people's."""
 
     judge: CorrectedDifference
     corrected: CorrectedDifference | None
     refused: str | None = Field(description="why `corrected` is null")
+    shared: SharedRaters | None = Field(
+        default=None, description="who rated both, by whose ratings alone `corrected` is; null where no rater is named"
+    )
 
 
 class SystemsDifference(Value):

@@ -17,25 +17,34 @@ from app.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
     Differing,
+    Estimate,
+    Shared,
     correct,
-    differ_corrected,
+    differ_shared,
     find_interval,
+    share_raters,
     show,
+    split_width,
+    tell_shared,
 )
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask, number_first
 from app.stats.pairing import Columns, fold, list_measures, match_runs, number_keys, tabulate
+from app.stats.resampling import find_quantile
+from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
 
 
 @dataclass(frozen=True)
 class CorrectedPair:
-    """A measure of the runs; `before` and `difference` are None where there is no such run, or nothing to correct."""
+    """A measure of the runs; `before` and `difference` are None where there is no such run, or nothing to correct.
+    `shared` is what the difference is estimated from, None where people rated one of them alone."""
 
     options: CorrectionOptions
     before: Corrected | None
     after: Corrected | None
     difference: Differing | None = None
+    shared: Shared | None = None
 
     @property
     def refused(self) -> str | None:
@@ -45,17 +54,20 @@ class CorrectedPair:
         for role, found in (("baseline", self.before), ("candidate", self.after)):
             if found is None or found.refused is not None:
                 return f"{role} run: {NO_RATINGS if found is None or found.refused is None else found.refused}"
-        return NO_RATINGS
+        return NO_RATINGS if self.shared is None or self.shared.refused is None else self.shared.refused
 
     def level(self, alpha: float) -> float:
         """The level of a test at alpha, at this look."""
         samples = [one.sample for one in (self.before, self.after) if one is not None]
+        if self.shared is not None:
+            samples = [self.shared.baseline, self.shared.candidate]
         return replace(self.options, alpha=alpha).settle(*samples).alpha if samples else alpha
 
     @property
     def needed(self) -> int | None:
         """How many ratings the run needs that needs most."""
-        return max((one.needed for one in (self.before, self.after) if one and one.needed), default=None)
+        asked = [one.needed for one in (self.before, self.after, self.shared) if one and one.needed]
+        return max(asked, default=None)
 
 
 def correct_pairs(
@@ -74,20 +86,29 @@ def correct_pairs(
         kept = [np.isin(own.row, rows) for own, rows in zip(matched.columns, matched.rows, strict=True)]
     homes = number_homes((baseline, candidate), matched.columns, leading=1)
     best = {**baseline.best, **candidate.best}
+    raters = number_raters(baseline, candidate)
     found = {}
     for key in measures:
         scale = find_scale(key[1], candidate) or find_scale(key[1], baseline)
         options = CorrectionOptions(alpha, "t", scale, looks)
         before, after = (
-            sample_run(run, key, best, homes=own, kept=chosen)
+            sample_run(run, key, best, homes=own, kept=chosen, raters=raters)
             for run, own, chosen in zip((baseline, candidate), homes, kept, strict=True)
         )
         sides = [None if one is None else correct(one, options) for one in (before, after)]
-        difference = None
-        if all(one is not None and one.corrected is not None for one in sides) and before and after:
-            difference = differ_corrected(before, after, options)
-        found[key] = CorrectedPair(options, sides[0], sides[1], difference)
+        difference, shared = None, None
+        if before is not None and after is not None and before.rated and after.rated:
+            shared = share_raters(before, after, options)
+            if shared.refused is None and all(one is not None and one.corrected is not None for one in sides):
+                difference = differ_shared(shared, options)
+        found[key] = CorrectedPair(options, sides[0], sides[1], difference, shared)
     return found
+
+
+def number_raters(*runs: ComparedRun) -> Integers:
+    """The keys of all who rated any of the runs, ascending: a rater's number is the place there."""
+    keys = [each.rater for run in runs for each in run.table.said.values()]
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *keys]))
 
 
 def number_homes(
@@ -111,10 +132,16 @@ def number_homes(
 
 
 def sample_run(
-    run: ComparedRun, key: MeasureKey, best: Mapping[str, float], *, homes: Integers, kept: Mask | None = None
+    run: ComparedRun,
+    key: MeasureKey,
+    best: Mapping[str, float],
+    *,
+    homes: Integers,
+    raters: Integers,
+    kept: Mask | None = None,
 ) -> CorrectedSample | None:
     """The run's responses that have a value, of those that are `kept`, with the numbers of their dialogues; shapes
-    (responses,). None without any."""
+    (responses,). `raters` are the keys that number the raters. None without any."""
     table = run.table
     values = table.values.get(key)
     if values is None:
@@ -129,9 +156,15 @@ def sample_run(
     weights = None
     if rated.any() and np.ptp(table.weights[held][rated]) > 0:
         weights = np.where(rated, table.weights[held], np.nan)
+    given = table.said.get(key[1])
+    said = None
+    if given is not None and key[0] != "blended":
+        said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
     if key[0] == "aspect" and key[1] in best:
         scores, ratings = fold(scores, best[key[1]]), fold(ratings, best[key[1]])
-    return CorrectedSample(scores, ratings, homes[held], weights)
+        # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0.
+        said = None if said is None else replace(said, value=ratings[said.item])
+    return CorrectedSample(scores, ratings, homes[held], weights, said)
 
 
 def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
@@ -175,6 +208,7 @@ def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int
         verdict="inconclusive" if not significant or found is None else "better" if found.difference > 0 else "worse",
         refused=pair.refused,
         ratings_needed=pair.needed,
+        shared=None if pair.shared is None else tell_shared(pair.shared),
     )
 
 
@@ -218,7 +252,7 @@ def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks)
     """A measure of one run."""
     options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks)
     (homes,) = number_homes([run], [tabulate(run)])
-    sample = sample_run(run, key, run.best, homes=homes)
+    sample = sample_run(run, key, run.best, homes=homes, raters=number_raters(run))
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 
 
@@ -234,6 +268,9 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
     if found is None or pair.before is None or pair.after is None:
         return "not-enough-data", "inconclusive", f"no corrected figure: {pair.refused}"
     ratings = f"{told.rated_baseline:,} and {count(told.rated_candidate, 'rating')} by people"
+    if told.shared is not None:
+        shared, raters = told.shared, count(told.shared.raters, "rater")
+        ratings = f"{shared.baseline:,} and {count(shared.candidate, 'rating')} by {raters} of both runs"
     p = "" if told.p_adjusted is None else f"; {tell_p(told.p_adjusted)} after Holm over {tests}"
     figures = f"{tell_fall(found, p)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
     if told.p_adjusted is None:
@@ -253,6 +290,8 @@ def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, f
     if detectable <= wanted:
         return "held", "pass", seen
     fewest = min(told.rated_baseline, told.rated_candidate)
+    if told.shared is not None:
+        fewest = min(told.shared.baseline, told.shared.candidate)
     needed = f": some {ceil(fewest * (detectable / wanted) ** 2):,} ratings of each run" if wanted else ""
     return "not-enough-data", "inconclusive", f"{seen}, and {wanted:g} must be{needed}"
 
@@ -285,15 +324,36 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
         f"the corrected mean is {own.mean:.3f} ({low:.3f} to {high:.3f}; {count(rated, 'rating')} by people; by the "
         f"judge alone {found.judge.clustered.mean:.3f}), at least {least:g} is asked for"
     )
+    if len(found.sample.raters) == 1:
+        return "not-enough-data", "inconclusive", f"{figures}: {ONE_RATER}"
     if own.mean < least and high < least:
         return "below-minimum", "fail", figures
     shortfall = one.shortfall or 0.0
-    detectable = reach(options.alpha, own.freedom) * own.error
+    margin = found.corrected.find_margin(options.alpha, normal=False)
+    power = reach(options.alpha, own.freedom) - find_quantile(own.freedom, options.alpha)
+    detectable = margin + power * found.corrected.error
     if own.mean >= least and (low >= least or detectable <= shortfall):
         return "held", "pass", figures
     aim = shortfall if own.mean >= least else least - own.mean
-    needed = ceil(rated * (detectable / aim) ** 2) if aim else 0
-    return "not-enough-data", "inconclusive", f"{figures}: some {needed:,} ratings would tell"
+    return (
+        "not-enough-data",
+        "inconclusive",
+        f"{figures}: {tell_needed(found.corrected, options, rated, aim / detectable)}",
+    )
+
+
+ONE_RATER = "one person rated, and how severe this person is cannot be told: ratings by others are needed"
+
+
+def tell_needed(estimate: Estimate, options: CorrectionOptions, rated: int, share: float) -> str:
+    """What would make the interval as small as this share of itself."""
+    if estimate.severity is None:
+        return f"some {ceil(rated / share**2) if share else 0:,} ratings would tell"
+    lasting, shrinking = split_width(estimate, options.alpha, estimate.clustered.freedom, normal=False)
+    left = (share * estimate.find_margin(options.alpha, normal=False)) ** 2 - lasting
+    if left <= 0:
+        return "more ratings by the same raters would not tell: more raters are needed"
+    return f"some {ceil(rated * shrinking / left):,} ratings would tell"
 
 
 def join_reasons(one: PlannedRule, found: Sequence[Finding]) -> GateReason:

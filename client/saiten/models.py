@@ -698,6 +698,18 @@ class CorrectedFigure(MeanFigure):
 
     weight: float = Field(alias="lambda")
     standard_error: float
+    severity: bool = False
+    interval_by_these_raters: Interval = None
+
+
+class SharedRaters(Answer):
+    """The people who rated both sides of a difference, and how many responses of each. `needed` says how many they must
+    have rated of each where there is no difference."""
+
+    raters: int
+    baseline: int
+    candidate: int
+    needed: int | None = None
 
 
 class CorrectedMeasure(Answer):
@@ -716,6 +728,7 @@ class CorrectedMeasure(Answer):
     verdict: str
     refused: str | None = None
     ratings_needed: int | None = None
+    shared: SharedRaters | None = None
 
 
 class LinkMark(Answer):
@@ -958,6 +971,7 @@ class RoundOptions(TypedDict, total=False):
     positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]
+    shared_with: str | None
 
 
 class RoundProgress(Answer):
@@ -967,6 +981,17 @@ class RoundProgress(Answer):
     wanted: int
     complete: int
     raters: dict[str, int]
+
+
+class SharedProgress(Answer):
+    """How many people rated in a round and in the one that it shares items with, how many responses of each they rated,
+    and how many are needed."""
+
+    round: str
+    raters: int
+    here: int
+    there: int
+    needed: int
 
 
 class Round(Answer):
@@ -983,6 +1008,7 @@ class Round(Answer):
     closed_at: datetime | None = None
     progress: RoundProgress
     address: str
+    shared: SharedProgress | None = None
 
 
 class DrawnItem(Answer):
@@ -1389,6 +1415,8 @@ class CorrectedAspect(Answer):
     ratings_needed: int | None = None
     ratings_for_margin: int | None = None
     ratings_for_half_width: int | None = None
+    raters: int = 0
+    raters_for_half_width: int | None = None
     levels: dict[str, LevelShare] = Field(default_factory=dict)
     left_out: int = 0
     notes: tuple[str, ...] = ()
@@ -1416,6 +1444,7 @@ class AspectDifference(Answer):
     judge: CorrectedDifference
     corrected: CorrectedDifference | None
     refused: str | None = None
+    shared: SharedRaters | None = None
 
 
 class SystemsDifference(Answer):

@@ -473,6 +473,9 @@ def whose(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--judge-batch", "judges", multiple=True, metavar="ID", help="Other judges' batch of these responses.")
 @click.option("--raters-per-item", type=int, metavar="N", help="How many raters each response gets (3).")
 @click.option("--seed", type=int, metavar="N", help="The same draws the same responses (0).")
+@click.option(
+    "--shared-with", metavar="ROUND", help="Another run's round: the same items, for people who rate in both."
+)
 @URL
 def open_round(batch: str, url: str | None, judges: tuple[str, ...], **options: Any) -> None:
     """Open a rating round of a batch: people then rate on its page.
@@ -492,6 +495,17 @@ def open_round(batch: str, url: str | None, judges: tuple[str, ...], **options: 
             address=opened.get("address"),
         )
     )
+    if shared := opened.get("shared"):
+        click.echo(
+            tell(
+                "{needed} responses of each run must be rated by people who rate in both rounds, or the runs cannot be "
+                "compared on people's scale; so far {here} here and {there} in {round}",
+                needed=shared.get("needed"),
+                here=shared.get("here"),
+                there=shared.get("there"),
+                round=shared.get("round"),
+            )
+        )
     if opened.get("note"):
         click.echo(f"saiten: {opened['note']}", err=True)
 

@@ -132,7 +132,10 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (await client.round(opened.id)).progress.wanted == 6
     assert [one.probability is not None for one in await client.round_items(opened.id)] == [True, True]
     assert (await client.close_round(opened.id)).closed_at is not None
-    after_round = await client.open_round(after.asked, "branch")
+    assert opened.shared is None
+    after_round = await client.open_round(after.asked, "branch", shared_with=opened.id)
+    assert after_round.shared is not None
+    assert (after_round.shared.round, after_round.shared.raters, after_round.shared.needed) == (opened.id, 0, 15)
     assert (await client.round_figures(after_round.id, margin=0.2, looks="any")).margin == 0.2
     assert (await client.exclude(rater="r1"), await client.exclude(rater="r1")) == (True, False)
     assert [exclusion.rater for exclusion in await client.exclusions()] == ["r1"]

@@ -381,3 +381,37 @@ async def test_checks_side_by_side_do_not_get_into_each_others_way(client: httpx
     await find(client, "judge-checks", {})
     found = await asyncio.gather(*(find(client, "judge-checks", {}) for _ in range(3)))
     assert [one["verdict"] for one in found] == ["steady"] * 3
+
+
+async def test_the_raters_of_one_run_do_not_decide_about_another(client: httpx.AsyncClient) -> None:
+    """The issue's case: anna rates one run, ben, who is harsher, the other. Then anna rates some of both."""
+    before, after = await score(client, bad=1), await score(client, bad=2)
+
+    async def rate(batch: str, rater: str, harsh: int, rows: range) -> None:
+        given = [
+            {"batch": batch, "item": make_item(at)["id"], "rater": rater, "ratings": {"overall": 2 + at % 4 - harsh}}
+            for at in rows
+        ]
+        lines = "".join(json.dumps(one) + "\n" for one in given)
+        posted = await client.post("/v1/ratings", content=lines, headers={"Content-Type": "application/x-ndjson"})
+        assert posted.status_code == 200, posted.text
+
+    await rate(before, "anna", 0, range(COUNT))
+    await rate(after, "ben", 1, range(COUNT))
+    body = {"baseline": before, "candidate": after, "estimate": "corrected"}
+    body["rules"] = [{"aspect": "overall", "max_drop": 0.1, "must_detect": 1}]  # type: ignore[assignment]
+    for language, expected in (
+        ("en", "no rater rated both sides, and raters differ in severity: some 15 ratings"),
+        ("ja", "両方を評価した人がいません。評価の厳しさは人によって違うため"),
+        ("ko", "양쪽을 모두 평가한 사람이 없습니다. 평가의 엄격함은 사람마다 다르므로"),
+    ):
+        report = (await ask(client, "gates", body, **{"Accept-Language": language})).json()
+        assert report["verdict"] == "inconclusive"
+        assert expected in next(one["detail"] for one in report["reasons"] if one["rule"] == 0)
+    assert report["corrected"]["overall"]["shared"] == {"raters": 0, "baseline": 0, "candidate": 0, "needed": 15}
+    await rate(after, "anna", 0, range(1, COUNT))
+    report = (await ask(client, "gates", body)).json()
+    assert report["corrected"]["overall"]["shared"] == {"raters": 1, "baseline": 30, "candidate": 29, "needed": None}
+    assert report["corrected"]["overall"]["difference"] == pytest.approx(0, abs=0.2)
+    detail = next(one["detail"] for one in report["reasons"] if one["rule"] == 0)
+    assert "corrected by 30 and 29 ratings by 1 rater of both runs" in detail

@@ -61,7 +61,7 @@ OTHER_SENTENCES = (
     "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
     "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
     "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable \0", "\0; \0 reaches",
-    "the batch's key may cost", "The response \0; this speaker's",
+    "of the raters of both sides", "the batch's key may cost", "The response \0; this speaker's",
     # Parts of sentences that the catalogues have in one piece.
     "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
     "The lexical judge", "The runs' scores were not made", "the aspect \0 has no", "neither this \0 nor",
