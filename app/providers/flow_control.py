@@ -106,12 +106,14 @@ class Call:
 
 @dataclass(eq=False)
 class Waiter:
-    """A waiting call: its estimated and its reserved tokens, and when it stops waiting, by flow control's clock."""
+    """A waiting call: its estimated and its reserved tokens, when it stops waiting, by flow control's clock, and the
+    project that it is for."""
 
     lane: Lane
     expected: int
     reserved: int
     ends_at: float
+    project: str = ""
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -130,13 +132,50 @@ class Waiter:
             self.refuse(JudgeUnavailable(detail, retry_after_seconds=seconds))
 
 
-class CallQueue:
-    """Waiting calls, in order of arrival within a lane. Interactive calls go first, except for the batches' minimum
-    share: while both wait, every tenth call is a batch's."""
+class TurnTaking:
+    """The waiting calls of one lane. Projects take turns, and a project's calls are in order of arrival: however many
+    calls one project has waiting, the next call of another one is not far behind."""
 
     def __init__(self) -> None:
-        self._interactive: OrderedDict[Waiter, None] = OrderedDict()
-        self._batch: OrderedDict[Waiter, None] = OrderedDict()
+        self._projects: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
+        """By project, in the order of their turns."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._projects.values()))
+
+    def __iter__(self) -> Iterator[Waiter]:
+        """The calls in the order in which they are to be admitted."""
+        left = [iter(waiters) for waiters in self._projects.values()]
+        while left:
+            going = []
+            for waiters in left:
+                if (waiter := next(waiters, None)) is not None:
+                    going.append(waiters)
+                    yield waiter
+            left = going
+
+    def add(self, waiter: Waiter) -> None:
+        self._projects.setdefault(waiter.project, OrderedDict())[waiter] = None
+
+    def remove(self, waiter: Waiter, *, admitted: bool = False) -> None:
+        """Removes a call, if it is there. If it was admitted, its project had its turn."""
+        waiters = self._projects.get(waiter.project)
+        if waiters is None or waiter not in waiters:
+            return
+        del waiters[waiter]
+        if not waiters:
+            del self._projects[waiter.project]
+        elif admitted:
+            self._projects.move_to_end(waiter.project)
+
+
+class CallQueue:
+    """Waiting calls. Interactive calls go first, except for the batches' minimum share: while both wait, every tenth
+    call is a batch's."""
+
+    def __init__(self) -> None:
+        self._interactive = TurnTaking()
+        self._batch = TurnTaking()
         self._passed = 0
         """Interactive calls admitted since the last batch call, while a batch call waited."""
 
@@ -146,12 +185,12 @@ class CallQueue:
     def __iter__(self) -> Iterator[Waiter]:
         return chain(self._interactive, self._batch)
 
-    def lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+    def lane_of(self, waiter: Waiter) -> TurnTaking:
         return self._interactive if waiter.lane == "interactive" else self._batch
 
     def admit(self, waiter: Waiter) -> None:
         """Removes an admitted call."""
-        self.lane_of(waiter).pop(waiter, None)
+        self.lane_of(waiter).remove(waiter, admitted=True)
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
     def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
@@ -184,9 +223,9 @@ TELL_SECONDS = 0.05  # Time after which other processes learn of a call that end
 
 
 class FlowControl:
-    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
-    arrival within a lane. All calls of a process to one endpoint with one key go through one of these. For the tasks of
-    one event loop."""
+    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share. Within a lane
+    projects take turns, and a project's calls are in order of arrival. All calls of a process to one endpoint with one
+    key go through one of these. For the tasks of one event loop."""
 
     def __init__(
         self,
@@ -231,7 +270,7 @@ class FlowControl:
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
         reserved = max(1, round(tokens * self.ratio))
-        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds)
+        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds, scope.project)
         await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
@@ -267,7 +306,7 @@ class FlowControl:
         await self._state.close()
 
     async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
-        self._line.lane_of(waiter)[waiter] = None
+        self._line.lane_of(waiter).add(waiter)
         waiter.refuse_if_closed(self._opens_at, self._clock())
         self._start_dispatcher()
         try:
@@ -284,7 +323,7 @@ class FlowControl:
             self._give_back(waiter)
             raise
         finally:
-            self._line.lane_of(waiter).pop(waiter, None)
+            self._line.lane_of(waiter).remove(waiter)
             if self._dispatcher is not None and self._napping and not len(self._line):
                 self._dispatcher.cancel()
 
