@@ -53,7 +53,7 @@ MOST_CONTEXT = 200
 CALLS_AT_ONCE = 16
 """Judge calls for turns that are in hand at once, and as many for windows: one request must not fill the queue."""
 
-CHARACTERS_AT_ONCE = 2_000_000
+CHARACTERS_AT_ONCE = 500_000
 """The same for the characters of their prompts, each of which is there in several forms."""
 
 

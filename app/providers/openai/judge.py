@@ -121,7 +121,7 @@ CALLS_AT_ONCE = 16
 """Calls of one task that are in hand at once: a rubric whose ten aspects are asked for one by one has 160 with as many
 samples."""
 
-CHARACTERS_AT_ONCE = 2_000_000
+CHARACTERS_AT_ONCE = 500_000
 """Characters of the prompts of one task that are in hand at once, each of which is there in several forms."""
 
 DEFAULT_MODEL = "gpt-6-luna"
