@@ -199,24 +199,26 @@ class ReservingPurse:
 
     Work reserves what it was priced at, then holds a part of that for each call. What a call needs beyond it, such as
     one that asks again for a malformed reply, is reserved when the call is about to begin. Everything is reserved at
-    what is expected of it, times what `experience` says, which all work of one account shares.
+    what is expected of it, times what `experience`, which all work of one account shares, says as the work begins, and
+    what its own calls say later: what other work learns meanwhile must not make its reservation too small.
     """
 
     def __init__(self, take: Callable[[float], Awaitable[None]], experience: Experience) -> None:
         self._take = take
-        self._experience = experience
+        self._shared = experience
+        self._own = Experience(experience.ratio)
         self._reserved_usd = 0.0
         self._held_usd = 0.0
         self._spent_usd = 0.0
 
     async def reserve(self, usd: float) -> None:
-        needed_usd = usd * self._experience.ratio
+        needed_usd = usd * self._own.ratio
         if needed_usd > 0:
             await self._take(needed_usd)
             self._reserved_usd += needed_usd
 
     async def hold(self, expected_usd: float) -> float:
-        needed_usd = expected_usd * self._experience.ratio
+        needed_usd = expected_usd * self._own.ratio
         self._held_usd += needed_usd
         short_usd = self._spent_usd + self._held_usd - self._reserved_usd
         if short_usd > ROUNDING_USD:
@@ -232,7 +234,8 @@ class ReservingPurse:
     def settle(self, expected_usd: float, held_usd: float, cost_usd: float) -> None:
         self._held_usd -= held_usd
         self._spent_usd += cost_usd
-        self._experience.learn(expected_usd, cost_usd)
+        for experience in (self._own, self._shared):
+            experience.learn(expected_usd, cost_usd)
 
     def due_usd(self, cost_usd: float) -> float:
         """What the account still has to pay once the work is over, which is below 0 if it gets something back. Calls

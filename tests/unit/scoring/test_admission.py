@@ -229,6 +229,17 @@ async def test_calls_that_are_dearer_than_expected_overspend_by_one_call() -> No
     assert experience.ratio == 5
 
 
+async def test_what_was_reserved_is_enough_whatever_other_work_learns_meanwhile() -> None:
+    account, experience = Account(2.0), Experience()
+    scopes = [RequestScope(purse=ReservingPurse(account.take, experience)) for _ in range(2)]
+    for scope in scopes:
+        assert scope.purse is not None
+        await scope.purse.reserve(1.0)
+    await call_at(scopes[0], 1.0, 1.5)()
+    await call_at(scopes[1], 1.0, 1.0)()
+    assert [scope.cost_usd for scope in scopes] == [1.5, 1.0]
+
+
 async def test_what_was_not_needed_is_given_back_and_what_was_begun_is_paid() -> None:
     account = Account(10.0)
     purse = ReservingPurse(account.take, Experience())
