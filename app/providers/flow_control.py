@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -43,6 +43,9 @@ class RateLimits:
 
 
 NO_LIMITS = RateLimits()
+
+FEWEST_WITH_SHARES = 16
+"""Places of a process of which one is left to another project than the one that has all others."""
 
 
 @dataclass
@@ -154,6 +157,18 @@ class TurnTaking:
                     yield waiter
             left = going
 
+    @property
+    def is_named(self) -> bool:
+        """Whether a call waits that is for a project."""
+        return any(self._projects)
+
+    def firsts(self) -> Iterator[Waiter]:
+        """The first call of each project."""
+        for waiters in self._projects.values():
+            waiter = next((waiter for waiter in waiters if not waiter.turn.done()), None)
+            if waiter is not None:
+                yield waiter
+
     def add(self, waiter: Waiter) -> None:
         self._projects.setdefault(waiter.project, OrderedDict())[waiter] = None
 
@@ -178,6 +193,8 @@ class CallQueue:
         self._batch = TurnTaking()
         self._passed = 0
         """Interactive calls admitted since the last batch call, while a batch call waited."""
+        self.in_flight: Counter[str] = Counter()
+        """Interactive calls in flight, by project."""
 
     def __len__(self) -> int:
         return len(self._interactive) + len(self._batch)
@@ -191,20 +208,37 @@ class CallQueue:
     def admit(self, waiter: Waiter) -> None:
         """Removes an admitted call."""
         self.lane_of(waiter).remove(waiter, admitted=True)
+        if waiter.lane == "interactive":
+            self.in_flight[waiter.project] += 1
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
-    def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
-        """The calls for which there is a place, in order, and how many of the first ones may use every place."""
+    def leave(self, waiter: Waiter) -> None:
+        """An admitted call has ended."""
+        if waiter.lane == "interactive":
+            self.in_flight[waiter.project] -= 1
+            if not self.in_flight[waiter.project]:
+                del self.in_flight[waiter.project]
+
+    def next(self, places: int, in_flight: int, granted: int) -> tuple[list[Waiter], int]:
+        """The calls for which there is a place, in order, and how many of the first ones may use every place. `granted`
+        is how many places the process was last granted: of many, the last are left to projects without a call in
+        flight."""
         # Those that still wait, neither refused nor cancelled.
         interactive = (waiter for waiter in self._interactive if not waiter.turn.done())
         batch = (waiter for waiter in self._batch if not waiter.turn.done())
         first: list[Waiter] = []
         passed = self._passed
+        divides = granted >= FEWEST_WITH_SHARES and self._interactive.is_named
+        shared = batch_places(granted) if divides else places
+        has_calls = set(self.in_flight)
         while len(first) < places - in_flight:
             due = next(batch, None) if passed >= CALLS_A_BATCH_CALL - 1 else None
+            if due is None and in_flight + len(first) >= shared:
+                interactive = (waiter for waiter in self._interactive.firsts() if waiter.project not in has_calls)
             waiter = due or next(interactive, None)
             if waiter is None:
                 break
+            has_calls.add(waiter.project)
             passed = 0 if due else passed + 1
             first.append(waiter)
         free = batch_places(places) - in_flight - len(first)
@@ -282,7 +316,7 @@ class FlowControl:
             if began_at > self._refused_at:
                 self._refusal = None  # the account works again
         finally:
-            self._leave()
+            self._leave(waiter)
 
     def figures(self) -> FlowFigures:
         """The current figures."""
@@ -330,10 +364,11 @@ class FlowControl:
     def _give_back(self, waiter: Waiter) -> None:
         """Releases the place if the call was admitted just as it stopped waiting."""
         if waiter.admitted:
-            self._leave()
+            self._leave(waiter)
 
-    def _leave(self) -> None:
+    def _leave(self, waiter: Waiter) -> None:
         self._in_flight -= 1
+        self._line.leave(waiter)
         self._start_dispatcher()
         self._set_recount()
 
@@ -348,7 +383,7 @@ class FlowControl:
     # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
-        return self._line.next(self._places + self.update.successes, self._in_flight)
+        return self._line.next(self._places + self.update.successes, self._in_flight, self._places)
 
     def _has_work(self) -> bool:
         return self.update.urgent or bool(self._next()[0])

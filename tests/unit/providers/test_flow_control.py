@@ -476,6 +476,21 @@ class TestProjects:
         assert order[:10].count("little") == 3
         assert order[10:] == ["much"] * 34
 
+    async def test_one_project_does_not_have_every_place_of_many(self):
+        flow, leave = open_flow(20), asyncio.Event()
+        for _ in range(20):
+            await enter(flow)
+        much = [asyncio.create_task(hold(flow, leave, scope=RequestScope(project="much"))) for _ in range(60)]
+        await turn()
+        assert flow.figures().in_flight == 19
+        await enter(flow, 1, scope=RequestScope(project="little"))
+        little = [asyncio.create_task(hold(flow, leave, scope=RequestScope(project="little"))) for _ in range(2)]
+        await turn()
+        assert (flow.figures().in_flight, flow.figures().waiting) == (20, 42)
+        leave.set()
+        await asyncio.gather(*much, *little)
+        assert flow.figures().in_flight == 0
+
     async def test_a_project_that_waits_again_has_its_turn_after_the_others(self):
         flow, leave, order = open_flow(1), asyncio.Event(), list[str]()
         holder = asyncio.create_task(hold(flow, leave))
