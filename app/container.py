@@ -298,6 +298,7 @@ def open_instruments(
         tries=1 + settings.judge_malformed_retries,
         window_tokens=settings.judge_window_tokens,
         helpers=open_helpers(settings, stack),
+        limits=settings.limits,
     )
 
 

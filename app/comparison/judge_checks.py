@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid
 from app.domain.evaluation import Evaluation, EvaluationRequest
@@ -17,7 +17,8 @@ from app.domain.rubric import Rubric
 from app.domain.signature import differences
 from app.providers.ports import RequestScope
 from app.runtime.bundled import bundled_folder, read_objects, validate_objects
-from app.runtime.tasks import run_together
+from app.runtime.tasks import run_few
+from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
@@ -106,10 +107,8 @@ class AnchorCheck:
         self, anchors: Sequence[Anchor], request: JudgeCheckRequest, scope: RequestScope, *, runs: int
     ) -> list[list[Evaluation]]:
         """The evaluations, run by run."""
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def ask(anchor: Anchor) -> Evaluation:
-            posed = EvaluationRequest(
+        posed = [
+            EvaluationRequest(
                 rubric=request.rubric,
                 context=anchor.context,
                 response=anchor.response,
@@ -117,10 +116,14 @@ class AnchorCheck:
                 judge=request.judge,
                 relevance=None,  # a blend is not the judge's
             )
-            async with gate:
-                return (await evaluate(posed, self.instruments, scope)).evaluation
+            for anchor in anchors
+        ]
+        await admit(posed, self.instruments, scope, times=runs)
 
-        return [await run_together(*(ask(anchor) for anchor in anchors)) for _ in range(runs)]
+        async def ask(one: EvaluationRequest) -> Evaluation:
+            return (await evaluate(one, self.instruments, scope)).evaluation
+
+        return [await run_few((partial(ask, one) for one in posed), AT_ONCE) for _ in range(runs)]
 
 
 def make_key(rubric: Rubric, request: JudgeCheckRequest, judge: str) -> str:

@@ -4,7 +4,7 @@ SaitenError
 ├── InvalidRequest                    the caller can fix it
 │   ├── UnknownRubric · RubricRequired · UnknownAspect · RubricNotSupported · LanguageNotSupported
 │   ├── RubricUnitMismatch
-│   └── BaselineNotSupported · PriceUnknown · SuspectedInjection
+│   └── BaselineNotSupported · PriceUnknown · SuspectedInjection · TooMuchWork
 ├── NotFound · IdempotencyKeyReused · IdempotencyKeyInUse · BatchFinished
 ├── LimitReached                      temporary; carries when to ask again
 │   └── RequestLimitReached · CostLimitReached · QueueLimitReached · Overloaded
@@ -94,6 +94,10 @@ class BaselineNotSupported(
 
 class PriceUnknown(InvalidRequest, code="price-unknown", title="The price of the judge's model is not known"):
     """The key has a cost limit, and the cost is not known."""
+
+
+class TooMuchWork(InvalidRequest, code="too-much-work", title="The request asks for too much work at once"):
+    """The request takes more calls or tokens of the judge than a limit allows, which the detail names."""
 
 
 class SuspectedInjection(

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -43,6 +43,9 @@ class RateLimits:
 
 
 NO_LIMITS = RateLimits()
+
+FEWEST_WITH_SHARES = 16
+"""Places of a process of which one is left to another project than the one that has all others."""
 
 
 @dataclass
@@ -106,12 +109,14 @@ class Call:
 
 @dataclass(eq=False)
 class Waiter:
-    """A waiting call: its estimated and its reserved tokens, and when it stops waiting, by flow control's clock."""
+    """A waiting call: its estimated and its reserved tokens, when it stops waiting, by flow control's clock, and the
+    project that it is for."""
 
     lane: Lane
     expected: int
     reserved: int
     ends_at: float
+    project: str = ""
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -130,15 +135,66 @@ class Waiter:
             self.refuse(JudgeUnavailable(detail, retry_after_seconds=seconds))
 
 
-class CallQueue:
-    """Waiting calls, in order of arrival within a lane. Interactive calls go first, except for the batches' minimum
-    share: while both wait, every tenth call is a batch's."""
+class TurnTaking:
+    """The waiting calls of one lane. Projects take turns, and a project's calls are in order of arrival: however many
+    calls one project has waiting, the next call of another one is not far behind."""
 
     def __init__(self) -> None:
-        self._interactive: OrderedDict[Waiter, None] = OrderedDict()
-        self._batch: OrderedDict[Waiter, None] = OrderedDict()
+        self._projects: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
+        """By project, in the order of their turns."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._projects.values()))
+
+    def __iter__(self) -> Iterator[Waiter]:
+        """The calls in the order in which they are to be admitted."""
+        left = [iter(waiters) for waiters in self._projects.values()]
+        while left:
+            going = []
+            for waiters in left:
+                if (waiter := next(waiters, None)) is not None:
+                    going.append(waiters)
+                    yield waiter
+            left = going
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a call waits that is for a project."""
+        return any(self._projects)
+
+    def firsts(self) -> Iterator[Waiter]:
+        """The first call of each project."""
+        for waiters in self._projects.values():
+            waiter = next((waiter for waiter in waiters if not waiter.turn.done()), None)
+            if waiter is not None:
+                yield waiter
+
+    def add(self, waiter: Waiter) -> None:
+        self._projects.setdefault(waiter.project, OrderedDict())[waiter] = None
+
+    def remove(self, waiter: Waiter, *, admitted: bool = False) -> None:
+        """Removes a call, if it is there. If it was admitted, its project had its turn."""
+        waiters = self._projects.get(waiter.project)
+        if waiters is None or waiter not in waiters:
+            return
+        del waiters[waiter]
+        if not waiters:
+            del self._projects[waiter.project]
+        elif admitted:
+            self._projects.move_to_end(waiter.project)
+
+
+class CallQueue:
+    """Waiting calls. Interactive calls go first, except for the batches' minimum share: while both wait, every tenth
+    call is a batch's."""
+
+    def __init__(self) -> None:
+        self._interactive = TurnTaking()
+        self._batch = TurnTaking()
         self._passed = 0
         """Interactive calls admitted since the last batch call, while a batch call waited."""
+        self.in_flight: Counter[str] = Counter()
+        """Interactive calls in flight, by project."""
 
     def __len__(self) -> int:
         return len(self._interactive) + len(self._batch)
@@ -146,26 +202,43 @@ class CallQueue:
     def __iter__(self) -> Iterator[Waiter]:
         return chain(self._interactive, self._batch)
 
-    def lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+    def lane_of(self, waiter: Waiter) -> TurnTaking:
         return self._interactive if waiter.lane == "interactive" else self._batch
 
     def admit(self, waiter: Waiter) -> None:
         """Removes an admitted call."""
-        self.lane_of(waiter).pop(waiter, None)
+        self.lane_of(waiter).remove(waiter, admitted=True)
+        if waiter.lane == "interactive":
+            self.in_flight[waiter.project] += 1
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
-    def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
-        """The calls for which there is a place, in order, and how many of the first ones may use every place."""
+    def leave(self, waiter: Waiter) -> None:
+        """An admitted call has ended."""
+        if waiter.lane == "interactive":
+            self.in_flight[waiter.project] -= 1
+            if not self.in_flight[waiter.project]:
+                del self.in_flight[waiter.project]
+
+    def next(self, places: int, in_flight: int, granted: int) -> tuple[list[Waiter], int]:
+        """The calls for which there is a place, in order, and how many of the first ones may use every place. `granted`
+        is how many places the process was last granted: of many, the last are left to projects without a call in
+        flight."""
         # Those that still wait, neither refused nor cancelled.
         interactive = (waiter for waiter in self._interactive if not waiter.turn.done())
         batch = (waiter for waiter in self._batch if not waiter.turn.done())
         first: list[Waiter] = []
         passed = self._passed
+        divides = granted >= FEWEST_WITH_SHARES and self._interactive.is_named
+        shared = batch_places(granted) if divides else places
+        has_calls = set(self.in_flight)
         while len(first) < places - in_flight:
             due = next(batch, None) if passed >= CALLS_A_BATCH_CALL - 1 else None
+            if due is None and in_flight + len(first) >= shared:
+                interactive = (waiter for waiter in self._interactive.firsts() if waiter.project not in has_calls)
             waiter = due or next(interactive, None)
             if waiter is None:
                 break
+            has_calls.add(waiter.project)
             passed = 0 if due else passed + 1
             first.append(waiter)
         free = batch_places(places) - in_flight - len(first)
@@ -184,9 +257,9 @@ TELL_SECONDS = 0.05  # Time after which other processes learn of a call that end
 
 
 class FlowControl:
-    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
-    arrival within a lane. All calls of a process to one endpoint with one key go through one of these. For the tasks of
-    one event loop."""
+    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share. Within a lane
+    projects take turns, and a project's calls are in order of arrival. All calls of a process to one endpoint with one
+    key go through one of these. For the tasks of one event loop."""
 
     def __init__(
         self,
@@ -231,7 +304,7 @@ class FlowControl:
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
         reserved = max(1, round(tokens * self.ratio))
-        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds)
+        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds, scope.project)
         await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
@@ -243,7 +316,7 @@ class FlowControl:
             if began_at > self._refused_at:
                 self._refusal = None  # the account works again
         finally:
-            self._leave()
+            self._leave(waiter)
 
     def figures(self) -> FlowFigures:
         """The current figures."""
@@ -267,7 +340,7 @@ class FlowControl:
         await self._state.close()
 
     async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
-        self._line.lane_of(waiter)[waiter] = None
+        self._line.lane_of(waiter).add(waiter)
         waiter.refuse_if_closed(self._opens_at, self._clock())
         self._start_dispatcher()
         try:
@@ -284,17 +357,18 @@ class FlowControl:
             self._give_back(waiter)
             raise
         finally:
-            self._line.lane_of(waiter).pop(waiter, None)
+            self._line.lane_of(waiter).remove(waiter)
             if self._dispatcher is not None and self._napping and not len(self._line):
                 self._dispatcher.cancel()
 
     def _give_back(self, waiter: Waiter) -> None:
         """Releases the place if the call was admitted just as it stopped waiting."""
         if waiter.admitted:
-            self._leave()
+            self._leave(waiter)
 
-    def _leave(self) -> None:
+    def _leave(self, waiter: Waiter) -> None:
         self._in_flight -= 1
+        self._line.leave(waiter)
         self._start_dispatcher()
         self._set_recount()
 
@@ -309,7 +383,7 @@ class FlowControl:
     # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
-        return self._line.next(self._places + self.update.successes, self._in_flight)
+        return self._line.next(self._places + self.update.successes, self._in_flight, self._places)
 
     def _has_work(self) -> bool:
         return self.update.urgent or bool(self._next()[0])

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cachetools import LRUCache
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
@@ -55,7 +56,7 @@ from app.web.dashboard import (
     uploads,
 )
 from app.web.dependencies import Refusals
-from app.web.limits import EvaluationPlaces
+from app.web.limits import MOST_EXPERIENCES, EvaluationPlaces
 from app.web.middleware import Gatekeeper, RequestFrame
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.secure_cookies = settings.secure_cookies
     state.close_seconds = 0.0
     state.places = EvaluationPlaces(settings.most_evaluations)
+    state.experiences = LRUCache(MOST_EXPERIENCES)
     state.refusals = Refusals()
     state.streams = Counter[str]()
     state.attempts = attempt.Attempts()

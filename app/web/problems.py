@@ -35,6 +35,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.BaselineNotSupported: 422,
     errors.PriceUnknown: 422,
     errors.SuspectedInjection: 422,
+    errors.TooMuchWork: 422,
     errors.NotFound: 404,
     errors.IdempotencyKeyReused: 422,
     errors.IdempotencyKeyInUse: 409,

@@ -455,3 +455,56 @@ class TestTheState:
     async def test_a_state_that_breaks_leaves_nobody_waiting(self):
         with pytest.raises(ZeroDivisionError):
             await enter(FlowControl(RecordingState(fail=True)))
+
+
+class TestProjects:
+    async def test_projects_take_turns_however_many_calls_one_of_them_has_waiting(self):
+        flow, leave, order = open_flow(2), asyncio.Event(), list[str]()
+        held = [asyncio.create_task(hold(flow, leave)) for _ in range(2)]
+        await turn()
+
+        async def call(project: str) -> None:
+            async with flow.passage(max_wait_seconds=10, scope=RequestScope(project=project)) as call:
+                order.append(project)
+                call.succeeded()
+
+        calls = [asyncio.create_task(call(project)) for project in ["much"] * 40 + ["little"] * 3 + ["one"]]
+        await turn()
+        leave.set()
+        await asyncio.gather(*held, *calls)
+        assert set(order[:4]) == {"much", "little", "one"}
+        assert order[:10].count("little") == 3
+        assert order[10:] == ["much"] * 34
+
+    async def test_one_project_does_not_have_every_place_of_many(self):
+        flow, leave = open_flow(20), asyncio.Event()
+        for _ in range(20):
+            await enter(flow)
+        much = [asyncio.create_task(hold(flow, leave, scope=RequestScope(project="much"))) for _ in range(60)]
+        await turn()
+        assert flow.figures().in_flight == 19
+        await enter(flow, 1, scope=RequestScope(project="little"))
+        little = [asyncio.create_task(hold(flow, leave, scope=RequestScope(project="little"))) for _ in range(2)]
+        await turn()
+        assert (flow.figures().in_flight, flow.figures().waiting) == (20, 42)
+        leave.set()
+        await asyncio.gather(*much, *little)
+        assert flow.figures().in_flight == 0
+
+    async def test_a_project_that_waits_again_has_its_turn_after_the_others(self):
+        flow, leave, order = open_flow(1), asyncio.Event(), list[str]()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+
+        async def call(project: str, times: int) -> None:
+            for _ in range(times):
+                async with flow.passage(max_wait_seconds=10, scope=RequestScope(project=project)) as call:
+                    order.append(project)
+                    call.succeeded()
+
+        calls = [asyncio.create_task(call("many", 1)) for _ in range(20)] + [asyncio.create_task(call("again", 5))]
+        await turn()
+        leave.set()
+        await asyncio.gather(holder, *calls)
+        # A caller that asks for one at a time gets every other place, or one in three where it comes a moment too late.
+        assert order[:15].count("again") == 5
