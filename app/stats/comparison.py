@@ -21,7 +21,7 @@ from app.stats import resampling, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
 from app.stats.observations import Floats, Integers, Mask
-from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_pairs, number_runs
+from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_units
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
 
@@ -144,9 +144,9 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
     """Each measure's values in both runs with their dialogues and scale."""
     paired = matched.pairing.test == "paired"
     rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
-    pairs = number_pairs(*matched.columns, np.stack(matched.rows, axis=1))
+    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
     places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.columns)
-    clusters = [pairs, pairs] if paired else number_runs(*matched.columns)
+    clusters = [own[taken] for own, taken in zip(units, rows, strict=True)]
     found: dict[MeasureKey, Sides] = {}
     for key in list_measures(baseline, candidate):
         kind, name = key

@@ -23,8 +23,8 @@ from app.stats.corrected import (
     show,
 )
 from app.stats.gate_plan import PlannedRule, find_scale
-from app.stats.observations import Integers, Mask, number_first
-from app.stats.pairing import Columns, fold, list_measures, match_runs, number_keys, tabulate
+from app.stats.observations import Integers, Mask
+from app.stats.pairing import fold, list_measures, match_runs, number_items, number_units, tabulate
 from app.stats.statistics import adjust_holm, count, reach
 
 
@@ -72,7 +72,8 @@ def correct_pairs(
     kept = [np.ones(len(own.row), dtype=bool) for own in matched.columns]
     if paired:
         kept = [np.isin(own.row, rows) for own, rows in zip(matched.columns, matched.rows, strict=True)]
-    homes = number_homes((baseline, candidate), matched.columns, leading=1)
+    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
+    homes = [found[own.row] for found, own in zip(units, matched.columns, strict=True)]
     best = {**baseline.best, **candidate.best}
     found = {}
     for key in measures:
@@ -88,26 +89,6 @@ def correct_pairs(
             difference = differ_corrected(before, after, options)
         found[key] = CorrectedPair(options, sides[0], sides[1], difference)
     return found
-
-
-def number_homes(
-    runs: Sequence[ComparedRun], columns: Sequence[Columns], *, leading: int | None = None
-) -> list[Integers]:
-    """The dialogue of each response of the runs, in numbers that all of them share; each of shape (responses,). An
-    item's dialogue is that of the `leading` run, where it has one there, else the response's own; a response without
-    one is of its item."""
-    sizes = np.cumsum([len(own.keys) for own in columns])[:-1]
-    items = np.split(number_keys(np.concatenate([own.keys for own in columns])), sizes)
-    item = [numbers[own.row] for numbers, own in zip(items, columns, strict=True)]
-    own = [run.table.clusters for run in runs]
-    home = np.zeros(sum(map(len, items)), dtype=np.int64)
-    if leading is not None:
-        named = own[leading] != 0
-        home[item[leading][named]] = own[leading][named]
-    found = [np.where(home[numbers] != 0, home[numbers], clusters) for numbers, clusters in zip(item, own, strict=True)]
-    names = [np.stack([one, np.where(one == 0, numbers, -1)], axis=1) for one, numbers in zip(found, item, strict=True)]
-    numbered = number_first(number_keys(np.concatenate(names)))
-    return np.split(numbered, np.cumsum([len(one) for one in found])[:-1])
 
 
 def sample_run(
@@ -217,8 +198,8 @@ def judge_corrected(
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks) -> CorrectedPair:
     """A measure of one run."""
     options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks)
-    (homes,) = number_homes([run], [tabulate(run)])
-    sample = sample_run(run, key, run.best, homes=homes)
+    columns = tabulate(run)
+    sample = sample_run(run, key, run.best, homes=number_items(columns)[columns.row])
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 
 
