@@ -128,7 +128,10 @@ class Measure(Value):
         default=0.0, description="the link's standard error, which is in `standard_error`; 0 without a link"
     )
     p: float | None = Field(description="of the test, two-sided")
-    p_adjusted: float | None = Field(description="p by Holm over the measures of the same kind")
+    p_adjusted: float | None = Field(
+        description="p by Holm over the measures of the same kind of which a value differs; in a gate's report, of "
+        "what a rule on drops names, over those"
+    )
     cliffs_delta: float | None = Field(
         description="P(candidate higher) - P(baseline higher) over all pairs of an item of either run, in [-1, 1]"
     )
@@ -171,6 +174,9 @@ class CorrectedMeasure(Value):
     verdict: Verdict
     refused: str | None = Field(description="why there is no difference")
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
+    notes: Annotated[tuple[str, ...], listed()] = Field(
+        default=(), description="what a reader of the figures should know, a sentence each"
+    )
 
 
 class RunCoverage(Value):

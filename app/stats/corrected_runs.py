@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks
-from app.domain.plain_text import tell_p
+from app.domain.plain_text import find_digits, tell_p, write_figure
 from app.domain.summary import MeasureKey
 from app.stats.corrected import (
     NO_RATINGS,
@@ -21,6 +21,7 @@ from app.stats.corrected import (
     differ_corrected,
     find_interval,
     show,
+    tell_reversed,
 )
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask
@@ -51,6 +52,13 @@ class CorrectedPair:
         """The level of a test at alpha, at this look."""
         samples = [one.sample for one in (self.before, self.after) if one is not None]
         return replace(self.options, alpha=alpha).settle(*samples).alpha if samples else alpha
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of either run that its judge goes against people."""
+        sides = (("baseline", self.before), ("candidate", self.after))
+        found = ((role, tell_reversed(one.sample)) for role, one in sides if one is not None)
+        return tuple(f"{role} run: {told}" for role, told in found if told is not None)
 
     @property
     def needed(self) -> int | None:
@@ -120,6 +128,11 @@ def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
     return [key for key in list_measures(*runs) if key[0] != "blended"]
 
 
+def tell_notes(corrected: Mapping[str, CorrectedMeasure]) -> tuple[str, ...]:
+    """The notes of all measures, each with its name."""
+    return tuple(f"{name}, {note}" for name, one in corrected.items() for note in one.notes)
+
+
 def compare_corrected(
     baseline: ComparedRun, candidate: ComparedRun, *, alpha: float, paired: bool, looks: Looks = "once"
 ) -> dict[str, CorrectedMeasure]:
@@ -156,6 +169,7 @@ def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int
         verdict="inconclusive" if not significant or found is None else "better" if found.difference > 0 else "worse",
         refused=pair.refused,
         ratings_needed=pair.needed,
+        notes=pair.notes,
     )
 
 
@@ -191,7 +205,7 @@ def judge_corrected(
             found.append(judge_drop(one, pairs[one.key], told[one.key[1]], alpha, tests))
         if one.rule.min_mean is not None:
             found.append(judge_minimum(one, means[one.key]))
-        reasons.append(join_reasons(one, found))
+        reasons.append(join_reasons(one, found, told[one.key[1]].notes if one.key[1] in told else ()))
     return reasons, told
 
 
@@ -216,7 +230,7 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
         return "not-enough-data", "inconclusive", f"no corrected figure: {pair.refused}"
     ratings = f"{told.rated_baseline:,} and {count(told.rated_candidate, 'rating')} by people"
     p = "" if told.p_adjusted is None else f"; {tell_p(told.p_adjusted)} after Holm over {tests}"
-    figures = f"{tell_fall(found, p)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
+    figures = f"{tell_fall(found, p, tolerated)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
     if told.p_adjusted is None:
         return "not-enough-data", "inconclusive", f"{figures}: no spread, so that nothing can be told"
     if told.p_adjusted >= alpha:
@@ -230,7 +244,7 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
 def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, figures: str, level: float) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
     detectable, wanted = find_reach(found, level), one.must_detect or one.rule.max_drop or 0.0
-    seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
+    seen = f"{figures}: no significant drop; one of {write_figure(detectable)} would have been seen with 80 % power"
     if detectable <= wanted:
         return "held", "pass", seen
     fewest = min(told.rated_baseline, told.rated_candidate)
@@ -238,17 +252,22 @@ def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, f
     return "not-enough-data", "inconclusive", f"{seen}, and {wanted:g} must be{needed}"
 
 
-def tell_fall(found: Differing, p: str) -> str:
+def tell_fall(found: Differing, p: str, tolerated: float) -> str:
     """What the mean did, with its interval and p."""
-    span = "no interval" if found.interval is None else f"interval {found.interval[0]:+.3f} to {found.interval[1]:+.3f}"
-    return f"{'fell' if found.difference < 0 else 'rose'} by {abs(found.difference):.3f} ({span}{p})"
+    span = "no interval"
+    if found.interval is not None:
+        span = f"interval {' to '.join(write_figure(end, signed=True) for end in found.interval)}"
+    size = abs(found.difference)
+    amount = write_figure(size, max(find_digits(size, 0.0, 3), find_digits(size, tolerated, 3)))
+    word = "changed" if not float(amount) else "fell" if found.difference < 0 else "rose"
+    return f"{word} by {amount} ({span}{p})"
 
 
 def tell_judge_alone(pair: CorrectedPair) -> str:
     """The difference by the judge alone."""
     if pair.before is None or pair.after is None:
         return "–"
-    return f"{pair.after.judge.clustered.mean - pair.before.judge.clustered.mean:+.3f}"
+    return write_figure(pair.after.judge.clustered.mean - pair.before.judge.clustered.mean, signed=True)
 
 
 def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
@@ -263,8 +282,9 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
     options = pair.options.settle(found.sample)
     low, high = find_interval(found.corrected, options) or (own.mean, own.mean)
     figures = (
-        f"the corrected mean is {own.mean:.3f} ({low:.3f} to {high:.3f}; {count(rated, 'rating')} by people; by the "
-        f"judge alone {found.judge.clustered.mean:.3f}), at least {least:g} is asked for"
+        f"the corrected mean is {write_figure(own.mean, find_digits(own.mean, least, 3))} ({write_figure(low)} to "
+        f"{write_figure(high)}; {count(rated, 'rating')} by people; by the judge alone "
+        f"{write_figure(found.judge.clustered.mean)}), at least {least:g} is asked for"
     )
     if own.mean < least and high < least:
         return "below-minimum", "fail", figures
@@ -277,14 +297,14 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
     return "not-enough-data", "inconclusive", f"{figures}: some {needed:,} ratings would tell"
 
 
-def join_reasons(one: PlannedRule, found: Sequence[Finding]) -> GateReason:
-    """The findings of one rule as a reason: the worst decides."""
+def join_reasons(one: PlannedRule, found: Sequence[Finding], notes: Sequence[str] = ()) -> GateReason:
+    """The findings of one rule as a reason, with what a reader should know of the figures: the worst decides."""
     order = ("fail", "inconclusive", "pass")
     ranked = sorted(found, key=lambda finding: order.index(finding[1]))
     if not ranked:
         ranked = [("no-values", "inconclusive", "neither run has values")]
     code, verdict, _ = ranked[0]
-    detail = "; ".join(finding[2] for finding in ranked)
+    detail = "; ".join([*(finding[2] for finding in ranked), *notes])
     return GateReason.model_validate(
         {"code": code, "aspect": one.rule.aspect, "verdict": verdict, "detail": detail, "rule": one.number}
     )

@@ -23,6 +23,7 @@ from scipy.special import stdtr
 from app.domain.comparison import ComparedRun
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
+from app.domain.plain_text import write_figure
 from app.domain.rubric import MeanComposite, Rubric
 from app.domain.run_frame import RunTable, key_all
 from app.domain.summary import MeasureKey
@@ -95,8 +96,8 @@ def link_judges(
     told = told.model_copy(update={"correlation_interval": (round(low, 6), round(high, 6))})
     if low < least:
         reason = (
-            f"the judges agree too little to be linked: the lower bound of their {which}correlation is {low:.2f}, and "
-            f"{least:g} is needed"
+            f"the judges agree too little to be linked: the lower bound of their {which}correlation is "
+            f"{write_figure(low, 2)}, and {least:g} is needed"
         )
         return told.model_copy(update={"reason": reason}), None
     table, tables = (

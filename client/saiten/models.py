@@ -718,6 +718,7 @@ class CorrectedMeasure(Answer):
     verdict: str
     refused: str | None = None
     ratings_needed: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class LinkMark(Answer):
