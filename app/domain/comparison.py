@@ -350,11 +350,11 @@ class SystemCell(Value):
     """The row's system against the column's."""
 
     outcome: Outcome = Field(description="whether the row's system is significantly better or worse")
-    p: float | None = Field(description="two-sided, not corrected; null where one of them has no value")
+    p: float | None = Field(description="two-sided, by Holm over the measures of a kind; null where there is no test")
 
 
 class SystemMatrix(Value):
-    """All pairs of systems on one aspect, by Mann and Whitney's U."""
+    """All pairs of systems on one aspect, each compared as two runs are: on the items of both."""
 
     systems: Annotated[tuple[str, ...], listed()]
     alpha: float = Field(description="a pair is significant with a p below it")

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 # The client holds the words that it shares with the service, because it never imports the server.
 from saiten.figures import find_digits, round_figure, write_figure
 from saiten.plain_text import escape_controls, printable, quote_reply
-from saiten.wording import hint, stands_still, tell_p
+from saiten.wording import LEVELS, hint, stands_still, tell_p
 
 __all__ = [
+    "LEVELS",
     "clean",
     "cut_mark_runs",
     "escape_controls",

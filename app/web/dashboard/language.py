@@ -19,11 +19,8 @@ from babel.messages.pofile import read_po
 from babel.support import NullTranslations, Translations
 from fastapi import Request
 
-from app.domain.plain_text import round_figure
+from app.domain.plain_text import LEVELS, round_figure
 from app.web.languages import DEFAULT, LANGUAGES, negotiate
-
-LEVELS = (0.01, 0.05)
-"""Of significance, as pages offer them."""
 
 LANGUAGE_COOKIE = "saiten_language"
 

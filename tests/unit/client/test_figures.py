@@ -13,6 +13,7 @@ from app.charts.canvas import write_number
 from app.web.dashboard.language import LocaleFormats
 from saiten.commands.output import bounds, figure
 from saiten.figures import find_digits, round_figure, write_figure
+from saiten.wording import tell_p
 
 MIDDLES = (0.005, 0.015, 0.025, 0.035, 0.125, 1.005, 2.675, 3.865, 3.875)
 
@@ -43,6 +44,17 @@ def test_what_rounds_to_zero_is_never_below_it() -> None:
 def test_a_figure_is_rounded_to_the_nearest(value: float, digits: int) -> None:
     found = round_figure(value, digits)
     assert float(found) == value or abs(float(found) - value) <= 0.5 * 10**-digits + 1e-9
+
+
+def test_a_p_below_a_level_is_not_shown_as_that_level() -> None:
+    assert [tell_p(p) for p in (0.04996, 0.0496, 0.05, 0.0504, 0.00998, 0.2)] == [
+        "p = 0.04996",
+        "p = 0.0496",
+        "p = 0.05",
+        "p = 0.0504",
+        "p = 0.00998",
+        "p = 0.2",
+    ]
 
 
 def test_digits_tell_two_figures_apart() -> None:
