@@ -39,7 +39,16 @@ from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
 from app.domain.summary import MeasureKey
 from app.stats import resampling
-from app.stats.comparison import adjust_measures, compare, cover, cover_aspects, find_best, judge_measure, tell_contexts
+from app.stats.comparison import (
+    adjust_measures,
+    compare,
+    cover,
+    cover_aspects,
+    find_best,
+    judge_measure,
+    tell_contexts,
+    unfold,
+)
 from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.links import LinkUse
@@ -330,7 +339,9 @@ def retell(comparison: Comparison, asked: Sequence[PlannedRule], alpha: float) -
         field, own = (f"{kind}s" if kind != "blended" else kind), name.removeprefix(FINDING)
         if measure is not None:
             p = adjusted[kind, name]
-            update = {"p_adjusted": p, "verdict": judge_measure(measure, p, alpha)}
+            # A rate of findings stands there as it is: less of them is better.
+            turned = measure if kind != "finding" else unfold(measure)
+            update = {"p_adjusted": p, "verdict": judge_measure(turned, p, alpha)}
             kinds.setdefault(field, dict(getattr(comparison, field)))[own] = measure.model_copy(update=update)
     return comparison.model_copy(update=kinds)
 
