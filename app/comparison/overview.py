@@ -203,9 +203,7 @@ def lay_out(observations: Observations, aspects: Collection[str]) -> Matrices:
     refuse_wide(len(observations.ratings), observations.units)
     systems, pairs = observations.systems, [*combinations(range(len(observations.systems)), 2)]
     if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED:
-        raise InvalidRequest(
-            f"these are {len(pairs):,} comparisons of systems; at most {MOST_PAIRED:,} pairs of values"
-        )
+        raise InvalidRequest(f"{len(pairs):,} pairs of systems have too many values to be compared: take fewer")
     runs = split_systems(observations, aspects)
     cells: dict[str, dict[tuple[int, int], SystemCell]] = {name: {} for name in observations.ratings}
     for first, second in pairs:
