@@ -140,10 +140,17 @@ def cut(values: Array, shares: Shares) -> Array:
     return found
 
 
-def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float] | None = None) -> ComparedRun:
-    """The ratings as a complete run whose items know their dialogues where several share one."""
+def make_run(
+    name: str,
+    ratings: Array,
+    world: World,
+    scale: tuple[float, float] | None = None,
+    dialogues: Sequence[str | None] | None = None,
+) -> ComparedRun:
+    """The ratings as a complete run whose items know their dialogues where several share one, or these."""
     aspects = tuple(f"a{number}" for number in range(ratings.shape[1]))
-    clusters = world.clusters.tolist()
+    if dialogues is None:
+        dialogues = [f"d{number}" if world.turns > 1 else None for number in world.clusters.tolist()]
     items = [
         RunItem(
             str(number),
@@ -151,7 +158,7 @@ def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float]
             name,
             None,
             dict(zip(aspects, row, strict=True)),
-            cluster=f"d{clusters[number]}" if world.turns > 1 else None,
+            cluster=dialogues[number],
         )
         for number, row in enumerate(ratings.tolist())
     ]
@@ -185,6 +192,45 @@ def judge_no_change(runs: int) -> Iterator[Row]:
         share = count_failures(world, runs, test="unpaired")
         data = "20 dialogues × 10 turns, correlation 0.5 within, unpaired"
         yield Row("nothing changed: fails", scale, data, share, runs, high=0.06)
+
+
+def list_knowledge(world: World) -> dict[str, tuple[Sequence[str | None], Sequence[str | None]]]:
+    """What the runs know of the dialogues that there are, the baseline's first, by a name of the case."""
+    named = [f"d{number}" for number in world.clusters.tolist()]
+    nothing: list[str | None] = [None] * len(named)
+    turn = [number % world.turns for number in range(len(named))]
+    halves = [f"{name}{'a' if own < world.turns // 2 else 'b'}" for name, own in zip(named, turn, strict=True)]
+    late = [name if own > 0 else None for name, own in zip(named, turn, strict=True)]
+    early = [name if own < world.turns - 1 else None for name, own in zip(halves, turn, strict=True)]
+    shifted = [f"s{(number + world.turns // 2) // world.turns}" for number in range(len(named))]
+    return {
+        "in the baseline only": (named, nothing),
+        "in the candidate only": (nothing, named),
+        "two items of the candidate share a context": (named, ["found", "found", *nothing[2:]]),
+        "halves of them in the candidate": (named, halves),
+        "each run lacks some turns": (late, early),
+        "the candidate's begin half a dialogue later": (named, shifted),
+    }
+
+
+def judge_other_dialogues(runs: int) -> Iterator[Row]:
+    """Gates that fail though nothing changed, where the runs do not know the same of their dialogues."""
+    rule = GateRule(aspect="a0", max_drop=0.0)
+    # Where pairs correlate, an unpaired test fails hardly ever, whatever its units are.
+    alike = World(MIDDLE["1–5"], 20, 10, 0.5, pairs=0.3)
+    tests: dict[PairingTest, World] = {"paired": alike, "unpaired": replace(alike, pairs=0.0)}
+    for test, world in tests.items():
+        for case, known in list_knowledge(world).items():
+            generator, found = np.random.default_rng(17), {"pass": 0, "fail": 0, "inconclusive": 0}
+            for _ in range(runs):
+                before, after = (
+                    make_run(name, own, world, dialogues=dialogues)
+                    for name, own, dialogues in zip("ba", world.draw(generator), known, strict=True)
+                )
+                found[judge_gate(after, before, [rule], alpha=ALPHA, test=test).verdict] += 1
+            data = f"{name_data(world)}; known {case}" + (", unpaired" if test == "unpaired" else "")
+            note = f"passes: {found['pass'] / runs:.3f}"
+            yield Row("nothing changed: fails", "1–5", data, found["fail"] / runs, runs, high=0.06, note=note)
 
 
 def name_rules(rules: int) -> str:
@@ -344,6 +390,7 @@ def judge_minimum(runs: int) -> Iterator[Row]:
 
 PARTS: Sequence[Callable[[int], Iterator[Row]]] = (
     judge_no_change,
+    judge_other_dialogues,
     judge_skewed,
     judge_drop,
     judge_detectable,

@@ -269,6 +269,7 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         estimated_end=None,
         usage=BatchUsage(),
         signature=None,
+        ids_given=intake.ids_given,
         created_at=now,
     )
 

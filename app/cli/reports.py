@@ -404,7 +404,7 @@ def _(report: CorrectedReport) -> list[Part]:
                     spanned(each.judge.mean, each.judge.interval),
                     DASH if human is None else spanned(human.mean, human.interval),
                     DASH if corrected is None else spanned(corrected.mean, corrected.interval),
-                    DASH if corrected is None else f"{corrected.weight:.2f}",
+                    figure(None if corrected is None else corrected.weight, ".2f"),
                     figure(more, ",d"),
                 )
             )

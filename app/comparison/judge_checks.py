@@ -13,6 +13,7 @@ from app.domain.evaluation import Evaluation, EvaluationRequest
 from app.domain.governance import AuditEvent
 from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest, PooledDrift
 from app.domain.model import digest
+from app.domain.plain_text import write_figure
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
 from app.providers.ports import RequestScope
@@ -197,13 +198,16 @@ def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: Anch
     if pooled.moved:
         return f"the judge moved since {then.at:%Y-%m-%d}: all aspects together ({changed} of {total} ratings changed)"
     sight = [drift.detectable for drift in aspects.values() if drift.detectable is not None]
-    seen = f"; a shift of {max(sight):.2f} in any aspect would be found in at least 80 % of all checks" if sight else ""
+    seen = ""
+    if sight:
+        shift = write_figure(max(sight), 2)
+        seen = f"; a shift of {shift} in any aspect would be found in at least 80 % of all checks"
     return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed{seen}"
 
 
 def describe_drift(drift: AspectDrift) -> str:
     """How far one aspect moved."""
-    mean = f"mean {drift.shift:+.2f}, " if drift.shift is not None else ""
+    mean = f"mean {write_figure(drift.shift, 2, signed=True)}, " if drift.shift is not None else ""
     lost = f", {drift.lost} of them no longer rated" if drift.lost else ""
     return f"{mean}{drift.changed} of {drift.n} changed{lost}"
 

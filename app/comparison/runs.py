@@ -191,7 +191,7 @@ def assemble_run(batch: Batch, table: RunTable, rubric: Rubric) -> ComparedRun:
         signatures=signatures,
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=have_numbers(table.items),
+        numbered=are_unnamed(batch, table.items),
         best=list_best(rubric),
         texts=batch.texts,
         figures=table,
@@ -262,9 +262,14 @@ def best_of(rubric: Rubric) -> dict[str, float]:
     return {**rubric.best, **{f"{name}.blended": value for name, value in rubric.best.items()}}
 
 
+def are_unnamed(batch: Batch, items: Integers) -> bool:
+    """Whether the batch's items have nothing but numbers. Where that was not recorded it is guessed from their keys."""
+    return have_numbers(items) if batch.ids_given is None else not batch.ids_given
+
+
 def are_numbered(items: Iterable[str]) -> bool:
-    """Whether the items have nothing but the numbers that Saiten gave them. Failed ones are results too, so in a whole
-    batch no number is left out."""
+    """Whether the items seem to have nothing but the numbers that Saiten gave them. Failed ones are results too, so in
+    a whole batch no number is left out."""
     found = dict.fromkeys(items)
     return list(found) == [str(number) for number in range(len(found))]
 

@@ -236,7 +236,7 @@ class ComparisonService:
 
         def work() -> Comparison:
             from app.stats.comparison import compare
-            from app.stats.corrected_runs import compare_corrected
+            from app.stats.corrected_runs import compare_corrected, tell_notes
 
             before, after, link = apply(baseline, candidate)
             compared = compare(
@@ -252,9 +252,9 @@ class ComparisonService:
                 return compared
             paired = compared.pairing.test == "paired"
             corrected = compare_corrected(baseline, candidate, alpha=request.alpha, paired=paired, looks=request.looks)
-            return compared.model_copy(
-                update={"estimate": request.estimate, "looks": request.looks, "corrected": corrected}
-            )
+            notes = (*compared.notes, *tell_notes(corrected))
+            update = {"estimate": request.estimate, "looks": request.looks, "corrected": corrected, "notes": notes}
+            return compared.model_copy(update=update)
 
         found = await self.compute(work)
         signatures = {*baseline.signatures, *candidate.signatures}

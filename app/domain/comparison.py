@@ -128,7 +128,10 @@ class Measure(Value):
         default=0.0, description="the link's standard error, which is in `standard_error`; 0 without a link"
     )
     p: float | None = Field(description="of the test, two-sided")
-    p_adjusted: float | None = Field(description="p by Holm over the measures of the same kind")
+    p_adjusted: float | None = Field(
+        description="p by Holm over the measures of the same kind of which a value differs; in a gate's report, of "
+        "what a rule on drops names, over those"
+    )
     cliffs_delta: float | None = Field(
         description="P(candidate higher) - P(baseline higher) over all pairs of an item of either run, in [-1, 1]"
     )
@@ -173,6 +176,9 @@ class CorrectedMeasure(Value):
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
     shared: SharedRaters | None = Field(
         default=None, description="who rated both runs, by whose ratings alone the difference is; null without two runs"
+    )
+    notes: Annotated[tuple[str, ...], listed()] = Field(
+        default=(), description="what a reader of the figures should know, a sentence each"
     )
 
 
@@ -347,11 +353,11 @@ class SystemCell(Value):
     """The row's system against the column's."""
 
     outcome: Outcome = Field(description="whether the row's system is significantly better or worse")
-    p: float | None = Field(description="two-sided, not corrected; null where one of them has no value")
+    p: float | None = Field(description="two-sided, by Holm over the measures of a kind; null where there is no test")
 
 
 class SystemMatrix(Value):
-    """All pairs of systems on one aspect, by Mann and Whitney's U."""
+    """All pairs of systems on one aspect, each compared as two runs are: on the items of both."""
 
     systems: Annotated[tuple[str, ...], listed()]
     alpha: float = Field(description="a pair is significant with a p below it")

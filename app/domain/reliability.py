@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.domain.model import Value
+from app.domain.plain_text import write_figure
 from app.domain.reports import Interval
 
 NOT_VALIDATED = "not validated against humans"
@@ -67,8 +68,11 @@ class AspectValidation(Value):
         """`0.71 [0.47, 0.86]`."""
         if self.spearman is None:
             return "undefined"
-        span = f" [{self.spearman_interval[0]:.2f}, {self.spearman_interval[1]:.2f}]" if self.spearman_interval else ""
-        return f"{self.spearman:.2f}{span}"
+        shown = write_figure(self.spearman, 2)
+        if self.spearman_interval is None:
+            return shown
+        low, high = (write_figure(end, 2) for end in self.spearman_interval)
+        return f"{shown} [{low}, {high}]"
 
 
 UNKNOWN = AspectValidation(n=0, raters=0, spearman=None, pearson=None)

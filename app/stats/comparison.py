@@ -13,6 +13,7 @@ import numpy as np
 from app.domain.comparison import FINDING, ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
 from app.domain.errors import SignatureMismatch
 from app.domain.link import LinkMark
+from app.domain.plain_text import stands_still, write_figure
 from app.domain.reports import PairedWins
 from app.domain.rubric import split_name
 from app.domain.signature import NONE, read_comparable
@@ -21,7 +22,7 @@ from app.stats import resampling, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
 from app.stats.observations import Floats, Integers, Mask
-from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_pairs, number_runs
+from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_units
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
 
@@ -47,7 +48,7 @@ def compare(
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
     matched = match_runs(baseline, candidate, asked=test)
     sides, runs = arrange(baseline, candidate, matched), (baseline, candidate)
-    tests = Counter(kind for (kind, _), values in sides.items() if values.testable)
+    tests = Counter(kind for (kind, _), values in sides.items() if values.testable and (link or not values.still))
     measured: dict[MeasureKey, Measure] = {}
     for key, values in sides.items():
         # Each measure has its own generator: its p does not depend on which others there are.
@@ -144,9 +145,9 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
     """Each measure's values in both runs with their dialogues and scale."""
     paired = matched.pairing.test == "paired"
     rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
-    pairs = number_pairs(*matched.columns, np.stack(matched.rows, axis=1))
+    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
     places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.columns)
-    clusters = [pairs, pairs] if paired else number_runs(*matched.columns)
+    clusters = [own[taken] for own, taken in zip(units, rows, strict=True)]
     found: dict[MeasureKey, Sides] = {}
     for key in list_measures(baseline, candidate):
         kind, name = key
@@ -173,14 +174,21 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
 def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> dict[str, Measure]:
     """The measures of one kind by name, adjusted by Holm among themselves, with their verdicts."""
     family = {name: measure for (own, name), measure in measured.items() if own == kind}
-    adjusted = adjust_holm([measure.p for measure in family.values()])
     return {
-        name: measure.model_copy(update={"p_adjusted": p, "verdict": judge(measure, p, alpha)})
-        for (name, measure), p in zip(family.items(), adjusted, strict=True)
+        name: measure.model_copy(update={"p_adjusted": p, "verdict": judge_measure(measure, p, alpha)})
+        for (name, measure), p in zip(family.items(), adjust_measures(family.values()), strict=True)
     }
 
 
-def judge(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
+def adjust_measures(family: Iterable[Measure | None]) -> list[float | None]:
+    """p by Holm over the measures of which a value differs. Of one without, no test could be significant, whatever is
+    true, so that it takes nothing from the others (Tarone 1990), and its own p, 1, stays."""
+    own = [(None if one is None else one.p, one is not None and stands_still(one)) for one in family]
+    adjusted = adjust_holm([None if still else p for p, still in own])
+    return [p if still else found for (p, still), found in zip(own, adjusted, strict=True)]
+
+
+def judge_measure(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
     """Better or worse where the test is significant. It is of the difference of the means: its sign says which."""
     if p_adjusted is None or p_adjusted >= alpha or not measure.difference:
         return "inconclusive"
@@ -244,8 +252,9 @@ def take_notes(
         if measure.best is not None:
             note = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
             before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
-            known = before is not None and after is not None
-            yield f"{note}; the mean rating is {before:.3f} before and {after:.3f} now" if known else note
+            if before is not None and after is not None:
+                note += f"; the mean rating is {write_figure(before)} before and {write_figure(after)} now"
+            yield note
 
 
 def tell_contexts(pairing: Pairing) -> str:
@@ -303,6 +312,14 @@ class Sides:
     def units(self) -> int:
         """How many clusters there are: of the pairs, or of the run that has fewer."""
         return min(self.sizes)
+
+    @property
+    def still(self) -> bool:
+        """Whether no value differs: in no pair, or, unpaired, between all values of both runs."""
+        if self.paired:
+            return not np.any(self.differences)
+        both = statistics.level(np.concatenate([self.baseline, self.candidate]))
+        return not len(both) or bool(np.ptp(both) == 0)
 
     @property
     def testable(self) -> bool:

@@ -35,6 +35,7 @@ from scipy.special import ndtr, ndtri, stdtr
 from app.domain.comparison import Looks
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import FEWEST_SHARED
+from app.domain.plain_text import write_figure
 from app.domain.reports import (
     AspectDifference,
     CorrectedAspect,
@@ -905,6 +906,28 @@ def share_level(
     )
 
 
+REVERSED_P = 0.01
+"""Of the correlation between scores and ratings, below which it is said that they go against each other."""
+
+
+def tell_reversed(sample: CorrectedSample) -> str | None:
+    """That the judge's scores fall where people's ratings rise, beyond chance by Fisher's z over the clusters; else
+    None. λ is 0 then, and a scale that is turned round more likely than a judge that is always wrong."""
+    rated = ~np.isnan(sample.ratings)
+    human, scores, units = sample.ratings[rated], sample.scores[rated], sample.rated_clusters
+    if units < FEWEST_RATED or not np.ptp(human) or not np.ptp(scores):
+        return None
+    r = float(np.corrcoef(human, scores)[0, 1])
+    z = np.arctanh(np.clip(r, -1 + 1e-12, 1)) * sqrt(units - 3) if r < 0 else 0.0
+    if 2 * ndtr(z) >= REVERSED_P:
+        return None
+    found = f"r = {write_figure(r, 2)} over {count(len(human), 'rating')}"
+    return (
+        f"the judge's scores fall where people's ratings rise ({found}): check whether a scale is reversed, as only "
+        "the ratings count (λ = 0)"
+    )
+
+
 def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
     """The corrected mean; None where it was refused."""
     if found.corrected is None:
@@ -935,6 +958,8 @@ def describe(
     notes = []
     if left_out:
         notes.append(f"{count(left_out, 'rated item')} left out: no score stands beside the rating")
+    if told := tell_reversed(sample):
+        notes.append(told)
     if not np.ptp(sample.scores):
         notes.append("all scores are equal: the judge adds nothing to people's ratings")
     settled = options.settle(sample)

@@ -36,17 +36,26 @@ from app.domain.comparison import (
 )
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
-from app.domain.plain_text import stands_still, tell_p
+from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
 from app.domain.summary import MeasureKey
 from app.stats import resampling
-from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
+from app.stats.comparison import (
+    adjust_measures,
+    compare,
+    cover,
+    cover_aspects,
+    find_best,
+    judge_measure,
+    tell_contexts,
+    unfold,
+)
 from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import number_items, tabulate
 from app.stats.resampling import Clustered
-from app.stats.statistics import DECIMALS, adjust_holm, count, reach
+from app.stats.statistics import DECIMALS, count, reach
 
 MIN_COVERAGE = 0.98
 
@@ -98,6 +107,7 @@ def judge_gate(
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
         ruled = list(judge_rules(asked, candidate, comparison, alpha))
+        comparison = comparison and retell(comparison, asked, alpha)
     reasons = [
         *tell_judge(judge),
         judge_coverage(
@@ -293,13 +303,13 @@ def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alph
     if comparison is None:
         return {}
     compared = [one for one in asked if one.rule.most is not None]
-    found = {key: find(comparison, key) for key in measures_of(compared)}
-    adjusted = dict(zip(found, adjust_holm([one.p if one else None for one in found.values()]), strict=True))
+    found, adjusted = adjust_ruled(compared, comparison)
+    tests = sum(one is not None and one.p is not None and not stands_still(one) for one in found.values())
     return {
         one.number: Drop(
             measure=measure,
             p=adjusted[one.key],
-            tests=max(1, sum(p is not None for p in adjusted.values())),
+            tests=max(1, tests),
             alpha=alpha,
             tolerated=one.rule.most,
             must_detect=one.must_detect,
@@ -310,6 +320,30 @@ def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alph
         for one in compared
         if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
     }
+
+
+def adjust_ruled(
+    compared: Sequence[PlannedRule], comparison: Comparison
+) -> tuple[dict[MeasureKey, Measure | None], dict[MeasureKey, float | None]]:
+    """The measures that these rules name, and their p by Holm over them alone."""
+    found = {key: find(comparison, key) for key in measures_of(compared)}
+    return found, dict(zip(found, adjust_measures(found.values()), strict=True))
+
+
+def retell(comparison: Comparison, asked: Sequence[PlannedRule], alpha: float) -> Comparison:
+    """The comparison in which what a rule on drops names has the p of the rules, and the verdict by it: the table below
+    a gate's verdict says no other."""
+    found, adjusted = adjust_ruled([one for one in asked if one.rule.most is not None], comparison)
+    kinds: dict[str, dict[str, Measure]] = {}
+    for (kind, name), measure in found.items():
+        field, own = (f"{kind}s" if kind != "blended" else kind), name.removeprefix(FINDING)
+        if measure is not None:
+            p = adjusted[kind, name]
+            # A rate of findings stands there as it is: less of them is better.
+            turned = measure if kind != "finding" else unfold(measure)
+            update = {"p_adjusted": p, "verdict": judge_measure(turned, p, alpha)}
+            kinds.setdefault(field, dict(getattr(comparison, field)))[own] = measure.model_copy(update=update)
+    return comparison.model_copy(update=kinds)
 
 
 def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
@@ -494,7 +528,9 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
         unknown = f"the smallest detectable {drop.word} is not known"
         why = drop.measure.undefined.get("smallest_detectable", unknown)
         return lack(f"{figures}: not significant; {why}")
-    seen = f"{figures}: no significant {drop.word}; one of {detectable:.3f} would have been seen with 80 % power"
+    seen = (
+        f"{figures}: no significant {drop.word}; one of {write_figure(detectable)} would have been seen with 80 % power"
+    )
     if drop.detectable is None:
         unseen = f"no {drop.word} that the scale allows is sure to be seen with such data"
         seen = f"{figures}: no significant {drop.word}; {unseen}"
@@ -528,20 +564,35 @@ def tell_needed(drop: Drop, items: float) -> str:
 
 def tell_power(drop: Drop) -> str:
     """What these data could show, where that is known."""
-    return "" if drop.detectable is None else f"; a {drop.word} of {drop.detectable:.3f} would be seen with 80 % power"
+    return (
+        ""
+        if drop.detectable is None
+        else f"; a {drop.word} of {write_figure(drop.detectable)} would be seen with 80 % power"
+    )
 
 
 def tell_change(drop: Drop) -> str:
     """The change with its interval, p and n."""
     measure = drop.measure
     words = ("rose", "fell") if drop.rises else ("fell", "rose")
-    word = words[0] if drop.size > 0 else words[1] if drop.size < 0 else "changed"
+    before, after = measure.baseline_mean or 0.0, measure.candidate_mean or 0.0
+    # As many digits as show that there is a change, and on which side of what is tolerated.
+    digits = max(
+        find_digits(before, after, 3), find_digits(drop.size, 0.0, 3), find_digits(drop.size, drop.tolerated, 3)
+    )
+    amount = write_figure(abs(drop.size), digits)
+    word = "changed" if not float(amount) else words[0] if drop.size > 0 else words[1]
     interval = measure.interval
     level = f"{100 * (1 - drop.alpha):g} % interval of the difference"
-    within = f"; {level} {interval[0]:+.3f} to {interval[1]:+.3f}" if interval is not None else ""
+    within = f"; {level} {tell_bounds(interval)}" if interval is not None else ""
     p = f"; {tell_p(drop.p)} after Holm over {drop.tests}" if drop.p is not None else ""
-    means = f"from {measure.baseline_mean:.3f} to {measure.candidate_mean:.3f}{tell_ratings(measure)}"
-    return f"{word} by {abs(drop.size):.3f} ({means}{within}{p}; {tell_size(measure)})"
+    means = f"from {write_figure(before, digits)} to {write_figure(after, digits)}{tell_ratings(measure)}"
+    return f"{word} by {amount} ({means}{within}{p}; {tell_size(measure)})"
+
+
+def tell_bounds(interval: tuple[float, float]) -> str:
+    """`-0.521 to +0.103`."""
+    return " to ".join(write_figure(end, signed=True) for end in interval)
 
 
 def tell_ratings(measure: Measure) -> str:
@@ -549,7 +600,7 @@ def tell_ratings(measure: Measure) -> str:
     before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
     if measure.best is None or before is None or after is None:
         return ""
-    return f", minus the distance from {measure.best:g}; mean rating {before:.3f} to {after:.3f}"
+    return f", minus the distance from {measure.best:g}; mean rating {write_figure(before)} to {write_figure(after)}"
 
 
 def tell_size(measure: Measure) -> str:
@@ -657,13 +708,13 @@ def judge_minimum(asked: Minimum) -> RuleFinding:
     figures = tell_mean(asked)
     lowest, highest = (asked.bound(end) for end in asked.limits)
     if asked.mean < round(asked.least, DECIMALS):
-        detail = f"{figures}; {tell_interval(asked, 'upper')} reaches {highest:.3f}"
+        detail = f"{figures}; {tell_interval(asked, 'upper')} reaches {write_figure(highest)}"
         if highest < asked.least:
             return RuleFinding("below-minimum", "fail", detail)
         needed = asked.find_needed(asked.least - asked.mean)
         return lack(f"{detail}: {tell_enough(asked, needed)} would show so small a shortfall")
     if lowest >= asked.least:
-        return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
+        return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {write_figure(lowest)}")
     needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"
     if needed <= asked.n:
         return RuleFinding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
@@ -688,8 +739,9 @@ def tell_mean(asked: Minimum) -> str:
     """The mean, of what, and what it should be."""
     of = ""
     if asked.best is not None and asked.ratings is not None:
-        of = f" of minus the distance from {asked.best:g}, with a mean rating of {asked.ratings:.3f},"
-    return f"the mean{of} is {asked.mean:.3f} ({tell_items(asked, asked.n)}), at least {asked.least:g} is asked for"
+        of = f" of minus the distance from {asked.best:g}, with a mean rating of {write_figure(asked.ratings)},"
+    mean = write_figure(asked.mean, find_digits(asked.mean, asked.least, 3))
+    return f"the mean{of} is {mean} ({tell_items(asked, asked.n)}), at least {asked.least:g} is asked for"
 
 
 def tell_interval(asked: Minimum, end: str) -> str:

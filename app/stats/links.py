@@ -23,10 +23,11 @@ from scipy.special import stdtr
 from app.domain.comparison import ComparedRun
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
+from app.domain.plain_text import write_figure
 from app.domain.rubric import MeanComposite, Rubric
-from app.domain.run_frame import RunTable
+from app.domain.run_frame import RunTable, key_all
 from app.domain.summary import MeasureKey
-from app.stats.observations import Floats, Integers
+from app.stats.observations import Floats, Integers, join_shared, number_first
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach
 
@@ -95,8 +96,8 @@ def link_judges(
     told = told.model_copy(update={"correlation_interval": (round(low, 6), round(high, 6))})
     if low < least:
         reason = (
-            f"the judges agree too little to be linked: the lower bound of their {which}correlation is {low:.2f}, and "
-            f"{least:g} is needed"
+            f"the judges agree too little to be linked: the lower bound of their {which}correlation is "
+            f"{write_figure(low, 2)}, and {least:g} is needed"
         )
         return told.model_copy(update={"reason": reason}), None
     table, tables = (
@@ -444,13 +445,11 @@ def move_values(table: RunTable, moved: Mapping[str, Floats], rubric: Rubric) ->
 
 
 def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int, ...]) -> JudgePairs:
-    """The pairs of one aspect, of responses with `means`, `noise` and `cluster`, the old judge's first. A dialogue is
-    the one that either batch names; a response without one stands alone."""
-    numbers: dict[str, int] = {}
-    clusters = []
-    for number, (old, new) in enumerate(rated):
-        name = old.cluster or new.cluster
-        clusters.append(numbers.setdefault(f"#{number}" if name is None else name, len(numbers)))
+    """The pairs of one aspect, of responses with `means`, `noise` and `cluster`, the old judge's first. Responses that
+    share a dialogue in either batch belong together; one without any stands alone."""
+    named = [(number, own.cluster) for number, pair in enumerate(rated) for own in pair if own.cluster is not None]
+    members = np.array([number for number, _ in named], dtype=np.int64)
+    clusters = number_first(join_shared(members, number_first(key_all([name for _, name in named])), len(rated)))
     old_noise, new_noise = (
         np.array([pair[side].noise.get(aspect, np.nan) for pair in rated], dtype=np.float64) for side in (0, 1)
     )
@@ -464,7 +463,7 @@ def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int
     return JudgePairs(
         np.array([old.means[aspect] for old, _ in rated], dtype=np.float64),
         np.array([new.means[aspect] for _, new in rated], dtype=np.float64),
-        np.array(clusters, dtype=np.int64),
+        clusters,
         levels,
         noise,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import exp, log, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -126,12 +127,13 @@ def estimate_survival(ends: Integers, failed: np.typing.NDArray[np.bool_], alpha
     left = np.bincount(ends, minlength=longest + 1)
     faults = np.bincount(ends[failed], minlength=longest + 1)
     at_risk = len(ends) - np.cumsum(left) + left
-    steps, share, variance = [], 1.0, 0.0
+    # In fractions: 4/5 · 3/4 · 5/6 is a half, and in binary a little more.
+    steps, share, variance = [], Fraction(1), 0.0
     for turn in range(1, longest + 1):
         n, d = int(at_risk[turn]), int(faults[turn])
-        share *= (n - d) / n
+        share *= Fraction(n - d, n)
         variance += d / (n * (n - d)) if n > d else 0.0
-        steps.append(SurvivalStep(turn, n, d, share, find_interval(share, variance, quantile)))
+        steps.append(SurvivalStep(turn, n, d, float(share), find_interval(float(share), variance, quantile)))
     return steps
 
 

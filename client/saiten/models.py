@@ -411,6 +411,7 @@ class ResultRow(Answer):
     candidate: int | None = None
     cluster: str | None = None
     dialogue: str | None = None
+    ids_given: bool | None = None
     status: Literal["scored", "partial", "failed"]
     error: Failure | None = None
     id: str | None = None
@@ -498,6 +499,7 @@ class Batch(Answer):
     signatures: dict[str, int] = Field(default_factory=dict)
     metadata: dict[str, str] = Field(default_factory=dict)
     texts: str = "keep"
+    ids_given: bool | None = None
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -729,6 +731,7 @@ class CorrectedMeasure(Answer):
     refused: str | None = None
     ratings_needed: int | None = None
     shared: SharedRaters | None = None
+    notes: tuple[str, ...] = ()
 
 
 class LinkMark(Answer):

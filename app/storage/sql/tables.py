@@ -80,8 +80,9 @@ evaluations = table(
 # `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
 # the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at`; any other
 # has `left_seconds` of running time left, null before its start. `failed` does not include `expired`.
-# `estimated_calls` is the part of `judge_calls` that workers which died had begun. The index has only the beginning of
-# a name, because index entries have a limit and names have only the operator's.
+# `estimated_calls` is the part of `judge_calls` that workers which died had begun. `ids_given`: the caller gave an item
+# an id; null if not known. The index has only the beginning of a name, because index entries have a limit and names
+# have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -112,6 +113,7 @@ batches = table(
     sa.Column("estimated_calls", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("left_seconds", sa.Float(precision=53), nullable=True),
     sa.Column("expires_at", Instant, nullable=True),
+    sa.Column("ids_given", sa.Boolean, nullable=True),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),

@@ -152,7 +152,7 @@ def command(
 
     Without any rule no aspect may drop. must_detect, relevance, judge and metadata are keys of saiten.toml only.
 
-    Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
+    Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
     from saiten.commands.gating import GateJob

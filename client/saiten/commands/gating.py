@@ -22,7 +22,7 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import GATE_VERDICTS, VOID, has_moved, name_measure, remark, show_size, uses_lexical
-from saiten.commands.output import DASH, LEFT, console, figure, print_line
+from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
 from saiten.commands.runs import (
     Found,
     Items,
@@ -41,6 +41,7 @@ from saiten.commands.runs import (
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, SignatureMismatch
+from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
@@ -182,18 +183,19 @@ def tell_verdict(measure: Measure) -> str:
 
 def tell_difference(measure: Measure) -> str:
     """`-0.38 [-0.52, -0.27]`."""
-    written = figure(measure.difference, "+.2f")
-    if measure.difference is None or measure.interval is None:
-        return written
-    low, high = measure.interval
-    return f"{written} [{low:+.2f}, {high:+.2f}]"
+    if measure.difference is None:
+        return DASH
+    written = write_figure(measure.difference, find_digits(measure.difference, 0.0, 2), signed=True)
+    return written if measure.interval is None else f"{written} {bounds(measure.interval, '+.2f')}"
 
 
 def list_notes(comparison: Comparison, measures: Mapping[str, Measure], *, wide: bool) -> Iterator[str]:
     """What does not fit into the table, and why figures are missing: each reason once."""
     found = {name: one.smallest_detectable for name, one in measures.items() if one.smallest_detectable is not None}
     if found and not wide:
-        yield tell("detectable: {names}", names=", ".join(f"{name} {value:.2f}" for name, value in found.items()))
+        yield tell(
+            "detectable: {names}", names=", ".join(f"{name} {figure(value, '.2f')}" for name, value in found.items())
+        )
     yield from comparison.notes
     reasons: dict[str, dict[str, None]] = {}
     for name, measure in measures.items():

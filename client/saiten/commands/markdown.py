@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure
 from saiten.wording import describe_rule, name_rule, read_signature, tell_p
@@ -202,15 +203,18 @@ def name_measure(name: str, measure: Measure) -> str:
 
 def show(figure: float | None) -> str:
     """A mean in three decimals."""
-    return DASH if figure is None else f"{figure:.3f}"
+    return DASH if figure is None else write_figure(figure)
 
 
 def show_difference(measure: Measure | CorrectedMeasure) -> str:
     """The difference, with its interval where there is one."""
     if measure.difference is None:
         return DASH
-    shown = f"{measure.difference:+.3f}"
-    return shown if measure.interval is None else f"{shown} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    shown = write_figure(measure.difference, find_digits(measure.difference, 0.0, 3), signed=True)
+    if measure.interval is None:
+        return shown
+    low, high = (write_figure(end, signed=True) for end in measure.interval)
+    return f"{shown} [{low}, {high}]"
 
 
 def show_size(measure: Measure) -> str:

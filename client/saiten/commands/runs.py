@@ -70,7 +70,9 @@ class ResultLine(ResultPart):
 
     status: str
     item: str | None = None
+    position: int | None = None
     candidate: int | None = None
+    ids_given: bool | None = None
     rubric: RubricPart | None = None
     aspects: dict[str, AspectPart] = Field(default_factory=dict)
     composites: dict[str, float | None] = Field(default_factory=dict)

@@ -11,6 +11,7 @@ import pytest
 
 from app.domain.comparison import ComparedRun, GateReport, GateRule
 from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
+from app.stats.comparison import compare
 from app.stats.gate import judge_again, judge_gate
 from app.stats.gate_plan import plan
 from tests.support.judge_checks import make_check
@@ -143,7 +144,7 @@ def test_a_large_drop_that_too_few_items_show_does_not_pass():
 
 
 def test_turns_of_one_dialogue_are_not_taken_for_independent():
-    """Three of four dialogues of 20 turns each fell as a whole: of 80 items that would be beyond doubt."""
+    """Three of four dialogues of 20 turns each fell as a whole: of 80 items that would be far beyond chance."""
     after = [4.0 - (number >= 20) for number in range(80)]
     both = make_run("old", {"warmth": [4.0] * 80}), make_run("new", {"warmth": after})
     assert judge_gate(split_dialogues(both[1], 1), split_dialogues(both[0], 1)).verdict == "fail"
@@ -179,11 +180,35 @@ def test_runs_without_common_items_are_inconclusive_and_not_a_failure():
 
 def test_holm_counts_the_measures_of_the_rules_alone():
     few = [rating - (number < 7) for number, rating in enumerate(BEFORE)]  # p = 2 / 2^7 = 0.0156
+    one = [rating - (number < 1) for number, rating in enumerate(BEFORE)]
     old = make_run("old", {"warmth": BEFORE, **{f"a{number}": BEFORE for number in range(5)}})
-    new = make_run("new", {"warmth": few, **{f"a{number}": BEFORE for number in range(5)}})
-    assert judge_gate(new, old, [GateRule(aspect="warmth", max_drop=0)]).verdict == "fail"
+    new = make_run("new", {"warmth": few, **{f"a{number}": one for number in range(5)}})
+    alone = judge_gate(new, old, [GateRule(aspect="warmth", max_drop=0)])
+    assert alone.verdict == "fail"
+    # The table below says no other of what the rule names.
+    assert alone.comparison is not None
+    assert (alone.comparison.aspects["warmth"].verdict, alone.comparison.aspects["a0"].verdict) == (
+        "worse",
+        "inconclusive",
+    )
+    assert compare(old, new).aspects["warmth"].verdict == "inconclusive"
     # With all six Holm asks for 0.05 / 6 = 0.0083.
     assert judge_gate(new, old).verdict == "pass"
+
+
+@pytest.mark.parametrize("test", ["paired", "unpaired"])
+def test_holm_does_not_count_a_measure_of_which_no_value_differs(test):
+    few = [rating - (number < 9) for number, rating in enumerate(BEFORE)]
+    constant = {f"a{number}": [3.0] * len(BEFORE) for number in range(5)}
+    old, new = make_run("old", {"warmth": BEFORE, **constant}), make_run("new", {"warmth": few, **constant})
+    alone = compare(make_run("old", {"warmth": BEFORE}), make_run("new", {"warmth": few}), test=test)
+    found = compare(old, new, test=test)
+    assert found.aspects["warmth"] == alone.aspects["warmth"]
+    assert {(one.p, one.p_adjusted, one.verdict) for name, one in found.aspects.items() if name != "warmth"} == {
+        (1.0, 1.0, "inconclusive")
+    }
+    (reason,) = (one for one in judge_gate(new, old, test=test).reasons if one.aspect == "warmth")
+    assert "after Holm over 1;" in reason.detail
 
 
 def test_a_report_survives_being_sent():

@@ -143,6 +143,26 @@ async def test_pairs_that_there_are_not_are_told(client: httpx.AsyncClient) -> N
     assert (await find(client, "gates", {"baseline": one, "candidate": other}))["verdict"] == "inconclusive"
 
 
+async def test_ids_that_are_numbers_are_ids(client: httpx.AsyncClient) -> None:
+    def make(number: int, **changes: Any) -> dict[str, Any]:
+        return {"context": make_context(number), "response": "返事です。", **changes}
+
+    async def post(items: list[dict[str, Any]]) -> str:
+        found: str = (await client.post("/v1/batches", json={"relevance": None, "items": items})).json()["id"]
+        await wait_for(client, found)
+        return found
+
+    # The candidate's contexts are others, so that only ids can tell what belongs together.
+    named = [await post([make(number + own, id=str(number)) for number in range(8)]) for own in (0, 100)]
+    unnamed = [await post([make(number + own) for number in range(8)]) for own in (0, 100)]
+    for (baseline, candidate), pairs, given in ((named, 8, True), (unnamed, 0, False)):
+        found = await find(client, "comparisons", {"baseline": baseline, "candidate": candidate})
+        assert (found["pairing"]["pairs"], found["pairing"]["contexts_differ"]) == (pairs, pairs)
+        assert (await client.get(f"/v1/batches/{candidate}")).json()["ids_given"] is given
+        lines = (await client.get(f"/v1/batches/{candidate}/results")).text.splitlines()
+        assert {json.loads(line)["ids_given"] for line in lines} == {given}
+
+
 async def test_a_batch_that_is_not_there_or_anothers(tmp_path: Path) -> None:
     async with serving(tmp_path, judge="lexical") as client:
         ours, theirs, reader = await make_keys(tmp_path, ("team", "write"), ("rivals", "write"), ("team", "read"))

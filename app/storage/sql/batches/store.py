@@ -104,8 +104,10 @@ class BatchStore:
 
     # Taking in
 
-    async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None:
-        """Opens a batch without candidates."""
+    async def begin(
+        self, project: str, batch_id: str, options: BatchOptions, now: datetime, *, ids_given: bool | None = None
+    ) -> None:
+        """Opens a batch without candidates. `ids_given`: whether any of its items has an id, None where not known."""
         row = {
             "id": batch_id,
             "project": project,
@@ -119,6 +121,7 @@ class BatchStore:
             "cost_usd": 0.0,
             "dearest_usd": 0.0,
             "tally": pack_tally(Tally()),
+            "ids_given": ids_given,
             **dict.fromkeys(COUNTED, 0),
         }
         entries = [
@@ -231,8 +234,10 @@ class BatchStore:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
         columns = (*PLACE, "record", "failure")
         rows = await self._page(columns, project, batch_id, after, limit)
+        query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
+        ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(lambda: [read_result(row) for row in rows])
+        return await asyncio.to_thread(lambda: [read_result(row, ids_given=ids_given) for row in rows])
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
         """The same results in the form that summaries and analyses need, which is cheap to read for a whole batch."""

@@ -157,6 +157,7 @@ def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
         signatures=signatures if len(signatures) > 1 else {},
         metadata=options.metadata,
         texts=TEXTS.get(row.texts, "keep"),
+        ids_given=row.ids_given,
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
