@@ -20,7 +20,6 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    or_,
     select,
     update,
 )
@@ -65,6 +64,7 @@ from app.storage.sql.batches.rows import (
     read_result,
     utc_now,
 )
+from app.storage.sql.batches.running_time import read_running_time, sign
 from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
 from app.storage.sql.tables import can_store, equals
@@ -80,6 +80,8 @@ UNPACKED = 100
 """Scores decoded at a time, in a millisecond or two, so that a large batch does not block the event loop."""
 
 chunk, item = t.batch_chunks.c, t.batch_items.c
+
+RUNNING = select(t.batches.c.id, t.batches.c.expires_at).where(t.batches.c.status == "running")
 
 
 class BatchStore:
@@ -370,7 +372,7 @@ class BatchStore:
             found = (await lock_batches(connection, [batch_id])).get(batch_id)
             changes = found is not None and found.account.is_active and project in {None, found.row.project}
             if found is not None and changes:
-                found.account.pause(reason, detail, self._clock())
+                found.account.pause(reason, detail, await read_running_time(connection, self._clock()))
                 await store_accounts(connection, [found])
         if changes:
             log_paused(batch_id, reason)
@@ -560,17 +562,20 @@ class BatchStore:
     # Ending
 
     async def expire(self) -> list[ChunkJob]:
-        """Ends batches whose running time is over: candidates without a result fail with `EXPIRED`. Returns the jobs
-        that follow, to be put on the queue. Any number of processes may do so at once."""
+        """Signs that a worker is alive, and ends batches whose running time is over: candidates without a result fail
+        with `EXPIRED`. Returns the jobs that follow, to be put on the queue. Any number of processes may do so at
+        once."""
         now = self._clock()
-        over = or_(t.batches.c.expires_at.is_(None), t.batches.c.expires_at <= now)
-        query = select(t.batches.c.id).where(t.batches.c.status == "running", over)
+        running = await db.fetch(self._engine, RUNNING)
+        if not running:
+            return []
+        time = await sign(self._engine, now)
         jobs: list[ChunkJob] = []
-        for batch_id in await db.fetch_column(self._engine, query):
+        for batch_id in [row.id for row in running if row.expires_at is None or row.expires_at <= time]:
             ended: Sequence[ChunkJob] | None = None
             while ended is None or ended:
                 async with db.change(self._engine) as connection:
-                    ended, ready, batch = await leases.expire_chunks(connection, batch_id, now)
+                    ended, ready, batch = await leases.expire_chunks(connection, batch_id, now, time)
                 log_completed([batch] if batch else [])
                 if ended:
                     logger.warning("a batch has reached its deadline", extra={"batch_id": batch_id, "code": "expired"})
