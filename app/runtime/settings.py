@@ -59,10 +59,26 @@ def check_http_url(written: str | None) -> str | None:
     return written.strip()
 
 
+HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+
+
+def check_host_names(written: str | None) -> str | None:
+    """The names in lower case and without spaces. Raises ValueError if one is not a host name, such as an address with
+    a port or a pattern."""
+    if written is None:
+        return None
+    names = [name.strip().lower() for name in written.split(",") if name.strip()]
+    for name in names:
+        if not HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a host name; give names without scheme, port or *")
+    return ",".join(names)
+
+
 Optional = BeforeValidator(blank_to_none)
 Secret = Annotated[SecretStr | None, Optional]
 Name = Annotated[str | None, Optional]
 URL = Annotated[str | None, AfterValidator(check_http_url), Optional]
+HostNames = Annotated[str | None, AfterValidator(check_host_names), Optional]
 
 
 def usual(name: str) -> AliasChoices:
@@ -222,6 +238,11 @@ class Settings(BaseSettings):
     )
     allow_anonymous: bool = Field(
         default=False, description="answer beyond loopback although no API keys are configured"
+    )
+    allowed_hosts: HostNames = Field(
+        default=None,
+        description="names, separated by commas, by which callers without a key may reach the service beside localhost,"
+        " addresses and names without a dot: saiten.example.org",
     )
     secure_cookies: bool = Field(
         default=False,

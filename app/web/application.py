@@ -149,7 +149,11 @@ def create_application(settings: Settings) -> FastAPI:
     state.refusals = Refusals()
     state.streams = Counter[str]()
     state.attempts = attempt.Attempts()
-    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
+    state.admission = Authenticator(
+        lambda: state.container.governance.keys,
+        allow_anonymous=settings.allow_anonymous,
+        host_names=(settings.allowed_hosts or "").split(","),
+    )
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
     # start, and matches every request twice.
