@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,13 +31,15 @@ class RequestScope:
 
     `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when the work began, in seconds of
     flow control's clock. `announce` is awaited before each call to the judge,
-    once the call has its turn. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
+    once the call has its turn. While the judge asks for a longer pause than `longest_pause_seconds`, calls are refused
+    and do not wait. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
     and their keys are not collected."""
 
     actor: str = ANONYMOUS
     begun_at: float = field(default_factory=time.monotonic)
     announce: Callable[[], Awaitable[None]] | None = None
     bypass_cache: bool = False
+    longest_pause_seconds: float = math.inf
     keys: dict[str, None] = field(default_factory=dict)
     cost_usd: float = 0.0
 

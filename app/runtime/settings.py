@@ -23,6 +23,7 @@ from app import __version__
 from app.domain.dialogue import Limits
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
+from app.runtime.flow_state import LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -152,6 +153,13 @@ class Settings(BaseSettings):
     )
     judge_tokens_per_minute: Annotated[int | None, Optional] = Field(
         default=None, ge=1, description="the judge's token limit, prompt and reply together; likewise"
+    )
+    longest_pause_seconds: float = Field(
+        default=LONGEST_PAUSE_SECONDS,
+        gt=0,
+        le=86_400,
+        description="a longer pause that the judge or the translator asks for is not believed: after this time one call"
+        " is tried; `saiten reopen` ends a pause at once",
     )
     prices: Name = Field(default=None, description="a JSON file of model prices in place of the packaged one")
 

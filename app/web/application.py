@@ -92,6 +92,7 @@ ROUTERS = (
     governance.audit,
     governance.policy,
     governance.erasures,
+    governance.judge_pause,
     operations.router,
     operations.documentation,
     operations.probes,

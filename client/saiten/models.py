@@ -777,6 +777,13 @@ class Baseline(Answer):
     pinned_at: datetime
 
 
+class JudgePause(Answer):
+    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called."""
+
+    seconds: float
+    until: datetime | None
+
+
 class Baselines(Answer):
     """All pinned baselines of a project, in the order of their names."""
 
