@@ -140,6 +140,7 @@ class BatchService:
             unit_cost_usd=unit_cost_usd,
             answer=answer(batch) if answer else None,
             api_key=api_key,
+            rubric_digest=rubric.digest,
         )
         logger.info("batch accepted", extra={"batch_id": batch.id, "candidates": intake.candidates})
         await self._enqueue(batch.id)

@@ -39,7 +39,7 @@ from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import stands_still, tell_p
 from app.domain.summary import MeasureKey
 from app.stats import resampling
-from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
+from app.stats.comparison import compare, cover, cover_aspects, find_best, refuse_mixed, tell_contexts
 from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.links import LinkUse
@@ -90,6 +90,8 @@ def judge_gate(
             seed=seed,
             link=link,
         )
+    elif not allow_signature_mismatch:
+        refuse_mixed(candidate)
     coverage = cover(candidate, measures_of(asked))
     corrected: dict[str, CorrectedMeasure] = {}
     if estimate == "corrected":

@@ -340,6 +340,7 @@ FIELDS: Mapping[str, str] = {
     "unrated_reasons": "how many are unrated, by the reason",
     "JudgePause.until": "when the pause ends; null if there is none",
     "usage": "what it cost",
+    "waiting_reason": "why workers do not take it: `rubric-differs` if they have another file of the rubric; else null",
     "values": "whether human ratings or scores are analysed",
     "verdict": "`steady`, `moved`, or `recorded` where there was nothing to compare with",
     "version": "the rubric's version",

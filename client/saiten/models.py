@@ -481,6 +481,7 @@ class Batch(Answer):
     status: BatchStatus
     pause_reason: str | None = None
     pause_detail: str | None = None
+    waiting_reason: str | None = None
     mode: str = "live"
     rubric: str
     rubric_version: int | None = None

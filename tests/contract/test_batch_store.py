@@ -907,6 +907,34 @@ async def test_a_batch_in_the_providers_mode_is_held_until_its_calls_are_answere
     assert await status(store) == "completed"
 
 
+# The rubric
+
+
+async def test_a_worker_with_another_file_of_the_rubric_leaves_the_batch_to_others(store: BatchStore) -> None:
+    await make_batch(store, count=C, rubric_digest="aa", rubric="ja-dialogue@2")
+    (job,) = await store.next_jobs("ba_1", 9)
+    asked = []
+
+    def has_rubric(name: str, digest: str) -> bool:
+        asked.append((name, digest))
+        return False
+
+    assert await store.claim(job, "w1", LEASE, has_rubric=has_rubric) is None
+    assert asked == [("ja-dialogue@2", "aa")]
+    waiting = await store.find("team", "ba_1")
+    assert waiting is not None
+    assert (waiting.status, waiting.waiting_reason) == ("queued", "rubric-differs")
+    # The next sweep queues it again, and not only once the queue seems to have lost it.
+    assert await store.sweep(9, 1000.0) == [job]
+    assert await store.claim(job, "w2", LEASE, has_rubric=lambda *_: True) is not None
+    going_on = await store.find("team", "ba_1")
+    assert going_on is not None
+    assert (going_on.status, going_on.waiting_reason) == ("running", None)
+    # It has not lost its chunk to one that may not have it.
+    assert await store.claim(job, "w1", LEASE, has_rubric=has_rubric) is None
+    assert await store.renew("w2", [job], LEASE) == Committed()
+
+
 # The deadline
 
 HOUR = 3600.0

@@ -78,10 +78,11 @@ async def make_batch(
     answer: KeyedAnswer | None = None,
     api_key: str | None = None,
     turns: int | None = None,
+    rubric_digest: str | None = None,
     **options: Any,
 ) -> None:
     """An accepted batch."""
-    await store.begin(project, batch_id, BatchOptions(**options), created_at)
+    await store.begin(project, batch_id, BatchOptions(**options), created_at, rubric_digest)
     await store.append(batch_id, make_candidates(count, turns=turns))
     await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
 

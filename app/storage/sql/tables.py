@@ -80,8 +80,10 @@ evaluations = table(
 # `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
 # the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at` by the
 # running clock; any other has `left_seconds` of running time left, null before its start. `failed` does not include
-# `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun. The index has only the
-# beginning of a name, because index entries have a limit and names have only the operator's.
+# `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun. `rubric_digest` is that
+# of the rubric when the batch was accepted, null in those of earlier releases; `rubric_differs` while the last worker
+# that looked for a chunk had another. The index has only the beginning of a name, because index entries have a limit
+# and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -112,6 +114,8 @@ batches = table(
     sa.Column("estimated_calls", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("left_seconds", sa.Float(precision=53), nullable=True),
     sa.Column("expires_at", Instant, nullable=True),
+    sa.Column("rubric_digest", sa.String(64), nullable=True),
+    sa.Column("rubric_differs", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),

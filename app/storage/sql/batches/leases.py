@@ -8,7 +8,7 @@ import asyncio
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -199,6 +199,24 @@ async def claim_chunk(
         unit_usd=None if budget.total_usd is None else budget.unit_usd,
         tries={row.position: row.tries for row in todo if row.tries},
     )
+
+
+async def require_rubric(connection: AsyncConnection, job: ChunkJob, has_rubric: Callable[[str, str], bool]) -> bool:
+    """Whether the owner has the rubric that the job's batch is to be scored by. If not, leaves the job to others: the
+    next sweep queues it again, and the batch shows why it waits."""
+    query = select(batches.c.options, batches.c.rubric_digest, batches.c.rubric_differs).where(
+        batches.c.id == job.batch
+    )
+    row = (await connection.execute(query)).one_or_none()
+    if row is None or row.rubric_digest is None:
+        return True
+    has = has_rubric(read_options(row.options).rubric, row.rubric_digest)
+    if has == row.rubric_differs:
+        this = update(batches).where(batches.c.id == job.batch)
+        await connection.execute(this.values(rubric_differs=not has))
+    if not has:
+        await connection.execute(this_chunk(job).where(chunk.state == "queued").values(state="waiting", queued_at=None))
+    return has
 
 
 async def close_stored(connection: AsyncConnection, job: ChunkJob, now: datetime) -> None:

@@ -106,8 +106,10 @@ class BatchStore:
 
     # Taking in
 
-    async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None:
-        """Opens a batch without candidates."""
+    async def begin(
+        self, project: str, batch_id: str, options: BatchOptions, now: datetime, rubric_digest: str | None = None
+    ) -> None:
+        """Opens a batch without candidates. `rubric_digest` is that of the rubric it is to be scored by."""
         row = {
             "id": batch_id,
             "project": project,
@@ -117,6 +119,8 @@ class BatchStore:
             "mode": options.mode,
             "rubric": split_name(options.rubric)[0],
             "options": options.model_dump_json(),
+            "rubric_digest": rubric_digest,
+            "rubric_differs": False,
             "budget_usd": options.budget_usd,
             "cost_usd": 0.0,
             "dearest_usd": 0.0,
@@ -430,9 +434,18 @@ class BatchStore:
     # Working. `owner` is one worker process; its lease ends unless it is renewed. A batch resumes after a crash when
     # `sweep` queues chunks whose lease has run out, and `claim` leases them to another owner.
 
-    async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+    async def claim(
+        self,
+        job: ChunkJob,
+        owner: str,
+        lease_seconds: float,
+        begun: int = 0,
+        *,
+        has_rubric: Callable[[str, str], bool] = lambda *_: True,
+    ) -> Work | None:
         """Leases the chunk; None if it is done, leased by another owner, or its batch is not active or past its
-        deadline.
+        deadline, or the owner does not have its rubric. `has_rubric` says so of a name and a digest; the chunk is then
+        left to other workers.
 
         If another owner's lease has run out, the chunk is suspect, and what that owner may have begun is counted as
         spent. `begun` is how many candidates the new owner may begin before it reports more (`commit`). The first claim
@@ -446,6 +459,8 @@ class BatchStore:
         now = self._clock()
         lease = leases.Lease(owner, now + timedelta(seconds=lease_seconds), begun)
         async with db.change(self._engine) as connection:
+            if not await leases.require_rubric(connection, job, has_rubric):
+                return None
             return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
 
     async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
