@@ -40,6 +40,7 @@ from app.runtime.caches import CallCache
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.tables import can_store
 
 logger = logging.getLogger("saiten.batches")
 
@@ -158,6 +159,10 @@ class BatchService:
     async def look(self, project: str, batch_id: str) -> Batch | None:
         """The batch as it is now; None if there is none, or it is erased."""
         return await self.store.find(project, batch_id)
+
+    async def find_each(self, project: str, ids: Sequence[str]) -> builtins.list[Batch]:
+        """Those of the batches that there are, as they are now, in one query."""
+        return await self.store.find_all(project, [batch_id for batch_id in ids if can_store(batch_id)])
 
     async def find(self, project: str, batch_id: str) -> Batch:
         """The batch as it is now."""

@@ -241,6 +241,9 @@ class Settings(BaseSettings):
         default=None, ge=1, description="candidates of all batches that may wait; more are turned away; default: any"
     )
     project_queued: Annotated[int | None, Optional] = Field(default=None, ge=1, description="the same for each project")
+    project_streams: int = Field(
+        default=100, ge=1, description="pages and clients of a project that follow runs in one process; more get 429"
+    )
     tracing: Literal["off", "otlp"] = Field(
         default="off", description="OpenTelemetry traces over OTLP, as OTEL_EXPORTER_OTLP_ENDPOINT says (extra tracing)"
     )

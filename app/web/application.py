@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +12,8 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.container import announce, open_container, warming, working
+from app.container import Container, announce, open_container, warming, working
+from app.domain.batch import Batch
 from app.runtime.settings import Settings, open_tracing
 from app.web import openapi, problems
 from app.web.admission import Authenticator
@@ -57,6 +57,7 @@ from app.web.dashboard import (
 from app.web.dependencies import Refusals
 from app.web.limits import EvaluationPlaces
 from app.web.middleware import Gatekeeper, RequestFrame
+from app.web.watching import RunWatch, StreamPlaces
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -138,6 +139,11 @@ def create_application(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
+
+    async def find_runs(project: str, ids: Sequence[str]) -> list[Batch]:
+        container: Container = application.state.container
+        return await container.batches.find_each(project, ids)
+
     # What routes and layers read; `container` and `stopping` are set at the start.
     state = application.state
     state.limits = settings.limits
@@ -148,7 +154,8 @@ def create_application(settings: Settings) -> FastAPI:
     state.close_seconds = 0.0
     state.places = EvaluationPlaces(settings.most_evaluations)
     state.refusals = Refusals()
-    state.streams = Counter[str]()
+    state.streams = StreamPlaces(settings.project_streams)
+    state.watch = RunWatch(find_runs)
     state.attempts = attempt.Attempts()
     state.admission = Authenticator(
         lambda: state.container.governance.keys,
