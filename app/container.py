@@ -139,6 +139,7 @@ class Container:
     dashboard: Dashboard
     telemetry: Telemetry
     worker: BatchWorker
+    flow: FlowControl
 
 
 @asynccontextmanager
@@ -189,6 +190,7 @@ async def open_container(
             dashboard=open_dashboard(settings, engine, stack, comparison=comparison, instruments=instruments),
             telemetry=telemetry,
             worker=worker,
+            flow=flow,
         )
 
 
@@ -241,13 +243,17 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
 def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
     """Flow control of the judge's calls, for all processes that share Redis, otherwise for this process."""
     bounds = FlowLimits(
-        settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
+        settings.judge_concurrency,
+        settings.judge_requests_per_minute,
+        settings.judge_tokens_per_minute,
+        settings.longest_pause_seconds,
     )
     if redis is None:
-        return FlowControl(LocalFlowState(bounds))
+        return FlowControl(LocalFlowState(bounds), longest_pause_seconds=settings.longest_pause_seconds)
     from app.storage.redis.flow import RedisFlowState, scope_of
 
-    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
+    state = RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds)
+    return FlowControl(state, longest_pause_seconds=settings.longest_pause_seconds)
 
 
 def open_limiter(redis: Redis | None) -> RequestLimiter:
@@ -408,6 +414,7 @@ def open_provider(
         instruments=instruments,
         owner=secrets.token_hex(8),
         poll_seconds=settings.provider_poll_seconds,
+        longest_pause_seconds=settings.longest_pause_seconds,
     )
 
 

@@ -241,11 +241,14 @@ async def store_batch(
     unit_cost_usd: float | None,
     answer: KeyedAnswer | None,
     api_key: str | None = None,
+    rubric_digest: str | None = None,
 ) -> Batch:
     """Puts the batch into the store and accepts it; on any error, or where it is cancelled, nothing of it stays."""
     clusters = Clusters(batch_id, await intake.spool.clusters())
     try:
-        await store.begin(project, batch_id, intake.options, now, ids_given=intake.ids_given)
+        await store.begin(
+            project, batch_id, intake.options, now, rubric_digest=rubric_digest, ids_given=intake.ids_given
+        )
         async for block in intake.blocks(clusters):
             await store.append(batch_id, block)
         return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)

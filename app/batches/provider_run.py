@@ -297,7 +297,8 @@ CLOCK_SKEW = timedelta(hours=1)  # the largest assumed difference between the pr
 class ProviderRun:
     """Takes batches through the provider's batch mode, step by step. Any number of processes may do so. `poll_seconds`
     is the time between two status checks of a batch. A batch whose step died is resumed by another process after
-    `lease_seconds`."""
+    `lease_seconds`. Where the provider asks for a pause, the next call comes after `longest_pause_seconds` at the
+    latest."""
 
     store: BatchStore
     queue: JobQueue
@@ -310,6 +311,7 @@ class ProviderRun:
     limits: PartLimits = field(default_factory=PartLimits)
     poll_seconds: float = 60.0
     lease_seconds: float = 60.0
+    longest_pause_seconds: float = 600.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def __post_init__(self) -> None:
@@ -424,7 +426,8 @@ class ProviderRun:
             await self.store.pause(step.batch, error.code, error.detail)
         except (JudgeUnavailable, TranslatorUnavailable) as error:
             logger.info("a batch waits: %s", error.loggable, extra=about | {"code": error.code})
-            return error.retry_after_seconds or 0.0
+            asked: float = error.retry_after_seconds or 0.0
+            return min(self.longest_pause_seconds, asked)
         return 0.0
 
     async def _advance(self, step: PlanStep) -> float:

@@ -27,6 +27,7 @@ from app.storage.sql.ratings import RatingStore
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
 MOST_RUNS = 4
+PATIENCE_SECONDS = 20.0  # a check waits for shorter pauses of the judge
 RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
@@ -61,7 +62,10 @@ class AnchorCheck:
             hindrance = f"are of {stored.judge}, or of other options"
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
-        evaluations = await self._rate(anchors, request, scope, runs=runs)
+        with scope.part() as part:
+            # A caller who waits for a check is told of a longer pause at once.
+            part.longest_pause_seconds = PATIENCE_SECONDS
+            evaluations = await self._rate(anchors, request, part, runs=runs)
         names = [aspect.id for aspect in rubric.aspects]
         now = AnchorRatings(
             rubric=rubric.id,

@@ -309,6 +309,7 @@ class Batch(Value):
     status: BatchStatus
     pause_reason: str | None = None
     pause_detail: str | None = None
+    waiting_reason: str | None = None
     mode: Mode = "live"
     rubric: str
     rubric_version: int | None = Field(

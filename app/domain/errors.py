@@ -157,6 +157,11 @@ class QueueLimitReached(
 ): ...
 
 
+class StreamLimitReached(
+    LimitReached, code="stream-limit-reached", title="The project has too many event streams open"
+): ...
+
+
 class Overloaded(LimitReached, code="overloaded", title="The service has as much to do as it takes on"):
     """Not caused by the caller."""
 

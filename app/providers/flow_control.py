@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 
 from app.domain.errors import JudgeUnavailable, UpstreamError
@@ -17,6 +18,7 @@ from app.providers.ports import Lane, RequestScope
 from app.runtime.flow_state import (
     CALLS_A_BATCH_CALL,
     FIRST_CALLS,
+    LONGEST_PAUSE_SECONDS,
     Demand,
     FlowLimits,
     FlowState,
@@ -55,16 +57,19 @@ class FlowUpdate:
     successes: int = 0
     tokens: int = 0
     throttled_since: float = -math.inf
+    opens_at: float = -math.inf
+    probing: bool = False
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     urgent: bool = False
 
-    def report(self, now: float, opens_at: float) -> Report:
+    def report(self, now: float) -> Report:
         """The observations for the other processes."""
         return Report(
             successes=self.successes,
             throttled_age_seconds=None if math.isinf(self.throttled_since) else now - self.throttled_since,
-            closed_seconds=max(0.0, opens_at - now),
+            closed_seconds=max(0.0, self.opens_at - now),
+            probing=self.probing,
             tokens=self.tokens,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
@@ -86,7 +91,10 @@ class Call:
             self.flow.update.tokens += tokens_used - self.waiter.reserved
             latest = min(GREATEST_RATIO, max(LEAST_RATIO, tokens_used / max(1, self.waiter.expected)))
             self.flow.ratio += RATIO_WEIGHT * (latest - self.flow.ratio)
-        self.put_off(0.0, limits)
+        self._learn(limits)
+        # An endpoint that serves, and says that it will not for hours, is not believed at all.
+        if limits.closed_seconds <= self.flow.longest_pause_seconds:
+            self.flow.close_for(limits.closed_seconds)
 
     def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = NO_LIMITS) -> None:
         """The endpoint answered with 429, for which it counts no tokens."""
@@ -97,20 +105,20 @@ class Call:
         self.put_off(retry_after_seconds or 0.0, limits)
 
     def put_off(self, retry_after_seconds: float, limits: RateLimits = NO_LIMITS) -> None:
-        """The endpoint stated its limits, and asked for a pause if that is above 0."""
+        """The endpoint refused the call, stated its limits, and asked for a pause if that is above 0."""
+        self._learn(limits)
+        self.flow.close_for(max(retry_after_seconds, limits.closed_seconds))
+
+    def _learn(self, limits: RateLimits) -> None:
         update = self.flow.update
         update.requests_per_minute = limits.requests_per_minute or update.requests_per_minute
         update.tokens_per_minute = limits.tokens_per_minute or update.tokens_per_minute
-        seconds = max(retry_after_seconds, limits.closed_seconds)
-        if seconds > 0:
-            update.urgent = True
-            self.flow.close_for(seconds)
 
 
 @dataclass(eq=False)
 class Waiter:
-    """A waiting call: its estimated and its reserved tokens, when it stops waiting, by flow control's clock, and the
-    project that it is for."""
+    """A waiting call: its estimated and its reserved tokens, until when it waits for the end of a pause, by flow
+    control's clock, and the project that it is for."""
 
     lane: Lane
     expected: int
@@ -131,7 +139,11 @@ class Waiter:
         """Refuses the call at once if no call may be made before it would stop waiting."""
         if now < opens_at and self.ends_at < opens_at:
             seconds = opens_at - now
-            detail = f"the judge asked for no calls for another {seconds:.0f} s"
+            moment = datetime.now(UTC) + timedelta(seconds=seconds)
+            detail = (
+                f"the judge asked for no calls for another {seconds:.0f} s, until {moment:%H:%M:%S} UTC; "
+                "`saiten reopen` ends the pause"
+            )
             self.refuse(JudgeUnavailable(detail, retry_after_seconds=seconds))
 
 
@@ -253,22 +265,27 @@ def copy_refusal(refusal: UpstreamError) -> UpstreamError:
 HERD_SECONDS = 0.25  # Calls that waited for the same moment are spread over this time
 # Calls that wait for a rate limit ask again after this time: others may have used less than they reserved
 LONGEST_NAP_SECONDS = 1.0
+# While a pause lasts, calls that wait for its end look so often whether an operator has ended it in another process
+LOOK_SECONDS = 5.0
 TELL_SECONDS = 0.05  # Time after which other processes learn of a call that ended, unless an exchange happens before
 
 
 class FlowControl:
     """Admits calls as the state allows: interactive ones first, except for the batches' minimum share. Within a lane
     projects take turns, and a project's calls are in order of arrival. All calls of a process to one endpoint with one
-    key go through one of these. For the tasks of one event loop."""
+    key go through one of these. A longer pause than `longest_pause_seconds` is not believed: after that time one call
+    is made, and the others wait for its outcome. For the tasks of one event loop."""
 
     def __init__(
         self,
         state: FlowState,
         *,
+        longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._state = state
+        self.longest_pause_seconds = longest_pause_seconds
         self._clock = clock
         self._sleep = sleep
         self._line = CallQueue()
@@ -297,14 +314,16 @@ class FlowControl:
         scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
         """Waits for the turn of a call of about this many tokens. Raises JudgeUnavailable if the wait takes longer than
-        `max_wait_seconds` (`math.inf` for no limit). Raises the refusal passed to `turn_away` if that happens
-        meanwhile, or has happened since the work of `scope` began and no later call has succeeded."""
+        `max_wait_seconds` (`math.inf` for no limit), or a pause is longer than the scope waits for one. Raises the
+        refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
+        later call has succeeded."""
         scope = scope or RequestScope()
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
         reserved = max(1, round(tokens * self.ratio))
-        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds, scope.project)
+        patience_seconds = min(max_wait_seconds, scope.longest_pause_seconds)
+        waiter = Waiter(lane, tokens, reserved, self._clock() + patience_seconds, scope.project)
         await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
@@ -331,6 +350,23 @@ class FlowControl:
         for waiter in self._line:
             waiter.refuse(copy_refusal(refusal))
 
+    async def reopen(self) -> float:
+        """Ends the pause, in all processes that share the state. Returns how many seconds of it were left."""
+        await self._look()
+        left = max(0.0, self._opens_at - self._clock())
+        await self._state.reopen()
+        await self._look()
+        if self._dispatcher is not None and self._napping:
+            # It sleeps until the end of the pause.
+            self._dispatcher.cancel()
+        self._start_dispatcher()
+        return left
+
+    async def find_pause(self) -> float:
+        """For how many seconds no call may be made, in any process that shares the state."""
+        await self._look()
+        return self.figures().closed_seconds
+
     async def close(self) -> None:
         """Gives this process's share to the others."""
         for timer in filter(None, [self._heartbeat, self._recount]):
@@ -341,7 +377,9 @@ class FlowControl:
 
     async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
         self._line.lane_of(waiter).add(waiter)
-        waiter.refuse_if_closed(self._opens_at, self._clock())
+        if waiter.ends_at < self._opens_at:
+            # It is refused unless an operator has ended the pause meanwhile.
+            self.update.urgent = True
         self._start_dispatcher()
         try:
             async with within(max_wait_seconds):
@@ -373,12 +411,21 @@ class FlowControl:
         self._set_recount()
 
     def close_for(self, seconds: float) -> None:
-        """Admits no calls for that long. A shorter pause does not end a longer one."""
-        now = self._clock()
-        if now + seconds > self._opens_at:
-            self._opens_at = now + seconds
-            for waiter in self._line:
-                waiter.refuse_if_closed(self._opens_at, now)
+        """Admits no calls for that long, but no longer than is believed. A shorter pause does not end a longer one."""
+        if seconds <= 0:
+            return
+        now, update = self._clock(), self.update
+        update.urgent = True
+        update.probing = update.probing or seconds > self.longest_pause_seconds
+        update.opens_at = max(update.opens_at, now + min(seconds, self.longest_pause_seconds))
+        self._open_at(max(self._opens_at, update.opens_at), now)
+
+    def _open_at(self, opens_at: float, now: float) -> None:
+        if self._opens_at > now >= opens_at:
+            self._herd_until = now + HERD_SECONDS
+        self._opens_at = opens_at
+        for waiter in self._line:
+            waiter.refuse_if_closed(opens_at, now)
 
     # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
@@ -410,8 +457,7 @@ class FlowControl:
             now = self._clock()
             closed = self._opens_at - now
             if closed > 0 and not self.update.urgent:
-                await self._nap(closed + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
-                self._herd_until = self._clock() + HERD_SECONDS
+                await self._sleep_closed(closed)
                 continue
             herding = now < self._herd_until
             wanted, first = self._next()
@@ -425,15 +471,30 @@ class FlowControl:
             elif herding and self._has_work():
                 await self._nap(HERD_SECONDS / self._places)
 
+    async def _sleep_closed(self, seconds: float) -> None:
+        """Waits for the end of the pause, or until it is time to look whether it still lasts."""
+        if self._state.heartbeat_seconds is not None and seconds > LOOK_SECONDS:
+            await self._nap(LOOK_SECONDS)
+            self.update.urgent = True
+        else:
+            await self._nap(seconds + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
+            self._herd_until = self._clock() + HERD_SECONDS
+
+    async def _look(self) -> None:
+        """An exchange without waiting calls."""
+        await self._exchange([], 0)
+
     async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
-        report = self.update.report(self._clock(), self._opens_at)
+        report = self.update.report(self._clock())
         self.update = FlowUpdate()
         demand = Demand(tuple(waiter.reserved for waiter in wanted), first, self._in_flight)
         grant = await self._state.exchange(report, demand)
         self._places = grant.places
         self._counted = demand.in_flight + grant.admitted
-        if grant.closed_seconds > 0:
-            self.close_for(grant.closed_seconds)
+        now = self._clock()
+        told = now + grant.closed_seconds if grant.closed_seconds > 0 else -math.inf
+        # The state knows best, but for what was learned during the exchange.
+        self._open_at(max(told, self.update.opens_at), now)
         return grant
 
     def _admit(self, waiters: list[Waiter]) -> None:
@@ -487,4 +548,9 @@ def open_local_flow(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> FlowControl:
     """Flow control for this process alone."""
-    return FlowControl(LocalFlowState(bounds, clock=clock), clock=clock, sleep=sleep)
+    return FlowControl(
+        LocalFlowState(bounds, clock=clock),
+        longest_pause_seconds=bounds.longest_pause_seconds,
+        clock=clock,
+        sleep=sleep,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -48,7 +49,8 @@ class RequestScope:
     `actor` is a key's id, `cli:` with the user's name, or `anonymous`. Interactive calls of different `project`s take
     turns at the judge. `purse` pays for calls; None if nothing limits their cost. `begun_at` is when the work began, in
     seconds of flow control's clock. `announce` is awaited before each call to the judge, once the call has its turn.
-    With `bypass_cache`, calls to judge and encoder neither read nor write the call cache, and their keys are not
+    While the judge asks for a longer pause than `longest_pause_seconds`, calls are refused and do not wait. With
+    `bypass_cache`, calls to judge and encoder neither read nor write the call cache, and their keys are not
     collected."""
 
     actor: str = ANONYMOUS
@@ -57,6 +59,7 @@ class RequestScope:
     begun_at: float = field(default_factory=time.monotonic)
     announce: Callable[[], Awaitable[None]] | None = None
     bypass_cache: bool = False
+    longest_pause_seconds: float = math.inf
     keys: dict[str, None] = field(default_factory=dict)
     cost_usd: float = 0.0
 

@@ -550,6 +550,19 @@ def check_signatures(
     return pieces
 
 
+def refuse_mixed(candidate: ComparedRun) -> None:
+    """Raises SignatureMismatch where the results of one run were not all made in the same way."""
+    mixed = {
+        key: (NONE, show(values)) for key, values in gather_pieces(candidate.signatures).items() if len(values) > 1
+    }
+    if mixed:
+        raise SignatureMismatch(
+            f"The candidate's scores were not all made in the same way; these pieces differ: {', '.join(mixed)}. Score "
+            "them alike, or allow the mismatch",
+            pieces=mixed,
+        )
+
+
 def advise(pieces: Mapping[str, tuple[str, str]]) -> str:
     """Further advice if the runs were scored by different versions of one rubric, else empty."""
     before, after = pieces.get("rubric", (NONE, NONE))

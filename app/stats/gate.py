@@ -46,6 +46,7 @@ from app.stats.comparison import (
     cover_aspects,
     find_best,
     judge_measure,
+    refuse_mixed,
     tell_contexts,
     unfold,
 )
@@ -99,6 +100,8 @@ def judge_gate(
             seed=seed,
             link=link,
         )
+    elif not allow_signature_mismatch:
+        refuse_mixed(candidate)
     coverage = cover(candidate, measures_of(asked))
     corrected: dict[str, CorrectedMeasure] = {}
     if estimate == "corrected":

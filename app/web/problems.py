@@ -44,6 +44,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.RequestLimitReached: 429,
     errors.CostLimitReached: 429,
     errors.QueueLimitReached: 429,
+    errors.StreamLimitReached: 429,
     errors.Overloaded: 503,
     errors.SignatureMismatch: 409,
     errors.RubricInvalid: 500,

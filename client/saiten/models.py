@@ -482,6 +482,7 @@ class Batch(Answer):
     status: BatchStatus
     pause_reason: str | None = None
     pause_detail: str | None = None
+    waiting_reason: str | None = None
     mode: str = "live"
     rubric: str
     rubric_version: int | None = None
@@ -791,6 +792,13 @@ class Baseline(Answer):
     name: str
     batch: str
     pinned_at: datetime
+
+
+class JudgePause(Answer):
+    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called."""
+
+    seconds: float
+    until: datetime | None
 
 
 class Baselines(Answer):

@@ -20,7 +20,7 @@ import openai
 from cachetools import FIFOCache
 
 from app import __version__
-from app.domain.errors import JudgeUnavailable
+from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.providers.flow_control import Call, FlowControl
 from app.providers.openai import errors
 from app.providers.openai.parameters import (
@@ -309,10 +309,10 @@ class OpenAIEndpoint:
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:
-                    raise errors.translate_error(error, api_key=self.api_key) from error
+                    raise self._translate(error) from error
                 conceded = concede(conceded, refused)
             except (openai.OpenAIError, TimeoutError) as error:
-                raise errors.translate_error(error, api_key=self.api_key) from error
+                raise self._translate(error) from error
         if conceded:
             known = self._conceded.get(question.model, ())
             self._conceded[question.model] = tuple(dict.fromkeys((*known, *conceded)))
@@ -326,6 +326,9 @@ class OpenAIEndpoint:
 
     async def close(self) -> None:
         await self._line.close()
+
+    def _translate(self, error: Exception) -> UpstreamError:
+        return errors.translate_error(error, api_key=self.api_key, longest_seconds=self.flow.longest_pause_seconds)
 
     def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
         if isinstance(error, openai.InternalServerError):
@@ -389,7 +392,7 @@ class OpenAIEndpoint:
 
     def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
         if errors.concerns_account(error):
-            self.flow.turn_away(errors.translate_error(error, api_key=self.api_key))
+            self.flow.turn_away(self._translate(error))
         elif errors.may_retry(error):
             asked, limits = errors.retry_after(error), errors.read_limits(error.response.headers.raw)
             if isinstance(error, openai.RateLimitError):

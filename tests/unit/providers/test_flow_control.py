@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
 from app.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from app.providers.ports import Lane, RequestScope
-from app.runtime.flow_state import FIRST_CALLS, Demand, FlowLimits, Grant, Report
+from app.runtime.flow_state import FIRST_CALLS, LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Grant, Report
 from app.runtime.telemetry import FlowFigures
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
@@ -26,8 +28,8 @@ async def enter(flow: FlowControl, max_wait_seconds: float = 10, **how: Any) -> 
         call.succeeded()
 
 
-async def hold(flow: FlowControl, until: asyncio.Event, **how: Any) -> None:
-    async with flow.passage(max_wait_seconds=10, **how):
+async def hold(flow: FlowControl, until: asyncio.Event, max_wait_seconds: float = 10, **how: Any) -> None:
+    async with flow.passage(max_wait_seconds=max_wait_seconds, **how):
         await until.wait()
 
 
@@ -230,6 +232,60 @@ class TestPauses:
         await enter(flow, 10)
         assert time.now >= 1006
 
+    async def test_a_pause_of_days_ends_after_the_longest_one_with_a_single_call(self):
+        time, leave = FakeTime(), asyncio.Event()
+        flow = open_flow(8, time)
+        for _ in range(2):
+            # The probe is refused likewise, and the next one comes as late.
+            since = time.now
+            async with flow.passage(max_wait_seconds=1000) as call:
+                call.throttled(86_400.0)
+            assert time.now - since <= LONGEST_PAUSE_SECONDS + 1
+        callers = [asyncio.create_task(hold(flow, leave, 1000)) for _ in range(6)]
+        callers += [asyncio.create_task(enter(flow, 1000, lane="batch"))]
+        since = time.now
+        for _ in range(20):
+            await turn()
+        assert flow._in_flight == 1, "one is a probe, and the others wait for its outcome"
+        assert time.now - since <= LONGEST_PAUSE_SECONDS + 1
+        leave.set()
+        await asyncio.gather(*callers)
+
+    async def test_an_endpoint_that_serves_and_says_that_it_will_not_for_days_is_not_believed(self):
+        time = FakeTime()
+        flow = open_flow(1, time)
+        async with flow.passage(max_wait_seconds=1) as call:
+            call.succeeded(RateLimits(closed_seconds=86_400.0))
+        await enter(flow)
+        assert flow.figures().closed_seconds == 0
+        assert time.slept == []
+
+    async def test_an_operator_ends_a_pause(self):
+        time = FakeTime()
+        flow = open_flow(2, time)
+        await close_for(flow, 300)
+        with pytest.raises(JudgeUnavailable, match="`saiten reopen` ends the pause"):
+            await enter(flow)
+        assert (await flow.find_pause(), await flow.reopen()) == (300, 300)
+        assert (await flow.find_pause(), await flow.reopen()) == (0, 0)
+        await enter(flow)
+        assert time.slept == []
+
+    async def test_calls_that_wait_go_on_when_an_operator_ends_the_pause(self):
+        flow = open_flow(2)
+        await close_for(flow, 300)
+        waiters = [asyncio.create_task(enter(flow, 1000)) for _ in range(4)]
+        await turn()
+        await flow.reopen()
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await asyncio.gather(*waiters)
+
+    async def test_work_may_be_refused_rather_than_sit_out_a_pause(self):
+        flow = open_flow(2)
+        await close_for(flow, 300)
+        with pytest.raises(JudgeUnavailable, match=r"another 300 s, until \d\d:\d\d:\d\d UTC"):
+            await enter(flow, math.inf, lane="batch", scope=RequestScope(longest_pause_seconds=20.0))
+
     async def test_who_goes_away_before_a_closed_gate_leaves_the_place(self):
         flow = open_flow(1)
         await close_for(flow, 5)
@@ -349,7 +405,7 @@ class TestRates:
 
 
 class RecordingState:
-    """Keeps what it is told, and admits everything at once."""
+    """Keeps what it is told, and admits everything at once while it is not closed."""
 
     def __init__(self, heartbeat_seconds: float | None = None, fail: bool = False) -> None:
         self.heartbeat_seconds = heartbeat_seconds
@@ -358,6 +414,7 @@ class RecordingState:
         self.closed = False
         self.told = asyncio.Event()
         self._fail = fail
+        self._opens_at = 0.0
 
     async def exchange(self, report: Report, demand: Demand) -> Grant:
         await asyncio.sleep(0)
@@ -367,7 +424,12 @@ class RecordingState:
         self.counts.append(demand.in_flight)
         if len(self.reports) >= 3:
             self.told.set()
-        return Grant(len(demand.tokens), 100)
+        self._opens_at = max(self._opens_at, time.monotonic() + report.closed_seconds)
+        closed = max(0.0, self._opens_at - time.monotonic())
+        return Grant(0 if closed else len(demand.tokens), 100, closed_seconds=closed)
+
+    async def reopen(self) -> None:
+        self._opens_at = 0.0
 
     async def close(self) -> None:
         self.closed = True

@@ -140,6 +140,7 @@ def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
         status=row.status,
         pause_reason=row.pause_reason,
         pause_detail=row.pause_detail,
+        waiting_reason="rubric-differs" if row.rubric_differs and row.status in {"queued", "running"} else None,
         mode=row.mode,
         rubric=row.rubric,
         rubric_version=find_version(options.rubric, signatures),
