@@ -35,6 +35,7 @@ from app.providers.ports import (
 )
 from app.runtime.flow_state import FlowLimits
 from app.runtime.tasks import run_together, within
+from app.runtime.threads import work_through
 
 if TYPE_CHECKING:
     from app.providers.openai.endpoint import OpenAIEndpoint
@@ -178,7 +179,8 @@ class OpenAIJudge:
     async def judge(self, task: JudgingTask) -> Judgement:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
         errors."""
-        samples: list[Sample] = await run_together(*(self._sample(one, task) for one in self._prepare(task)))
+        questions = await work_through(task.characters, partial(self._prepare, task))
+        samples: list[Sample] = await run_together(*(self._sample(one, task) for one in questions))
         return summarize(samples, task, kind=self.kind, endpoint=self._address.kind, prices=self.prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
@@ -226,6 +228,8 @@ class OpenAIJudge:
             user = enclose(task.dialogue, task.references, task.language)
         groups = group_aspects(task.rubric, task.aspects)
         questions = [self._prepare_question(task, aspects, user) for aspects in groups]
+        for question in questions:
+            _ = question.structured.digest  # which the trace needs, and which takes long of a long message
         if task.options.samples == 1:
             return questions
         return [replace(question, sample=sample) for question in questions for sample in range(task.options.samples)]
@@ -257,7 +261,7 @@ class OpenAIJudge:
         return Sample(tuple(answers))
 
     async def _ask(self, question: Question, task: JudgingTask) -> SampleAnswer:
-        key = question.key(self._address.url)
+        key = await work_through(len(question.structured.user), partial(question.key, self._address.url))
         kept = await self._replies.find(key) if self._replies else None
         read: dict[bytes, tuple[Reply, VerdictReading]] = {}
         fresh: dict[bytes, Reply] = {}
