@@ -217,5 +217,6 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
         return None
     # What can be wrong now is wrong with the options, and shows at any candidate.
     _, candidate = next(list_candidates(intake.first, 0, 0))
-    BatchEstimate(options, instruments).add(candidate)
+    # In a thread: it may be as long as a whole body.
+    await asyncio.to_thread(BatchEstimate(options, instruments).add, candidate)
     return None

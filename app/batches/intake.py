@@ -83,7 +83,7 @@ class Spool:
             if not lines:
                 return
             position += sum(map(len, lines))
-            yield [read_item(line) for line in lines]
+            yield await asyncio.to_thread(list, map(read_item, lines))
 
     async def clusters(self) -> array[int]:
         """The cluster of each item that names no dialogue, as `find_clusters` gives it."""

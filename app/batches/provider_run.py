@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import fsum
 from typing import IO
 
@@ -48,6 +49,7 @@ from app.providers.ports import (
 )
 from app.runtime.caches import CallCache
 from app.runtime.tasks import cancel_for_good, run_together
+from app.runtime.threads import work_through
 from app.scoring.case import Case, open_case
 from app.scoring.evaluate import ScoringContext
 from app.scoring.masked_rejudging import find_masked
@@ -250,7 +252,9 @@ class Planner:
             with whole.part() as part:
                 try:
                     case = await open_case(request, rubric, self.instruments.translator, part, batch=True)
-                    calls = [call for task in await tasks_of(case) for call in self.judge.defer(task, conceded)]
+                    calls = []
+                    for task in await tasks_of(case):
+                        calls += await work_through(task.characters, partial(self.judge.defer, task, conceded))
                 except (InvalidRequest, TranslatorRefusedRequest):
                     # One that is refused for its translation was translated all the same.
                     return PlannedCandidate(entry.position, [], dict.fromkeys(part.keys, 0))

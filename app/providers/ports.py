@@ -114,6 +114,16 @@ class JudgingTask:
         return self.options.screens(self.rubric.version)
 
     @property
+    def characters(self) -> int:
+        """The characters of all texts that the judge is shown."""
+        if self.window is not None:
+            shown = self.window.conversation
+            given = [shown.goal or "", *(f"{name}{value}" for name, value in (shown.persona or {}).items())]
+            return sum(len(turn.text) for turn in self.window.turns) + sum(map(len, given))
+        texts = [self.dialogue.response, *self.references, *(said.text for said in self.dialogue.context)]
+        return sum(map(len, texts))
+
+    @property
     def aspects(self) -> tuple[Aspect, ...]:
         """The aspects that apply: all, less those that require a persona or goal that a conversation does not have."""
         if self.window is None:

@@ -159,8 +159,9 @@ async def rate_conversation(case: ConversationCase, context: ScoringContext) -> 
         context.telemetry.dealt_with(request.integrity or "flag")
     if request.integrity == "refuse":
         refuse_suspicious(suspicions)
+    windows = await look_at(case, lambda _: case.windows)
     judgement, masked, turns = await run_together(
-        judge_windows(case, case.windows, context),
+        judge_windows(case, windows, context),
         rejudge_masked(case, suspicions, context),
         score_turns(case, [one for _, one in turn_requests], context),
     )
@@ -397,7 +398,7 @@ async def rejudge_masked(
     if case.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
         return None
     conversation, spans = await look_at(case, partial(mask_conversation, case), at_once=0)
-    windows = cut_windows(conversation, case.window_tokens)
+    windows = await look_at(case, lambda _: cut_windows(conversation, case.window_tokens))
     return MaskedConversation(spans, await judge_windows(case, windows, context))
 
 

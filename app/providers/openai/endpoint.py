@@ -10,6 +10,8 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -35,6 +37,7 @@ from app.providers.openai.parameters import (
 from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
+from app.runtime.threads import work_through
 
 KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
 PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
@@ -43,10 +46,11 @@ RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
 class RequestBodies:
-    """Writes questions as request bodies. The parts around the dialogue are cached."""
+    """Writes questions as request bodies. The parts around the dialogue are cached. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: FIFOCache[Way, tuple[bytes, bytes]] = FIFOCache(KEPT)
+        self._lock = Lock()
 
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
         """`question.body(conceded)` as JSON in UTF-8."""
@@ -55,13 +59,16 @@ class RequestBodies:
         aspects = tuple(aspect.id for aspect in question.aspects)
         which = (aspects, question.sample, question.attempt, question.max_output_tokens, question.marked)
         way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
-        around = self._kept.get(way)
+        with self._lock:
+            around = self._kept.get(way)
         if around is None:
             body = question.body(conceded)
             *fixed, asked = body["messages"]
             written = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]})
             before, _, after = written.partition(dump(PLACE))
-            around = self._kept[way] = before, after
+            around = before, after
+            with self._lock:
+                self._kept[way] = around
         beginning, end = around
         return beginning + dump(prompt.user) + end
 
@@ -344,8 +351,8 @@ class OpenAIEndpoint:
         self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
     ) -> dict[str, Any]:
         """The fields of the answer, after as many tries as allowed. Raises the SDK's errors, or JudgeUnavailable."""
-        content = self._bodies.write(question, conceded)
         prompt = question.prompt(structured="response_format" not in conceded)
+        content = await work_through(len(prompt.user), partial(self._bodies.write, question, conceded))
         # The number of characters stands for tokens; flow control learns the ratio.
         tokens = len(prompt.system) + len(prompt.user)
         with_probabilities = question.options.expected and "logprobs" not in conceded

@@ -43,6 +43,7 @@ from app.providers.ports import (
 )
 from app.runtime.flow_state import FlowLimits
 from app.runtime.tasks import run_few, within
+from app.runtime.threads import work_through
 
 if TYPE_CHECKING:
     from app.providers.openai.endpoint import OpenAIEndpoint
@@ -193,7 +194,7 @@ class OpenAIJudge:
     async def judge(self, task: JudgingTask) -> Judgement:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
         errors."""
-        questions = self._prepare(task)
+        questions = await work_through(task.characters, partial(self._prepare, task))
         expected_usd = 0.0
         if task.scope.purse is not None and questions:
             expected_usd = (self.estimate(task).cost_usd or 0.0) / len(questions)
@@ -248,6 +249,8 @@ class OpenAIJudge:
             user = enclose(task.dialogue, task.references, task.language)
         groups = group_aspects(task.rubric, task.aspects)
         questions = [self._prepare_question(task, aspects, user) for aspects in groups]
+        for question in questions:
+            _ = question.structured.digest  # which the trace needs, and which takes long of a long message
         if task.options.samples == 1:
             return questions
         return [replace(question, sample=sample) for question in questions for sample in range(task.options.samples)]
@@ -279,7 +282,7 @@ class OpenAIJudge:
         return Sample(tuple(answers))
 
     async def _ask(self, question: Question, task: JudgingTask, expected_usd: float) -> SampleAnswer:
-        key = question.key(self._address.url)
+        key = await work_through(len(question.structured.user), partial(question.key, self._address.url))
         kept = await self._replies.find(key) if self._replies else None
         read: dict[bytes, tuple[Reply, VerdictReading]] = {}
         fresh: dict[bytes, Reply] = {}

@@ -78,11 +78,19 @@ class Reply(Value):
 
 
 def parse(payload: bytes) -> Any:
-    """The payload as JSON; None if it is none."""
+    """The payload as JSON; None if it is none, or if a member is there twice: of two verdicts neither is taken."""
     try:
-        return json.loads(payload)
+        return json.loads(payload, object_pairs_hook=make_object)
     except (ValueError, RecursionError):
         return None
+
+
+def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; raises ValueError where two members have one name."""
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError
+    return found
 
 
 def read_completion(payload: bytes) -> dict[str, Any]:

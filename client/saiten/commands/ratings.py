@@ -24,7 +24,8 @@ from saiten.formats.encodings import find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.language import mark, tell
 from saiten.plain_text import clip, escape_controls, printable
-from saiten.spreadsheet import FORMULA_STARTS, write_rows
+from saiten.spreadsheet import FORMULA as UNDEFUSED
+from saiten.spreadsheet import write_rows
 from saiten.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
 TARGET = ("item", "evaluation", "batch", "candidate", "system")
@@ -42,8 +43,8 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 """Booleans in a table, in any letter case."""
 
 COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
-DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
-FORMULA = re.compile(f"'*(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
+DEFUSED = re.compile(f"'+(?:{UNDEFUSED.pattern})")
+FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
 COUNT = re.compile("[0-9]{1,10}")
 ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
