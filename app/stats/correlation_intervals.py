@@ -1,6 +1,6 @@
 """Intervals of correlations, also of ratings that take few values, most of them at one end of the scale.
 
-An interval holds every correlation under which a figure as far out as the one at hand is not too rare: a test is
+An interval holds every correlation under which a figure as far out as the observed one is not too rare: a test is
 inverted (Cox and Hinkley 1974, section 7.2). A bootstrap interval is too narrow there: of forty items of which 10 %
 have a low score and 10 % a low rating, most samples hold none with both, and then no resample does.
 
@@ -9,8 +9,8 @@ have a low score and 10 % a low rating, most samples hold none with both, and th
   every table there is. A column of many values is grouped for this.
 - The variance and the skewness of the figure are those of its influence function, which says how far each item moves it
   (Hampel 1974). Its distribution is a shifted gamma distribution, which is as skewed as a rare count is.
-- Clusters, and data that the copula does not fit, make the variance larger: by the cluster-robust variance at hand, or
-  by the intra-class correlations of both columns, whichever is more, and never by less than 1.
+- Clusters, and data that the copula does not fit, make the variance larger: as the cluster-robust variance of the data
+  says, or the intra-class correlations of both columns, whichever is more. Nothing makes it smaller.
 - The quantile is that of Student's t for the number of clusters, where clusters of unequal size count for fewer.
 
 The difference of two correlations with one column combines two such intervals (Zou 2007). `benchmarks/correlations.py`
@@ -56,10 +56,11 @@ STEP = 0.25
 
 LEAST_SKEW = 1e-3
 
+LEAST_APART = 1e-18
+"""Relative to their size, the square of the difference of two influences that only rounding parts."""
+
 FEW_CLUSTERS = f"fewer than {FEWEST_CLUSTERS} independent items or dialogues"
-TOO_ALIKE = (
-    f"fewer than {FEWEST_RARE} independent items or dialogues have a score, or a rating, other than the most frequent one"
-)
+TOO_ALIKE = f"all but {FEWEST_RARE - 1} independent items or dialogues at most have one score, or one rating"
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,11 @@ def describe_tables(kind: Coefficient, tables: Floats, x: Levels, y: Levels) -> 
     return value, moved - np.einsum("gkl,gkl->g", tables, moved)[:, None, None]
 
 
-def move_pearson(x: Floats, y: Floats) -> tuple[float, Floats]:
-    """Pearson's r and how far each item moves it, shapes (n,)."""
+def move_pearson(x: Floats, y: Floats, r: float) -> Floats:
+    """How far each item moves Pearson's r, shapes (n,)."""
     u, v = (one / np.sqrt((one**2).mean()) for one in (deviations(x)[0], deviations(y)[0]))
-    r = float(np.clip((u * v).mean(), -1.0, 1.0))
-    return r, u * v - r / 2 * (u * u + v * v)
+    moved: Floats = u * v - r / 2 * (u * u + v * v)
+    return moved
 
 
 def move_kendall(x: Floats, y: Floats) -> Floats:
@@ -191,7 +192,8 @@ def move_spearman(x: Floats, y: Floats, stratum: Integers) -> tuple[float, Float
 class Estimate:
     """A correlation of n items in clusters, with what its intervals are computed from. `influence`, of shape (n,), says
     how far each item moves the value. `x` and `y` are the columns, or their grades within strata; `kind` is what it is
-    of these. `cluster` numbers from 0 without gaps, and `strata` is how many there are."""
+    of these. `cluster` numbers from 0 without gaps. `rare` is how many clusters hold another value than the most
+    frequent one of its stratum, in the column where these are fewer, and `strata` is how many strata there are."""
 
     kind: Coefficient
     value: float
@@ -199,6 +201,7 @@ class Estimate:
     x: Floats
     y: Floats
     cluster: Integers
+    rare: int
     strata: int = 1
 
     @property
@@ -206,11 +209,7 @@ class Estimate:
         """Why there is no interval; None where there is one."""
         if len(self.sizes) < FEWEST_CLUSTERS:
             return FEW_CLUSTERS
-        for column in (self.x, self.y):
-            _, code, held = np.unique(column, return_inverse=True, return_counts=True)
-            if len(np.unique(self.cluster[code != held.argmax()])) < FEWEST_RARE:
-                return TOO_ALIKE
-        return None
+        return TOO_ALIKE if self.rare < FEWEST_RARE else None
 
     @cached_property
     def sizes(self) -> Integers:
@@ -259,9 +258,9 @@ class Estimate:
         variance = np.maximum(np.interp(tried, values, variances), np.finfo(np.float64).tiny)
         skew = np.interp(tried, values, thirds) / variance**1.5 * sqrt(factor)
         error = np.sqrt(factor * variance)
-        quantile = float(stdtrit(self.freedom, 1 - tail))
-        below = score_tail((self.value + STEP * step - tried) / error, skew) + quantile
-        above = score_tail((tried - self.value + STEP * step) / error, -skew) + quantile
+        moves, quantile = STEP * step * self.design, float(stdtrit(self.freedom, 1 - tail))
+        below = score_tail((self.value + moves - tried) / error, skew) + quantile
+        above = score_tail((tried - self.value + moves) / error, -skew) + quantile
         low = find_end(tried[::-1], above[::-1], -1.0 if tried[0] == values[0] else float(tried[0]))
         high = find_end(tried, below, 1.0 if tried[-1] == values[-1] else float(tried[-1]))
         return max(-1.0, min(low, self.value)), min(1.0, max(high, self.value))
@@ -269,23 +268,38 @@ class Estimate:
 
 def estimate(kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: float) -> Estimate:
     """The coefficient, which is `value`, of two columns that vary; shapes (n,)."""
+    whole = np.zeros(len(x), dtype=np.int64)
     if kind == "pearson":
-        influence = move_pearson(x, y)[1]
+        influence = move_pearson(x, y, value)
     elif kind == "kendall":
         influence = move_kendall(x, y)
     else:
-        influence = move_spearman(x, y, np.zeros(len(x), dtype=np.int64))[1]
-    return Estimate(kind, value, influence, x, y, cluster)
+        influence = move_spearman(x, y, whole)[1]
+    return Estimate(kind, value, influence, x, y, cluster, count_rare(x, y, cluster, whole))
 
 
 def estimate_within(x: Floats, y: Floats, cluster: Integers, stratum: Integers) -> Estimate:
     """Spearman's ρ of two columns of which one stratum at least has both varying; `stratum`, of shape (n,), numbers
     from 0 without gaps. Items are ranked within their strata, and all are correlated together."""
-    strata = int(stratum.max()) + 1
+    strata, rare = int(stratum.max()) + 1, count_rare(x, y, cluster, stratum)
     value, influence, u, v = move_spearman(x, y, stratum)
     if strata == 1:
-        return Estimate("spearman", value, influence, x, y, cluster)
-    return Estimate("pearson", value, influence, u, v, cluster, strata)
+        return Estimate("spearman", value, influence, x, y, cluster, rare)
+    return Estimate("pearson", value, influence, u, v, cluster, rare, strata)
+
+
+def count_rare(x: Floats, y: Floats, cluster: Integers, stratum: Integers) -> int:
+    """How many clusters hold another value than the most frequent one of its stratum, in the column where these are
+    fewer; shapes (n,)."""
+    counts = []
+    for column in (x, y):
+        other = np.zeros(len(column), dtype=np.bool_)
+        for number in range(int(stratum.max()) + 1):
+            rows = np.flatnonzero(stratum == number)
+            _, code, held = np.unique(column[rows], return_inverse=True, return_counts=True)
+            other[rows] = code != held.argmax()
+        counts.append(len(np.unique(cluster[other])))
+    return min(counts)
 
 
 def correlate_within(values: Floats, cluster: Integers, sizes: Integers) -> float:
@@ -296,7 +310,7 @@ def correlate_within(values: Floats, cluster: Integers, sizes: Integers) -> floa
     centred = deviations(values)[0]
     squares = float(centred @ centred)
     sums = np.bincount(cluster, weights=centred)
-    # Deviations from the mean at hand correlate by −1 / (n − 1) where nothing else does.
+    # Deviations from the sample's mean correlate by −1 / (n − 1) where nothing else does.
     return max(0.0, (float(sums @ sums) - squares) / pairs * len(values) / squares + 1 / max(1, len(values) - 1))
 
 
@@ -357,6 +371,3 @@ def compare_estimates(one: Estimate, other: Estimate) -> Difference | str:
     quantile = float(stdtrit(freedom, 0.975))
     p = 2 * float(stdtr(freedom, -abs(value) / margin * quantile)) if margin else 1.0
     return Difference(value, (max(-2.0, value - below), min(2.0, value + above)), min(1.0, p))
-
-
-LEAST_APART = 1e-18

@@ -316,7 +316,8 @@ class ValidationSource(Answer):
 
 
 class AspectValidation(Answer):
-    """How one aspect's ratings correlate with people's. `state` is validated, not-shown or unknown."""
+    """How one aspect's ratings correlate with people's. `state` is validated, follows, not-shown or
+    unknown."""
 
     n: int
     raters: int
