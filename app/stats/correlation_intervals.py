@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import sqrt, tanh
 from typing import Literal
 
 import numpy as np
@@ -47,7 +47,7 @@ MOST_RANKED = 200
 """Values of a column up to which Kendall's τ takes each by itself where it says how far an item moves it."""
 
 ODDS: Floats = np.logspace(-5, 5, 81)
-TRIED = 401
+TRIED = 201
 REACH = 12.0
 """Correlations that are tried, and how many standard errors away the farthest may be."""
 
@@ -55,6 +55,9 @@ STEP = 0.25
 """The part of the smallest step of the figure that is given to either side: a figure of counts moves in steps."""
 
 LEAST_SKEW = 1e-3
+
+LARGEST = 0.9999
+"""The largest correlation that has a place on Fisher's scale; that of 1 is infinitely far away."""
 
 LEAST_APART = 1e-18
 """Relative to their size, the square of the difference of two influences that only rounding parts."""
@@ -349,25 +352,41 @@ class Difference:
 
 def compare_estimates(one: Estimate, other: Estimate) -> Difference | str:
     """How far two correlations of the same items lie apart (Zou 2007), or why that is not known. p is the least level
-    whose interval leaves out 0, where margins grow with the quantile."""
+    whose interval leaves out 0, where margins grow with the quantile.
+
+    Margins are joined on Fisher's scale, on which both sides of an interval are about as long: two correlations near 1
+    that move together would else seem far less certain than they are.
+    """
     ends, others = one.interval(), other.interval()
     if isinstance(ends, str) or isinstance(others, str):
         return ends if isinstance(ends, str) else str(others)
-    value = one.value - other.value
     sums = [np.bincount(each.cluster, weights=each.influence) for each in (one, other)]
     apart = sums[0] - sums[1]
     scale = float(np.sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1])))
+    difference = one.value - other.value
     if float(apart @ apart) <= LEAST_APART * scale:
-        return Difference(value, (value, value), 1.0)
+        return Difference(difference, (difference, difference), 1.0)
     shared = float(sums[0] @ sums[1]) / scale if scale else 0.0
-
-    def join(first: float, second: float) -> float:
-        return sqrt(max(0.0, first**2 + second**2 - 2 * shared * first * second))
-
-    below = join(one.value - ends[0], others[1] - other.value)
-    above = join(ends[1] - one.value, other.value - others[0])
-    margin = below if value > 0 else above
+    (low, value, high), (least, against, most) = (
+        np.arctanh(np.clip([found[0], each.value, found[1]], -LARGEST, LARGEST)).tolist()
+        for each, found in ((one, ends), (other, others))
+    )
+    below = join_errors(value - low, most - against, shared)
+    above = join_errors(high - value, against - least, shared)
+    margin = below if value > against else above
     freedom = min(one.freedom, other.freedom)
     quantile = float(stdtrit(freedom, 0.975))
-    p = 2 * float(stdtr(freedom, -abs(value) / margin * quantile)) if margin else 1.0
-    return Difference(value, (max(-2.0, value - below), min(2.0, value + above)), min(1.0, p))
+    p = 2 * float(stdtr(freedom, -abs(value - against) / margin * quantile)) if margin else 1.0
+    middle = (value + against) / 2
+    interval = part(middle, value - against - below), part(middle, value - against + above)
+    return Difference(difference, interval, min(1.0, p))
+
+
+def join_errors(one: float, other: float, shared: float) -> float:
+    """The margin of a difference of two figures whose errors correlate by `shared`, on one side."""
+    return sqrt(max(0.0, one**2 + other**2 - 2 * shared * one * other))
+
+
+def part(middle: float, apart: float) -> float:
+    """The difference of two correlations that lie so far apart on Fisher's scale, around this middle."""
+    return tanh(middle + apart / 2) - tanh(middle - apart / 2)
