@@ -79,11 +79,12 @@ class AspectValidation(Value):
 
     def describe(self, name: str) -> str:
         """`follows people: overall ρ 0.55 [0.41, 0.67], 60 responses`."""
-        figure = "" if self.spearman is None else f" ρ {self.spearman:.2f}"
-        if self.n < FEWEST_ITEMS:
-            return f"fewer than {FEWEST_ITEMS} responses with two raters each ({self.n}): {name}{figure}"
         span = f" [{self.spearman_interval[0]:.2f}, {self.spearman_interval[1]:.2f}]" if self.spearman_interval else ""
-        return f"{CLAUSES[self.state]}: {name}{figure}{span}, {self.n} responses"
+        return f"{CLAUSES[self.state]}: {self.name_figure(name)}{span}, {self.n} responses"
+
+    def name_figure(self, name: str) -> str:
+        """`overall ρ 0.55`."""
+        return name if self.spearman is None else f"{name} ρ {self.spearman:.2f}"
 
     def judge(self) -> State:
         """What the figures show. Of an aspect without ratings it says nothing."""
@@ -130,8 +131,12 @@ def describe_reliability(found: Validation | None) -> Reliability:
         return UNVALIDATED
     aspects = {name: judge_aspect(each, found) for name, each in found.aspects.items()}
     strongest = sorted(aspects.items(), key=lambda one: -WEAKEST_FIRST.index(one[1].state))
-    clauses = "; ".join(each.describe(name) for name, each in strongest)
-    detail = f"Spearman with people within systems, {found.at:%Y-%m-%d}: {clauses}; no other aspect was compared"
+    clauses = [each.describe(name) for name, each in strongest if each.n >= FEWEST_ITEMS]
+    few = [f"{each.name_figure(name)} ({each.n})" for name, each in aspects.items() if each.n < FEWEST_ITEMS]
+    if few:
+        clauses.append(f"fewer than {FEWEST_ITEMS} responses with two raters each: {', '.join(few)}")
+    told = "; ".join([*clauses, "no other aspect was compared"])
+    detail = f"Spearman with people within systems, {found.at:%Y-%m-%d}: {told}"
     validated = all(each.validated for each in aspects.values())
     return Reliability(validated=validated, detail=detail, n=found.n, at=found.at, aspects=aspects)
 

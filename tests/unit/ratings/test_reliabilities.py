@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -24,12 +25,14 @@ from app.domain.reliability import (
     State,
     Validation,
     ValidationSource,
+    describe_reliability,
 )
 from app.ratings.reliability import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
 from app.stats.correlation import correlate
 from app.storage.sql.engine import write
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.tables import validations
+from app.web.languages import tell_sentence
 from tests.support.gates import FAILED, make_report, print_gate, write_junit, write_markdown
 from tests.support.observed import observe
 from tests.support.records import make_record
@@ -200,7 +203,7 @@ async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
     assert (await badges.of("team", KEY)).n == (60 if stays else n)
 
 
-FEW = "fewer than 20 responses with two raters each (19): warmth ρ 0.90"
+FEW = "fewer than 20 responses with two raters each: warmth ρ 0.90 (19)"
 
 
 @pytest.mark.parametrize(
@@ -236,6 +239,20 @@ async def test_a_badge_says_how_strongly_the_judge_follows_people(
     assert (badge.validated, badge.n) == (state == "validated", n)
     assert (badge.aspects["warmth"].state, badge.aspects["warmth"].validated) == (state, state == "validated")
     assert badge.detail == f"Spearman with people within systems, 2026-11-21: {said}; no other aspect was compared"
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_every_clause_of_a_badge_is_said_in_the_readers_language(language: str) -> None:
+    lows = {"a": 0.5, "b": 0.1, "c": -0.1}
+    aspects = {
+        name: AspectValidation(n=60, raters=2, spearman=0.6, pearson=None, spearman_interval=(low, 0.7))
+        for name, low in lows.items()
+    }
+    aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": UNKNOWN}
+    badge = describe_reliability(Validation(n=60, batch=None, at=AT, aspects=aspects))
+    assert "follows people: b ρ 0.60 [0.10, 0.70], 60 responses" in badge.detail
+    told = tell_sentence(language, badge.detail)
+    assert not re.search("responses|people|aspect|validated", told), told
 
 
 async def test_of_several_judges_the_one_that_is_shown_to_follow_least_counts(sqlite_engine: AsyncEngine) -> None:

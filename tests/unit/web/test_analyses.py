@@ -406,9 +406,9 @@ async def test_a_correlation_shows_as_the_badge_everywhere(client: httpx.AsyncCl
     aspects = (await find(client, "correlation", {"batch": batch}))["aspects"]
     (detail,) = await details(client, batch)
     assert detail.startswith("Spearman with people within systems, ")
-    assert "fewer than 20 responses with two raters each (16): " in detail
+    assert "fewer than 20 responses with two raters each: " in detail
     name = next(name for name, aspect in aspects.items() if aspect["spearman"] is not None)
-    assert f"{name} ρ {aspects[name]['spearman']:.2f}" in detail
+    assert f"{name} ρ {aspects[name]['spearman']:.2f} (16)" in detail
     badge = (await client.post("/v1/evaluations", json=body)).json()["reliability"]
     assert (badge["validated"], badge["n"], badge["detail"]) == (False, 16, detail)  # 16 items prove little
     assert badge["aspects"][name]["spearman"] == aspects[name]["within_systems"]["spearman"]
