@@ -161,6 +161,40 @@ def show_difference(scale: str, n: int, correlation: float, alike: float, runs: 
     return (sum(found) / len(found) if len(found) >= runs / 50 else None), len(found) / runs
 
 
+def make_heavy(n: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
+    """Scores and ratings whose spread differs tenfold from item to item."""
+    spread, one = np.exp(0.8 * draw.standard_normal(n)), draw.standard_normal(n)
+    return spread * one, spread * (0.4 * one + 0.9 * draw.standard_normal(n))
+
+
+def make_uneven(n: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
+    """Ratings of which 10 % are 1, others 0, and scores that spread 2.5 times as far where they are 1."""
+    y = (draw.random(n) < 0.1).astype(np.float64)
+    return draw.standard_normal(n) * (1 + 1.5 * y) + y, y
+
+
+SHAPES = {"heavy tails": make_heavy, "10 % ones, where scores spread 2.5 times as far": make_uneven}
+
+
+def write_shapes(runs: int) -> None:
+    """Coverage where the copula does not fit."""
+    print("\n| data | figure | " + " | ".join(f"n = {n}" for n in SIZES) + " |")
+    print("|---|---|" + "---|" * len(SIZES))
+    kinds: tuple[Coefficient, ...] = ("spearman", "pearson")
+    for (name, make), kind in product(SHAPES.items(), kinds):
+        x, y = make(1_000_000, np.random.default_rng(10))
+        truth = float((pearson if kind == "pearson" else spearman)(x, y))
+        cells = []
+        for n in SIZES:
+            draw, held = np.random.default_rng(11), list[bool]()
+            for _ in range(runs):
+                found = estimate_columns(kind, *make(n, draw), np.arange(n))
+                interval = "constant" if found is None else found.interval()
+                held += [] if isinstance(interval, str) else [interval[0] <= truth <= interval[1]]
+            cells.append(write(sum(held) / len(held), len(held) / runs))
+        print(f"| {name} | {kind} | {' | '.join(cells)} |", flush=True)
+
+
 @dataclass(frozen=True)
 class Judge:
     """A judge that correlates so with quality, on `aspects` of a scale, looked at after each of `looks` items. Two
@@ -267,7 +301,7 @@ def main() -> None:
         TABLES[table](wanted.runs)
 
 
-TABLES = {"coverage": write_coverage, "differences": write_differences, "claims": write_claims}
+TABLES = {"coverage": write_coverage, "shapes": write_shapes, "differences": write_differences, "claims": write_claims}
 
 if __name__ == "__main__":
     main()

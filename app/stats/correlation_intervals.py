@@ -11,7 +11,8 @@ have a low score and 10 % a low rating, most samples hold none with both, and th
   (Hampel 1974). Its distribution is a shifted gamma distribution, which is as skewed as a rare count is.
 - Clusters, and data that the copula does not fit, make the variance larger: as the cluster-robust variance of the data
   says, or the intra-class correlations of both columns, whichever is more. Nothing makes it smaller.
-- The quantile is that of Student's t for the number of clusters, where clusters of unequal size count for fewer.
+- The quantile is that of Student's t for the number of clusters. Clusters of unequal size count for fewer, and so do
+  clusters of which a few decide.
 
 The difference of two correlations with one column combines two such intervals (Zou 2007). `benchmarks/correlations.py`
 measures how often these intervals hold the truth.
@@ -220,13 +221,6 @@ class Estimate:
         return np.bincount(self.cluster)
 
     @cached_property
-    def freedom(self) -> float:
-        """The degrees of freedom of Student's t."""
-        n = len(self.x)
-        alike = n * n / float((self.sizes**2).sum())
-        return max(1.0, min(len(self.sizes), alike) - self.strata)
-
-    @cached_property
     def model(self) -> tuple[Floats, Floats, Floats, float]:
         """Correlations that the copula reaches, in ascending order, with the variance and the third moment that one
         item's influence has under each, shapes (odds,); and the smallest step of the figure."""
@@ -238,17 +232,38 @@ class Estimate:
         return value, squares.sum(axis=(1, 2)), (squares * moved).sum(axis=(1, 2)), steps[0] * steps[1] / len(self.x)
 
     @cached_property
-    def design(self) -> float:
-        """How many times as large as that of independent items of the copula the variance is."""
+    def sums(self) -> Floats:
+        """What each cluster's items move the figure by, times n; shape (clusters,)."""
+        return np.bincount(self.cluster, weights=self.influence).astype(np.float64)
+
+    @cached_property
+    def excess(self) -> float:
+        """The cluster-robust variance of the data, as a multiple of that of independent items of the copula."""
         n, clusters = len(self.x), len(self.sizes)
         value, variance, _, _ = self.model
-        sums = np.bincount(self.cluster, weights=self.influence)
-        empirical = clusters / (clusters - 1) * n / max(1, n - self.strata + 1) * float(sums @ sums) / n
+        observed = clusters / (clusters - 1) * n / max(1, n - self.strata + 1) * float(self.sums @ self.sums) / n
         expected = float(np.interp(self.value, value, variance))
+        return observed / expected if expected > 0 else 1.0
+
+    @cached_property
+    def design(self) -> float:
+        """How many times as large as that of independent items of the copula the variance is taken to be."""
         columns = [column if self.kind == "pearson" else rank(column) for column in (self.x, self.y)]
         within = [correlate_within(column, self.cluster, self.sizes) for column in columns]
-        alike = 1 + float((self.sizes * (self.sizes - 1)).sum()) / n * within[0] * within[1]
-        return max(1.0, alike, empirical / expected if expected > 0 else 1.0)
+        alike = 1 + float((self.sizes * (self.sizes - 1)).sum()) / len(self.x) * within[0] * within[1]
+        return max(1.0, alike, self.excess)
+
+    @cached_property
+    def freedom(self) -> float:
+        """The degrees of freedom of Student's t. Where the variance is that of the data, and few clusters make up most
+        of it, they are those of the variance of a sample of such kurtosis: 2 k m₂² / (m₄ − m₂²)."""
+        n, clusters = len(self.x), len(self.sizes)
+        found = min(float(clusters), n * n / float((self.sizes**2).sum())) - self.strata
+        if self.excess > 1:
+            squares = self.sums**2 / float(self.sums @ self.sums)
+            uneven = float(squares @ squares) - 1 / clusters
+            found = min(found, max(2.0, 2 / uneven)) if uneven > 0 else found
+        return max(1.0, found)
 
     def interval(self, tail: float = 0.025) -> tuple[float, float] | str:
         """The interval that leaves `tail` to either side, or why there is none."""
