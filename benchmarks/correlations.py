@@ -188,7 +188,8 @@ def write_shapes(runs: int) -> None:
         for n in SIZES:
             draw, held = np.random.default_rng(11), list[bool]()
             for _ in range(runs):
-                found = estimate_columns(kind, *make(n, draw), np.arange(n))
+                x, y = make(n, draw)
+                found = estimate_columns(kind, x, y, np.arange(n))
                 interval = "constant" if found is None else found.interval()
                 held += [] if isinstance(interval, str) else [interval[0] <= truth <= interval[1]]
             cells.append(write(sum(held) / len(held), len(held) / runs))

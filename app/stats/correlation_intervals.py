@@ -10,7 +10,7 @@ have a low score and 10 % a low rating, most samples hold none with both, and th
 - The variance and the skewness of the figure are those of its influence function, which says how far each item moves it
   (Hampel 1974). Its distribution is a shifted gamma distribution, which is as skewed as a rare count is.
 - Clusters, and data that the copula does not fit, make the variance larger: as the cluster-robust variance of the data
-  says, or the intra-class correlations of both columns, whichever is more. Nothing makes it smaller.
+  says, or the intra-class correlations of both columns, whichever is more. Data may make it smaller too.
 - The quantile is that of Student's t for the number of clusters. Clusters of unequal size count for fewer, and so do
   clusters of which a few decide.
 
@@ -57,6 +57,10 @@ STEP = 0.25
 
 LEAST_SKEW = 1e-3
 
+LEAST_DESIGN = 0.5
+"""A sample that varies still less, as one that agrees throughout, says nothing of how it varies."""
+
+LARGE = 1e9
 LARGEST = 0.9999
 """The largest correlation that has a place on Fisher's scale; that of 1 is infinitely far away."""
 
@@ -237,32 +241,38 @@ class Estimate:
         return np.bincount(self.cluster, weights=self.influence).astype(np.float64)
 
     @cached_property
-    def excess(self) -> float:
-        """The cluster-robust variance of the data, as a multiple of that of independent items of the copula."""
-        n, clusters = len(self.x), len(self.sizes)
+    def expected(self) -> float:
+        """The variance of independent items of the copula at the figure's value, times n; above 0."""
         value, variance, _, _ = self.model
+        return max(float(np.interp(self.value, value, variance)), float(np.finfo(np.float64).tiny))
+
+    @cached_property
+    def excess(self) -> float:
+        """The cluster-robust variance of the data, as a multiple of the expected one."""
+        n, clusters = len(self.x), len(self.sizes)
         observed = clusters / (clusters - 1) * n / max(1, n - self.strata + 1) * float(self.sums @ self.sums) / n
-        expected = float(np.interp(self.value, value, variance))
-        return observed / expected if expected > 0 else 1.0
+        return observed / self.expected
 
     @cached_property
     def design(self) -> float:
-        """How many times as large as that of independent items of the copula the variance is taken to be."""
+        """How many times as large as the expected one the variance is taken to be. It may be less than 1 where that of
+        independent items is less by more than its own standard error."""
+        n = len(self.x)
         columns = [column if self.kind == "pearson" else rank(column) for column in (self.x, self.y)]
         within = [correlate_within(column, self.cluster, self.sizes) for column in columns]
-        alike = 1 + float((self.sizes * (self.sizes - 1)).sum()) / len(self.x) * within[0] * within[1]
-        return max(1.0, alike, self.excess)
+        alike = 1 + float((self.sizes * (self.sizes - 1)).sum()) / n * within[0] * within[1]
+        single = float(self.influence @ self.influence) / n / self.expected
+        less = min(1.0, max(LEAST_DESIGN, single * (1 + sqrt(2 / count_alike(self.sums)))))
+        return max(self.excess, alike * less)
 
     @cached_property
     def freedom(self) -> float:
         """The degrees of freedom of Student's t. Where the variance is that of the data, and few clusters make up most
-        of it, they are those of the variance of a sample of such kurtosis: 2 k m₂² / (m₄ − m₂²)."""
+        of it, they are those of the variance of a sample of such kurtosis."""
         n, clusters = len(self.x), len(self.sizes)
         found = min(float(clusters), n * n / float((self.sizes**2).sum())) - self.strata
-        if self.excess > 1:
-            squares = self.sums**2 / float(self.sums @ self.sums)
-            uneven = float(squares @ squares) - 1 / clusters
-            found = min(found, max(2.0, 2 / uneven)) if uneven > 0 else found
+        if self.excess >= self.design:
+            found = min(found, count_alike(self.sums))
         return max(1.0, found)
 
     def interval(self, tail: float = 0.025) -> tuple[float, float] | str:
@@ -282,6 +292,17 @@ class Estimate:
         low = find_end(tried[::-1], above[::-1], -1.0 if tried[0] == values[0] else float(tried[0]))
         high = find_end(tried, below, 1.0 if tried[-1] == values[-1] else float(tried[-1]))
         return max(-1.0, min(low, self.value)), min(1.0, max(high, self.value))
+
+
+def count_alike(moves: Floats) -> float:
+    """Of how many normal values a variance is as certain as that of these, whose mean is 0: 2 k m₂² / (m₄ − m₂²), at
+    least 2; shape (k,)."""
+    total = float(moves @ moves)
+    if not total:
+        return 2.0
+    squares = moves**2 / total
+    uneven = float(squares @ squares) - 1 / len(moves)
+    return max(2.0, 2 / uneven) if uneven > 2 / LARGE else LARGE
 
 
 def estimate(kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: float) -> Estimate:
