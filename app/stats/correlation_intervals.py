@@ -60,6 +60,9 @@ LEAST_SKEW = 1e-3
 LEAST_DESIGN = 0.5
 """A sample that varies still less, as one that agrees throughout, says nothing of how it varies."""
 
+LEAST_VARIANCE = 1e-6
+"""Where every item must agree, a figure still varies by rounding."""
+
 LARGE = 1e9
 LARGEST = 0.9999
 """The largest correlation that has a place on Fisher's scale; that of 1 is infinitely far away."""
@@ -244,7 +247,7 @@ class Estimate:
     def expected(self) -> float:
         """The variance of independent items of the copula at the figure's value, times n; above 0."""
         value, variance, _, _ = self.model
-        return max(float(np.interp(self.value, value, variance)), float(np.finfo(np.float64).tiny))
+        return max(float(np.interp(self.value, value, variance)), LEAST_VARIANCE)
 
     @cached_property
     def excess(self) -> float:
@@ -283,7 +286,7 @@ class Estimate:
         factor = self.design / len(self.x)
         reached = REACH * sqrt(factor * float(variances.max()))
         tried = np.linspace(max(values[0], self.value - reached), min(values[-1], self.value + reached), TRIED)
-        variance = np.maximum(np.interp(tried, values, variances), np.finfo(np.float64).tiny)
+        variance = np.maximum(np.interp(tried, values, variances), LEAST_VARIANCE)
         skew = np.interp(tried, values, thirds) / variance**1.5 * sqrt(factor)
         error = np.sqrt(factor * variance)
         moves, quantile = STEP * step * self.design, float(stdtrit(self.freedom, 1 - tail))
