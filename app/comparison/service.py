@@ -19,6 +19,7 @@ from app.domain.analysis_request import (
     ComparisonRequest,
     CompositeFitRequest,
     CorrectedRequest,
+    CorrelationRequest,
     GateRequest,
     HierarchyRequest,
     JudgesRequest,
@@ -91,10 +92,12 @@ class ComparisonService:
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
         """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
-        becomes the badge of the judge that rated them."""
+        becomes the badge of the judge that rated them, unless it is of chosen aspects: the intervals of a badge hold
+        for all that could be compared."""
         if request.batch_ids:
             report = await self._analyse_batches(project, request)
-            if remember and isinstance(report, CorrelationReport):
+            chosen = request.aspects is not None or (isinstance(request, CorrelationRequest) and bool(request.match))
+            if remember and isinstance(report, CorrelationReport) and not chosen:
                 await self._remember(project, request.batch_ids, report)
             return report
         if request.data is None:

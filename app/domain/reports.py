@@ -155,11 +155,28 @@ class SystemLevel(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
+class WithinSystems(Value):
+    """Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
+    judge's badge rests on.
+
+    Items are ranked within their systems, so that no difference between systems counts. The interval holds with 95 %
+    for all aspects of the report at once, and at every number of items, so that it may be looked at again and again.
+    """
+
+    n: int = Field(description="items with a score that two named raters or more rated")
+    systems: int
+    raters: int = Field(description="named raters of these items")
+    spearman: float | None
+    interval: Interval
+    agreement: float | None = Field(description="the same correlation of a rater with the others, averaged over raters")
+    undefined: Undefined = Field(default_factory=dict)
+
+
 class AspectCorrelation(Value):
     """Scores compared with the rater means of the same items.
 
-    The coefficients' intervals are bootstrap intervals over clusters (a dialogue with all responses to its items), with
-    percentiles expanded for their number (Hesterberg 2015). The interval of the bias uses t over clusters.
+    The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
+    responses to its items). The interval of the bias uses t over clusters.
     """
 
     n: N
@@ -176,11 +193,16 @@ class AspectCorrelation(Value):
     bias_interval: Interval
     contexts: int = Field(default=0, description="different items, whatever systems answered them")
     clusters: int = Field(
-        default=0, description="what is drawn: dialogues, and items that belong to none; without dialogues the items"
+        default=0,
+        description="what intervals take as independent: dialogues, and items that belong to none; without dialogues "
+        "the items",
     )
-    resamples: int = Field(default=0, description="bootstrap samples; of very many items fewer than were asked for")
+    resamples: int = Field(default=0, description="0: no interval is by bootstrap any more")
     ceiling: Ceiling | None
     system_level: SystemLevel | None
+    within_systems: WithinSystems | None = Field(
+        default=None, description="what the judge's badge rests on; null in reports of earlier releases"
+    )
     notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 
@@ -196,7 +218,7 @@ class CorrelationReport(Value):
         description="dialogues, and items that belong to none: what intervals take as independent. Null where no "
         "record names a dialogue, and items are",
     )
-    resamples: int = Field(description="bootstrap samples that were asked for")
+    resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectCorrelation]
     unmatched: dict[str, str] = Field(
@@ -219,8 +241,8 @@ class ScorerCorrelation(Value):
 
 
 class ScorerDifference(Value):
-    """How far two scorers' Spearman correlations with the same ratings lie apart. Both are computed in the same
-    bootstrap samples, since they depend on each other; `p` is that of the interval, by Holm over the aspect's pairs."""
+    """How far two scorers' Spearman correlations with the same ratings lie apart. The interval combines those of both,
+    which depend on each other (Zou 2007); `p` is that of the interval, by Holm over the aspect's pairs."""
 
     better: str
     worse: str
@@ -234,8 +256,8 @@ class AspectScorers(Value):
 
     n: N
     left_out: Annotated[int, Field(description="rated items that some scorer has no value of")]
-    clusters: int = Field(description="what is drawn: dialogues, and items that belong to none")
-    resamples: int = Field(description="bootstrap samples; of very many items fewer than were asked for")
+    clusters: int = Field(description="dialogues, and items that belong to none: what intervals take as independent")
+    resamples: int = Field(default=0, description="0: no interval is by bootstrap any more")
     ceiling: Ceiling | None
     scorers: dict[str, ScorerCorrelation]
     differences: Annotated[tuple[ScorerDifference, ...], listed()]
@@ -251,7 +273,7 @@ class JudgesReport(Value):
     items: int
     raters: int = Field(description="raters that are named")
     clusters: int | None
-    resamples: int = Field(description="bootstrap samples that were asked for")
+    resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectScorers]
     unmatched: dict[str, str] = Field(

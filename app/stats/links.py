@@ -27,6 +27,7 @@ from app.domain.plain_text import write_figure
 from app.domain.rubric import MeanComposite, Rubric
 from app.domain.run_frame import RunTable, key_all
 from app.domain.summary import MeasureKey
+from app.stats.correlation_intervals import estimate
 from app.stats.observations import Floats, Integers, join_shared, number_first
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach
@@ -90,8 +91,10 @@ def link_judges(
                 "repeatability": JudgeRepeats(old=round(float(repeats[0, 0]), 6), new=round(float(repeats[0, 1]), 6)),
             }
         )
-    again = correlate(drawn_moments)[1 if several else 0]
-    low, high = (float(end) for end in np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5]))
+    interval = find_interval(pairs, float(plain[0]), float(corrected[0]), correlate(drawn_moments)[1])
+    if isinstance(interval, str):
+        return told.model_copy(update={"reason": f"the judges' correlation has no interval: {interval}"}), None
+    low, high = interval
     least, which = (LEAST_CORRECTED, "corrected ") if several else (LEAST_CORRELATION, "")
     told = told.model_copy(update={"correlation_interval": (round(low, 6), round(high, 6))})
     if low < least:
@@ -113,6 +116,18 @@ def link_judges(
     needed = max(FEWEST_PAIRS, ceil(len(pairs.old) * (margin / MARGIN) ** 2))
     update = {"state": "linked", "table": levels, "margin": round(margin, 6), "pairs_needed": needed}
     return told.model_copy(update=update), np.round(tables, DECIMALS)
+
+
+def find_interval(pairs: JudgePairs, plain: float, corrected: float, again: Floats) -> tuple[float, float] | str:
+    """The 95 % interval of the correlation, or why there is none. With several samples it is that of the corrected one:
+    the plain one's, corrected as the figure is, made as wide as the resamples of the corrected one, shape (draws,),
+    which know how uncertain the repeatability is."""
+    found = estimate("pearson", pairs.old, pairs.new, pairs.clusters, plain).interval()
+    if isinstance(found, str) or pairs.noise is None:
+        return found
+    low, high = np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5])
+    scale = corrected / plain if plain else 1.0
+    return max(-1.0, min(float(low), scale * found[0])), min(1.0, max(float(high), scale * found[1]))
 
 
 def spread(ends: Floats) -> tuple[float, float]:

@@ -258,7 +258,7 @@ FIELDS: Mapping[str, str] = {
     "replaced": "how many replaced an earlier one by the same rater",
     "reply": "the judge's raw reply",
     "request": "what was asked, with `include=request`",
-    "resamples": "bootstrap samples",
+    "resamples": "bootstrap samples; taken for older callers where no interval is by bootstrap",
     "response": "the response to be scored",
     "Translation.response": "the response in English",
     "responses": "several responses to one context, instead of `response`",

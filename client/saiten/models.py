@@ -316,7 +316,8 @@ class ValidationSource(Answer):
 
 
 class AspectValidation(Answer):
-    """How one aspect's ratings correlate with people's. `state` is validated, not-shown or unknown."""
+    """How one aspect's ratings correlate with people's. `state` is validated, follows, not-shown or
+    unknown."""
 
     n: int
     raters: int
@@ -1210,6 +1211,18 @@ class SystemLevel(Undefinable):
     kendall: float | None
 
 
+class WithinSystems(Undefinable):
+    """Spearman's ρ within systems, of the `n` items that two named raters or more rated: what a judge's badge rests on.
+    The interval holds for all aspects at once, however often it is looked at."""
+
+    n: int
+    systems: int
+    raters: int
+    spearman: float | None
+    interval: Interval = None
+    agreement: float | None
+
+
 class AspectCorrelation(Undefinable):
     """Scores compared with the rater means of the same items. `bias` is the mean score minus the mean rating."""
 
@@ -1230,6 +1243,7 @@ class AspectCorrelation(Undefinable):
     resamples: int = 0
     ceiling: Ceiling | None = None
     system_level: SystemLevel | None = None
+    within_systems: WithinSystems | None = None
     notes: tuple[str, ...] = ()
 
 

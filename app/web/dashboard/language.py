@@ -232,11 +232,13 @@ TERMS: Mapping[str, Mapping[str, str]] = {
     },
     "reliability": {
         "validated": mark("validated"),
+        "follows": mark("follows people"),
         "not-shown": mark("not shown"),
         "unknown": mark("unknown"),
     },
     "trust": {
-        "validated": mark("The judge's ratings are shown to go with people's on this aspect."),
+        "validated": mark("The judge's ratings are shown to go well with people's on this aspect."),
+        "follows": mark("The judge's ratings are shown to go with people's on this aspect, but perhaps only weakly."),
         "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
         "unknown": mark("This judge has not been compared with people on this aspect."),
     },

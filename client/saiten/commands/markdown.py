@@ -57,6 +57,7 @@ def write_markdown(report: GateReport) -> str:
 
 REMARKS = {
     "validated": mark(" (judge shown to follow people's ratings here)"),
+    "follows": mark(" (judge shown to follow people's ratings here, perhaps only weakly)"),
     "not-shown": mark(" (judge not shown to follow people's ratings here)"),
     "unknown": mark(" (judge not known to follow people's ratings here)"),
 }

@@ -56,8 +56,8 @@ OTHER_SENTENCES = (
     "at most \0 finite means",
     # Parts of answers that are no problems: warnings, reasons of gates, checks of the judge, failures of candidates.
     "\0 workers died", "the provider's batch is expected", "paused by a caller", "the judge's ratings of now",
-    "nothing was stored of this judge", "the ratings in the reference", "the stored ratings", "too few to prove",
-    "not shown to go", "Spearman with humans", "the encoder did not answer", "the endpoint gave no usable",
+    "nothing was stored of this judge", "the ratings in the reference", "the stored ratings",
+    "not shown to follow", "Spearman with people", "fewer than \0 responses with two", "the encoder did not answer", "the endpoint gave no usable",
     "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
     "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
     "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable \0", "\0; \0 reaches",
