@@ -441,7 +441,7 @@ class Drop:
 
     @cached_property
     def reached(self) -> float | None:
-        """The same, though the scale were to allow no such drop; infinite where no drop like the changes at hand is."""
+        """The same, though the scale were to allow no such drop; infinite where no such drop is found."""
         error, freedom = self.measure.standard_error, self.measure.freedom
         if not error or freedom is None or self.least_p() >= self.level:
             return None

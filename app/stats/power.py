@@ -1,4 +1,4 @@
-"""The drop that pairs would show in four of five runs, from the data at hand.
+"""The drop that pairs would show in four of five runs, from the available data.
 
 What a drop would look like is taken from the clusters' own changes: each is weighted by exp(−λ · change), which gives
 the mean any value between the largest fall and the largest rise. Of normal changes this is a shift that leaves the
@@ -157,9 +157,9 @@ def gather(falls: Floats, counts: Floats) -> Changes:
 
 def find_detectable(sums: Floats, counts: Floats, *, level: float, freedom: float, error: float) -> float:
     """The smallest mean drop found with 80 % power at this two-sided level, from the clusters' sums of changes and
-    numbers of pairs, both of shape (clusters,). Infinite where no drop like the changes at hand is. Where more has
-    risen than fallen, a drop is taken to be like that rise. `error` is the standard error of the mean change, and
-    `freedom` has its degrees."""
+    numbers of pairs, both of shape (clusters,). Infinite where no drop made of such changes is. Where more has risen
+    than fallen, a drop is taken to be like that rise. `error` is the standard error of the mean change, and `freedom`
+    has its degrees."""
     scale = float(np.abs(sums).max())
     side = 1.0 if sums.sum() > 0 else -1.0
     changes = gather(side * level_out(sums / scale), counts)

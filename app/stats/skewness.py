@@ -25,7 +25,7 @@ BEYOND = 5.0
 far from n others, this takes events that six are expected of."""
 
 FAR = 1.25
-"""By how many standard errors one more cluster, at the scale's end, must move the mean to be reckoned with."""
+"""By how many standard errors one more cluster, at the scale's end, must move the mean to count."""
 
 
 def find_skewed_p(mean: float, parts: Floats, freedom: float) -> float:
