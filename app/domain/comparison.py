@@ -152,6 +152,14 @@ class Measure(Value):
     ranks_favour: Favoured = Field(
         default="neither", description="whose values are higher more often, by `cliffs_delta`; the verdict is not by it"
     )
+    differing: int = Field(
+        default=0,
+        description="dialogues whose mean differs between the runs; unpaired, those of both runs whose mean is not the "
+        "most frequent one",
+    )
+    doubt: str = Field(
+        default="", description="why a difference is not shown that the test's flips alone would show; else empty"
+    )
     undefined: Undefined = Field(default_factory=dict)
 
 

@@ -11,14 +11,15 @@ whole dialogues are added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, floor, log2, sqrt
+from math import ceil, floor, isfinite, log2, sqrt
 from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
+from scipy.special import betaincinv
 
 from app.domain.comparison import (
     FINDING,
@@ -40,11 +41,13 @@ from app.domain.plain_text import find_digits, stands_still, tell_p, write_figur
 from app.domain.summary import MeasureKey
 from app.stats import resampling
 from app.stats.comparison import (
+    Sides,
     adjust_measures,
-    compare,
+    compare_closely,
     cover,
     cover_aspects,
     find_best,
+    find_reached,
     judge_measure,
     refuse_mixed,
     tell_contexts,
@@ -89,9 +92,10 @@ def judge_gate(
     what `compare` raises.
     """
     asked = plan(rules, candidate, baseline)
-    comparison = None
+    comparison: Comparison | None = None
+    sides: dict[MeasureKey, Sides] = {}
     if baseline is not None:
-        comparison = compare(
+        comparison, sides = compare_closely(
             baseline,
             candidate,
             alpha=alpha,
@@ -109,7 +113,7 @@ def judge_gate(
         paired = comparison is not None and comparison.pairing.test == "paired"
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
-        ruled = list(judge_rules(asked, candidate, comparison, alpha))
+        ruled = list(judge_rules(asked, candidate, comparison, alpha, {} if link is not None else sides))
         comparison = comparison and retell(comparison, asked, alpha)
     reasons = [
         *tell_judge(judge),
@@ -246,10 +250,14 @@ def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "")
 
 
 def judge_rules(
-    asked: Sequence[PlannedRule], candidate: ComparedRun, comparison: Comparison | None, alpha: float
+    asked: Sequence[PlannedRule],
+    candidate: ComparedRun,
+    comparison: Comparison | None,
+    alpha: float,
+    sides: Mapping[MeasureKey, Sides],
 ) -> Iterator[GateReason]:
-    """One reason a rule."""
-    drops = list_drops(asked, comparison, alpha)
+    """One reason a rule. `sides` has the values of measures whose power is to be told by them."""
+    drops = list_drops(asked, comparison, alpha, sides)
     minima = list_minima(asked, candidate, alpha)
     unlinked = comparison.link.refused if comparison is not None and comparison.link is not None else {}
     for one in asked:
@@ -300,7 +308,9 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
     return found
 
 
-def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
+def list_drops(
+    asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float, sides: Mapping[MeasureKey, Sides]
+) -> dict[int, Drop]:
     """By number of the rule, what there is to judge its drop by. Holm's adjustment is over the measures of these rules
     alone: what no rule asks about does not make the gate blinder."""
     if comparison is None:
@@ -318,7 +328,9 @@ def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alph
             must_detect=one.must_detect,
             step=one.step,
             width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
+            largest=None if one.scale is None else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
+            sides=sides.get(one.key),
         )
         for one in compared
         if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
@@ -400,7 +412,9 @@ class RuleFinding:
 class Drop:
     """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
-    `width` the scale's, None where values know none. `same` says that the run is compared with itself."""
+    `width` the scale's, None where values know none. `largest` is the largest drop that a rating's scale allows, None
+    where it is not known. `same` says that the run is compared with itself. `sides` are the values, None where their
+    power is told by the standard error."""
 
     measure: Measure
     p: float | None
@@ -410,7 +424,9 @@ class Drop:
     must_detect: float
     step: float = 1.0
     width: float | None = None
+    largest: float | None = None
     same: bool = False
+    sides: Sides | None = None
 
     @property
     def significant(self) -> bool:
@@ -450,15 +466,50 @@ class Drop:
         """The smallest drop shown with 80 % power at that level; None where the values show no spread, or too much for
         any drop that the scale allows."""
         reached = self.reached
-        return None if reached is None or (self.width is not None and reached > self.width) else reached
+        if reached is None or not isfinite(reached) or (self.width is not None and reached > self.width):
+            return None
+        return reached
 
-    @property
+    @cached_property
     def reached(self) -> float | None:
-        """The same, though the scale were to allow no such drop."""
+        """The same, though the scale were to allow no such drop; infinite where no such drop is found."""
         error, freedom = self.measure.standard_error, self.measure.freedom
         if not error or freedom is None or self.least_p() >= self.level:
             return None
-        return reach(self.level, freedom) * error
+        if self.sides is None:
+            return reach(self.level, freedom) * error
+        return None if self.few_differ else find_reached(self.sides, self.level)
+
+    @property
+    def few_differ(self) -> bool:
+        """Whether so few dialogues differ that no test finds a drop in them."""
+        return self.sides is not None and self.measure.differing < resampling.FEWEST_TEST_CLUSTERS
+
+    @property
+    def allowed(self) -> float:
+        """The drop up to which a rule may hold."""
+        return max(self.must_detect, self.tolerated)
+
+    def bound_unseen(self, times: float = 1.0) -> float | None:
+        """The largest mean drop, with 1 − alpha confidence, if `times` as many dialogues were there and no more of them
+        differed than do: the share that may differ (Clopper and Pearson), each by the whole scale. Of none that differs
+        in n it is 1 − alpha^(1/n). None where the scale is not known."""
+        if self.largest is None or self.sides is None:
+            return None
+        differing, clusters = self.measure.differing, times * self.sides.weighed.effective
+        share = float(betaincinv(differing + 1, clusters - differing, 1 - self.alpha)) if differing < clusters else 1.0
+        return max(self.size if times == 1 else 0.0, self.largest * share)
+
+    def count_to_exclude(self) -> int:
+        """How many items it takes for `bound_unseen` to be what is allowed, if no more dialogues differ."""
+        low, high = 0.0, 1.0
+        while (self.bound_unseen(2 * high) or 0.0) > self.allowed:
+            low, high = high, 2 * high
+        high *= 2
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if (self.bound_unseen(middle) or 0.0) > self.allowed else (low, middle)
+        return ceil(ceil(high * self.measure.clusters - 1e-6) * self.turns - 1e-9)
 
     @property
     def changing(self) -> float:
@@ -500,7 +551,7 @@ def judge_drop(drop: Drop) -> RuleFinding:
             detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
             return RuleFinding(drop.word, "fail", detail)
         detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
-        return RuleFinding("held", "pass", detail)
+        return hold(drop, detail)
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
@@ -515,18 +566,31 @@ def judge_standstill(drop: Drop) -> RuleFinding:
     value = "no value" if best is None else f"no value's distance from {best:g}"
     value = "no conversation's rate" if drop.rises else value
     detail = f"{value} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
-    if drop.least_p() < drop.level:
+    if drop.least_p() >= drop.level:
+        return lack(f"{detail}, but so few could not show a {drop.word}; {tell_fewest(drop, share=1.0)}")
+    return weigh_few(drop, detail)
+
+
+def weigh_few(drop: Drop, detail: str) -> RuleFinding:
+    """Fewer dialogues differ than a test needs: what so many may hide is bounded by how many there are."""
+    bound = drop.bound_unseen()
+    if bound is None:
         return RuleFinding("held", "pass", detail)
-    return lack(f"{detail}, but so few could not show a {drop.word}; {tell_fewest(drop, share=1.0)}")
+    unseen = f"a {drop.word} of up to {bound:.3g} may not have shown"
+    if bound <= drop.allowed:
+        return hold(drop, f"{detail}; {unseen}")
+    needed = f"{tell_needed(drop, drop.count_to_exclude())}{'' if drop.measure.test == 'sign-flip' else ' in each run'}"
+    return lack(f"{detail}; {unseen}, and {drop.allowed:g} must: about {needed} would do if no more differ")
 
 
 def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     """No significant change: that means something only where a drop that matters would have been seen."""
-    aim, detectable = f"{drop.must_detect:g}", drop.reached
-    if drop.p is None:
-        return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
-    if drop.least_p(drop.changing) >= drop.level:
-        return lack(f"{figures}: not significant, which a {drop.word} of {aim} could not be; {tell_fewest(drop)}")
+    lacking = find_lack(drop)
+    if lacking:
+        return lack(f"{figures}: {lacking}")
+    if drop.few_differ:
+        return weigh_few(drop, f"{figures}: not significant; {tell_differing_units(drop)}")
+    detectable = drop.reached
     if detectable is None:
         unknown = f"the smallest detectable {drop.word} is not known"
         why = drop.measure.undefined.get("smallest_detectable", unknown)
@@ -537,13 +601,61 @@ def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     if drop.detectable is None:
         unseen = f"no {drop.word} that the scale allows is sure to be seen with such data"
         seen = f"{figures}: no significant {drop.word}; {unseen}"
+    if not isfinite(detectable):
+        return lack(seen)
     if detectable > drop.must_detect:
         needed = drop.measure.n * (detectable / drop.must_detect) ** 2
         where = "" if drop.measure.test == "sign-flip" else " in each run"
-        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where} would do")
+        return lack(f"{seen}, and {drop.must_detect:g} must be: about {tell_needed(drop, needed)}{where} would do")
+    return hold(drop, seen)
+
+
+def find_lack(drop: Drop) -> str:
+    """Why it means nothing that the drop is not significant, whatever drop would have been seen; else empty."""
+    if drop.p is None:
+        return f"not tested; {drop.measure.undefined.get('p', 'there is no test')}"
+    if drop.measure.doubt and drop.size > 0:
+        return drop.measure.doubt
+    if contradicts(drop):
+        few = f"; {tell_differing_units(drop)}" if drop.few_differ else ""
+        return f"not significant, though all of the interval is worse{few}"
+    if drop.least_p(drop.changing) >= drop.level:
+        return f"not significant, which a {drop.word} of {drop.must_detect:g} could not be; {tell_fewest(drop)}"
     if drop.size > drop.must_detect:
-        return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
-    return RuleFinding("held", "pass", seen)
+        return f"not significant, though more than the {drop.must_detect:g} that must be seen: too few items differ"
+    return ""
+
+
+def hold(drop: Drop, detail: str) -> RuleFinding:
+    """The rule holds, unless the interval reaches a drop beyond the tolerated one by more than must be detected."""
+    reached = reach_worst(drop)
+    if reached is not None and reached > drop.tolerated + drop.must_detect:
+        limit = f"{drop.tolerated:g} tolerated by more than the {drop.must_detect:g} that must be seen"
+        return lack(f"{detail}; but the interval goes beyond the {limit}")
+    return RuleFinding("held", "pass", detail)
+
+
+def reach_worst(drop: Drop) -> float | None:
+    """The largest drop in the interval; None where there is no interval."""
+    interval = drop.measure.interval
+    return None if interval is None else (interval[1] if drop.rises else -interval[0])
+
+
+def contradicts(drop: Drop) -> bool:
+    """Whether all of the interval is worse, and the drop as observed is more than tolerated, though the test at the
+    same level finds nothing."""
+    interval, p = drop.measure.interval, drop.measure.p
+    if interval is None or p is None or p < drop.alpha or drop.size <= drop.tolerated:
+        return False
+    return (interval[0] if drop.rises else -interval[1]) > 0
+
+
+def tell_differing_units(drop: Drop) -> str:
+    """How many dialogues differ, and that these are few for a test."""
+    measure = drop.measure
+    units = measure.clusters if measure.test == "sign-flip" else measure.clusters_baseline + measure.clusters_candidate
+    few = f"{measure.differing:,} of {count(units, 'item' if drop.turns <= 1 else 'dialogue')}"
+    return f"{few} differ, and a test needs six"
 
 
 def lack(detail: str) -> RuleFinding:
@@ -555,7 +667,10 @@ def tell_fewest(drop: Drop, share: float | None = None) -> str:
     """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
     if drop.measure.test != "sign-flip":
         return "more items in each run are needed"
-    return f"about {tell_needed(drop, drop.count_fewest(share or drop.changing))} are the fewest"
+    fewest = drop.count_fewest(share or drop.changing)
+    if drop.few_differ and drop.bound_unseen() is not None:
+        fewest = max(fewest, drop.count_to_exclude())
+    return f"about {tell_needed(drop, fewest)} are the fewest"
 
 
 def tell_needed(drop: Drop, items: float) -> str:

@@ -138,6 +138,42 @@ def estimate_mean(
     return IntervalEstimate(found.mean, clip(low + width * lower, low + width * upper, bounds), found.clusters, None)
 
 
+RARE = 20
+"""Clusters with an event below which a rate's interval allows for one that is unlike them."""
+
+
+def estimate_rate(
+    sums: Floats, counts: Floats, *, bounds: tuple[float, float], alpha: float = 0.05
+) -> IntervalEstimate:
+    """The rate of events that most clusters lack, or all have, and its interval; arguments as of `estimate_mean`.
+
+    Of clusters that all lack it, n let a share of 1 − alpha^(1/n) have it. Where few have it they show little of how
+    differently others would: the interval is then that of `estimate_mean`, and at least the t interval with one more
+    cluster of the usual size, all of whose values are at the other end.
+    """
+    held = counts > 0
+    found = estimate_mean(sums, counts, bounds=bounds, alpha=alpha)
+    if found.mean is None or found.clusters < 2:
+        return found
+    sums, counts = sums[held], counts[held]
+    effective = float(counts.sum() ** 2 / (counts @ counts))
+    low, high = found.interval or (found.mean, found.mean)
+    for end, other in (bounds, bounds[::-1]):
+        away = int(np.count_nonzero(np.abs(sums - end * counts) > ROUNDING * (bounds[1] - bounds[0])))
+        if away >= RARE:
+            continue
+        reached = end + (1 - alpha ** (1 / effective)) * (other - end)
+        if away:
+            size = float(counts.mean())
+            widened = describe_clusters(np.append(sums, other * size), np.append(counts, size))
+            side = 1 if other > end else -1
+            reached = widened.mean + side * find_quantile(widened.freedom, alpha) * widened.error
+        low, high = min(low, reached), max(high, reached)
+    if low == high:
+        return found
+    return IntervalEstimate(found.mean, clip(low, high, bounds), found.clusters, None)
+
+
 def find_share(mean: float, bounds: tuple[float, float]) -> float:
     """The mean as a share of the scale."""
     return float(np.clip((mean - bounds[0]) / (bounds[1] - bounds[0]), 0.0, 1.0))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.stats.observations import Floats, Integers
-from app.stats.resampling import IntervalEstimate, estimate_mean
+from app.stats.resampling import IntervalEstimate, estimate_mean, estimate_rate
 
 MOST_STEPS = 20
 """Ranges of turns that rates are given for."""
@@ -112,7 +112,7 @@ def rate_turns(talks: Sequence[ConversationTurns], lengths: Integers) -> list[Tu
     found = []
     for number in range(ranges):
         counts: Floats = np.clip(lengths - number * width, 0, width).astype(np.float64)
-        estimate = estimate_mean(PERCENT[1] * faulty[number], counts, bounds=PERCENT)
+        estimate = estimate_rate(PERCENT[1] * faulty[number], counts, bounds=PERCENT)
         turns, wrong = int(counts.sum()), int(faulty[number].sum())
         start, end = number * width + 1, min((number + 1) * width, longest)
         found.append(TurnRate(start, end, turns, wrong, PERCENT[1] * wrong / turns, estimate.interval))

@@ -653,7 +653,8 @@ class Measure(Undefinable):
     """One aspect, composite or blended aspect in both runs. Differences are candidate minus baseline in scale points.
 
     `p_adjusted` is p by Holm over the measures of the same kind; `smallest_detectable` is the difference that these
-    data show with 80 % power. Where `best` is the best value, minus the distance from it is compared.
+    data show with 80 % power. `doubt` says why a difference is not shown that sign flips alone would show. Where `best`
+    is the best value, minus the distance from it is compared.
     """
 
     kind: str
@@ -680,6 +681,8 @@ class Measure(Undefinable):
     baseline_rating_mean: float | None = None
     candidate_rating_mean: float | None = None
     ranks_favour: str = "neither"
+    differing: int = 0
+    doubt: str = ""
 
 
 class RunCoverage(Coverage):
