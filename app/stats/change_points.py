@@ -29,7 +29,7 @@ PENALTY, PENALTY_PER_LOG = 4.0, 1.5
 PENALTY_OF_FEW = 8.0
 """The penalty times 1 + PENALTY_OF_FEW / n, as the noise is estimated from the same n runs."""
 
-ODD = 3.0
+ODD = 2.5
 """Standard errors by which a run that is off alone differs from the run before it and from the run after it."""
 
 MOST_RUNS = 1_000

@@ -29,6 +29,7 @@ from app.web.api import (
     ratings,
     rounds,
     rubrics,
+    sequences,
     validations,
 )
 from app.web.body import BodyMemory
@@ -85,6 +86,7 @@ ROUTERS = (
     analyses.comparisons,
     analyses.router,
     baselines.router,
+    sequences.router,
     links.router,
     ratings.router,
     rounds.router,
