@@ -26,6 +26,7 @@ from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.overview import Overviews
 from app.comparison.runs import RunReader
+from app.comparison.sequences import SequenceService
 from app.comparison.service import ComparisonService
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
@@ -62,6 +63,7 @@ from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.search import TextSearch
+from app.storage.sql.sequences import SequenceStore
 from app.storage.sql.texts import TextStore
 
 if TYPE_CHECKING:
@@ -447,6 +449,7 @@ def open_meta(
             new_id=lambda: new_id("ln_"),
         ),
         baselines=BaselineStore(engine),
+        sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=instruments.now),
         telemetry=instruments.telemetry,
     )
     revalidation.begin(

@@ -14,6 +14,7 @@ from app.comparison.disagreements import Disagreements, find_disagreements
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
 from app.comparison.runs import RunReader, best_of, find_batch, tabulate
+from app.comparison.sequences import SequenceService
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
@@ -84,6 +85,7 @@ class ComparisonService:
     anchors: AnchorCheck
     links: LinkService
     baselines: BaselineStore
+    sequences: SequenceService
     now: Callable[[], datetime]
     telemetry: Telemetry | None = None
 
@@ -363,7 +365,7 @@ class ComparisonService:
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
-        request = await self._settle_baseline(project, request)
+        request = await self._settle_baseline(project, await self.sequences.settle(project, request))
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
         candidate = await self._run(project, request.candidate, people=people)
@@ -397,7 +399,14 @@ class ComparisonService:
                 link=link,
             )
 
-        report = await self.compute(work)
+        report = await self.sequences.judge(
+            project,
+            request,
+            await self.compute(work),
+            runs=(candidate, baseline),
+            read=lambda batch_id: self._run(project, batch_id),
+            compute=self.compute,
+        )
         signatures = {*candidate.signatures, *(baseline.signatures if baseline else ())}
         report = attach_states(report, await self.reliabilities.states(project, signatures, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:

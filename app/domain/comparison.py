@@ -14,6 +14,7 @@ from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
 from app.domain.reports import CorrectedFigure, Interval, PairedWins, SharedRaters, Undefined
+from app.domain.sequence import SequenceMark
 from app.domain.summary import Kind, RunItem
 
 if TYPE_CHECKING:
@@ -344,6 +345,9 @@ class GateReport(Value):
     looks: Looks = Field(default="once", description="how often corrected figures may be looked at, as asked for")
     corrected: dict[str, CorrectedMeasure] = Field(
         default_factory=dict, description="what rules name, on people's scale; empty unless `estimate` is `corrected`"
+    )
+    sequence: SequenceMark | None = Field(
+        default=None, exclude_if=is_none, description="the candidate's place where a sequence of builds is judged"
     )
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")

@@ -30,6 +30,7 @@ from app.web.api import (
     ratings,
     rounds,
     rubrics,
+    sequences,
     validations,
 )
 from app.web.body import BodyMemory
@@ -87,6 +88,7 @@ ROUTERS = (
     analyses.comparisons,
     analyses.router,
     baselines.router,
+    sequences.router,
     links.router,
     ratings.router,
     rounds.router,

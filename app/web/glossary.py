@@ -371,6 +371,8 @@ PARAMETERS: Mapping[str, str] = {
     "GET /v1/batches name": "batches of this name",
     "PUT /v1/baselines/{name} name": "the name of the runs that are compared with it",
     "DELETE /v1/baselines/{name} name": "the name whose baseline is unpinned",
+    "GET /v1/sequences/{name} name": "the sequence's name",
+    "DELETE /v1/sequences/{name} name": "the sequence's name",
     "POST /v1/analyses/{name} name": "the analysis",
     "include": "what else to return; may be repeated",
     "rubric": "those scored by this rubric, `id` or `id@version`",

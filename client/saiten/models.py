@@ -117,12 +117,14 @@ class ComparisonOptions(TypedDict, total=False):
 
 class GateTerms(ComparisonOptions, total=False):
     """The terms of a gate beside its rules. `judge_check` is the result of an earlier check. `coverage_only` compares
-    nothing: does the run have enough verdicts to be a baseline?"""
+    nothing: does the run have enough verdicts to be a baseline? `sequence` names the sequence of builds that the
+    candidate is the next of."""
 
     min_coverage: float
     check_judge: bool
     judge_check: JudgeCheck
     coverage_only: bool
+    sequence: str
 
 
 class JudgeCheckOptions(TypedDict, total=False):
@@ -847,6 +849,42 @@ class GateReason(Answer):
     detectable: float | None = None
 
 
+class SequenceBuild(Answer):
+    """A build of a sequence, by its place from 1; `batch` is None once it was erased."""
+
+    night: int
+    batch: str | None
+    judged_at: datetime
+    verdict: GateVerdict
+
+
+class GateSequence(Answer):
+    """Builds that gates judge against one baseline, with one `alpha` for all of them together."""
+
+    name: str
+    baseline: str
+    alpha: float
+    started_at: datetime
+    builds: tuple[SequenceBuild, ...] = ()
+
+
+class GateSequences(Answer):
+    """All sequences of a project in the order of their names, without their builds."""
+
+    items: tuple[GateSequence, ...]
+
+
+class SequenceMark(Answer):
+    """A gate's place in a sequence, what it may spend of `alpha`, and the noise between builds by measure."""
+
+    name: str
+    night: int
+    alpha: float
+    level: float
+    builds: int
+    noise: dict[str, float] = Field(default_factory=dict)
+
+
 class GateReport(Answer):
     """The verdict for a CI job, with its reasons: those that decided first."""
 
@@ -860,6 +898,7 @@ class GateReport(Answer):
     estimate: str = "judge"
     looks: str = "once"
     corrected: dict[str, CorrectedMeasure] = Field(default_factory=dict)
+    sequence: SequenceMark | None = None
     candidate: str = ""
     signatures: dict[str, int] = Field(default_factory=dict)
     reliability: dict[str, str] = Field(default_factory=dict)

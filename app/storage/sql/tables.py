@@ -507,6 +507,30 @@ baselines = table(
     sa.Index(None, "batch_id"),
 )
 
+# A sequence of builds goes with the batch that it is judged against. `key` is the digest of the name.
+sequences = table(
+    "sequences",
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("alpha", sa.Float(precision=53), nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Index(None, "batch_id"),
+)
+
+# A build whose batch was erased keeps its place: the error rate that it spent is not given back.
+sequence_builds = table(
+    "sequence_builds",
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("night", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="SET NULL"), nullable=True),
+    sa.Column("judged_at", Instant, nullable=False),
+    sa.Column("verdict", sa.String(16), nullable=False),
+    sa.ForeignKeyConstraint(["project", "key"], ["sequences.project", "sequences.key"], ondelete="CASCADE"),
+    sa.Index(None, "project", "key", "batch_id", unique=True),
+    sa.Index(None, "batch_id"),
+)
+
 # `state` is `upload` for a file whose parts are its bytes, `receiving` while items are stored, and `kept` for a dataset
 # with a `version`, whose parts are lines of NDJSON. `key` is the digest of the name. A file that was kept is `done`: it
 # has no parts and no name any more, and its `key` is the id of its dataset.

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
-from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure
+from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure, SequenceMark
+from saiten.plain_text import printable
 from saiten.wording import describe_rule, name_rule, read_signature, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
@@ -47,6 +48,8 @@ def write_markdown(report: GateReport) -> str:
         name_runs(report),
         *list_reasons(report),
     ]
+    if report.sequence is not None:
+        parts.append(f"{escape(tell_sequence(report.sequence))}.")
     parts += write_corrected(report)
     if report.comparison is not None:
         parts += write_table(report.comparison)
@@ -100,6 +103,18 @@ def name_runs(report: GateReport) -> str:
         alpha=alpha,
         reason=escape(report.comparison.pairing.reason),
     )
+
+
+def tell_sequence(sequence: SequenceMark) -> str:
+    """Which build of which sequence was judged, with which error rate, and the noise between builds."""
+    told = tell(
+        "build {night} of the sequence {name}, alpha {alpha} for all of its builds together",
+        night=f"{sequence.night:,}",
+        name=sequence.name,
+        alpha=f"{sequence.alpha:g}",
+    )
+    noise = ", ".join(f"{name} {value:.3f}" for name, value in sequence.noise.items())
+    return printable(told + (tell("; noise between builds: {noise}", noise=noise) if noise else ""))
 
 
 def tell_link(comparison: Comparison) -> str:

@@ -107,6 +107,11 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (await client.pin_baseline("main", before)).batch == before.id
     assert [(one.name, one.batch) for one in await client.baselines()] == [("main", before.id)]
     await client.unpin_baseline("main")
+    night = await client.gate(candidate=after.asked, baseline=before.id, rules=[rule], sequence="nightly")
+    assert (night.sequence and night.sequence.night) == 1
+    assert [one.baseline for one in await client.sequences()] == [before.id]
+    assert [one.batch for one in (await client.sequence("nightly")).builds] == [after.asked.id]
+    await client.delete_sequence("nightly")
 
     harsher = await client.run(ITEMS, rubric="ja-dialogue", judge={"samples": 2})
     link = await client.link(harsher.id, after.id)
