@@ -1,7 +1,8 @@
 # The service, its workers and the command line in one image. The last stage is the default:
 #   docker build -t saiten .
-#   docker build -t saiten:bertscore --target bertscore --build-arg TORCH_INDEX_URL=… .
-# TORCH_INDEX_URL is the address of PyTorch's index of CPU builds (see pytorch.org, "Get started").
+#   docker build -t saiten:bertscore --target bertscore --build-arg TORCH_INDEX_URL=… --build-arg TORCH_SHA256=… .
+# TORCH_INDEX_URL is the address of PyTorch's index of CPU builds (see pytorch.org, "Get started"), and TORCH_SHA256 what it
+# says behind the file of that version. All else has its hash in requirements/, which `make requirements` writes.
 # Encoders lie in /models of the target bertscore, as the Hugging Face hub's cache: mount a volume there, or bake them in
 # with --build-arg ENCODERS='NAME NAME'. What is missing is fetched there at first use.
 FROM python:3.11-slim-bookworm AS base
@@ -11,23 +12,29 @@ ENV PYTHONUNBUFFERED=1 \
 
 FROM base AS build
 ENV PIP_NO_CACHE_DIR=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    PIP_CONSTRAINT=/src/constraints.txt
+    PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
+COPY requirements requirements
+RUN python -m venv /opt/build \
+    && /opt/build/bin/pip install --require-hashes -r requirements/build.txt \
+    && python -m venv /opt/saiten \
+    && /opt/saiten/bin/pip install --require-hashes -r requirements/image.txt
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY app app
 COPY client client
 COPY rubrics rubrics
-RUN python -m venv /opt/saiten \
-    && /opt/saiten/bin/pip install ./client '.[postgres,tracing]'
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist ./client . \
+    && /opt/saiten/bin/pip install --no-deps --no-index /dist/*.whl
 
 FROM build AS build-bertscore
 ARG TORCH_INDEX_URL
+ARG TORCH_SHA256
 # torch comes alone from there: all else is what the core's index has.
-RUN /opt/saiten/bin/pip install --no-deps \
+RUN echo "$(grep '^torch==' constraints.txt) --hash=sha256:${TORCH_SHA256:?name the hash with --build-arg TORCH_SHA256}" \
+        > /dist/torch.txt \
+    && /opt/saiten/bin/pip install --no-deps --require-hashes -r /dist/torch.txt \
         --index-url "${TORCH_INDEX_URL:?name the index of CPU builds with --build-arg TORCH_INDEX_URL}" \
-        "$(grep '^torch==' constraints.txt)" \
-    && /opt/saiten/bin/pip install ./client '.[postgres,tracing,bertscore]'
+    && /opt/saiten/bin/pip install --no-deps --require-hashes -r requirements/image-bertscore.txt
 
 FROM build-bertscore AS weights
 ARG ENCODERS=""

@@ -118,5 +118,16 @@ docs: install  ## build the site of docs/ into build/site, in three languages; a
 constraints: install  ## pin what is installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
+PIN = $(BIN)/uv pip compile - -q -c constraints.txt --generate-hashes --universal --python-version 3.11 --no-header --no-annotate \
+	--no-emit-package saiten --no-emit-package saiten-server
+NO_TORCH = printf "torch ; sys_platform == 'never'\n"
+
+requirements: install  ## pin with hashes what the image installs, in the versions of constraints.txt
+	@$(PIP) install uv
+	printf './client[formats]\n.[postgres,tracing]\n' | $(PIN) -o requirements/image.txt
+	@mkdir -p build && $(NO_TORCH) > build/no-torch.txt
+	printf './client[formats]\n.[postgres,tracing,bertscore]\n' | $(PIN) --override build/no-torch.txt -o requirements/image-bertscore.txt
+	printf 'hatchling\n' | $(PIN) -o requirements/build.txt
+
 clean:  ## remove .venv, the benchmarks' environments and caches
 	rm -rf $(VENV) .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis

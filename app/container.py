@@ -26,6 +26,7 @@ from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.overview import Overviews
 from app.comparison.runs import RunReader
+from app.comparison.sequences import SequenceService
 from app.comparison.service import ComparisonService
 from app.governance.erasures import ErasureService
 from app.governance.policies import RecentPolicies
@@ -62,6 +63,7 @@ from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.search import TextSearch
+from app.storage.sql.sequences import SequenceStore
 from app.storage.sql.texts import TextStore
 
 if TYPE_CHECKING:
@@ -139,6 +141,7 @@ class Container:
     dashboard: Dashboard
     telemetry: Telemetry
     worker: BatchWorker
+    flow: FlowControl
 
 
 @asynccontextmanager
@@ -189,6 +192,7 @@ async def open_container(
             dashboard=open_dashboard(settings, engine, stack, comparison=comparison, instruments=instruments),
             telemetry=telemetry,
             worker=worker,
+            flow=flow,
         )
 
 
@@ -241,13 +245,17 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
 def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
     """Flow control of the judge's calls, for all processes that share Redis, otherwise for this process."""
     bounds = FlowLimits(
-        settings.judge_concurrency, settings.judge_requests_per_minute, settings.judge_tokens_per_minute
+        settings.judge_concurrency,
+        settings.judge_requests_per_minute,
+        settings.judge_tokens_per_minute,
+        settings.longest_pause_seconds,
     )
     if redis is None:
-        return FlowControl(LocalFlowState(bounds))
+        return FlowControl(LocalFlowState(bounds), longest_pause_seconds=settings.longest_pause_seconds)
     from app.storage.redis.flow import RedisFlowState, scope_of
 
-    return FlowControl(RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds))
+    state = RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds)
+    return FlowControl(state, longest_pause_seconds=settings.longest_pause_seconds)
 
 
 def open_limiter(redis: Redis | None) -> RequestLimiter:
@@ -298,6 +306,7 @@ def open_instruments(
         tries=1 + settings.judge_malformed_retries,
         window_tokens=settings.judge_window_tokens,
         helpers=open_helpers(settings, stack),
+        limits=settings.limits,
     )
 
 
@@ -407,6 +416,7 @@ def open_provider(
         instruments=instruments,
         owner=secrets.token_hex(8),
         poll_seconds=settings.provider_poll_seconds,
+        longest_pause_seconds=settings.longest_pause_seconds,
     )
 
 
@@ -439,6 +449,7 @@ def open_meta(
             new_id=lambda: new_id("ln_"),
         ),
         baselines=BaselineStore(engine),
+        sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=instruments.now),
         telemetry=instruments.telemetry,
     )
     revalidation.begin(

@@ -6,8 +6,8 @@
     python -m benchmarks --json FILE --plot FILE  # all figures as JSON, their ratios as a drawing
 
 A benchmark that breaks is reported, the others still run, and the exit status is 1. Those that take longer, or want a
-machine of their own, are called by name: `benchmarks.faults`, `benchmarks.rolling`, `benchmarks.sizing`,
-`benchmarks.soak`, `benchmarks.verdicts`.
+machine of their own, are called by name: `benchmarks.correlations`, `benchmarks.faults`, `benchmarks.rolling`,
+`benchmarks.sizing`, `benchmarks.soak`, `benchmarks.verdicts`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
     python -m benchmarks.corrected_gate               # 2,000 pairs a case, some 10 minutes
     python -m benchmarks.corrected_gate --quick       # 20 pairs a case: does everything run?
+    python -m benchmarks.corrected_gate --part raters # other raters a run, as `benchmarks.corrected_raters` says
+    python -m benchmarks.corrected_gate --part means  # intervals of one run's mean, likewise
 
 Two runs answer the same 1,000 contexts, in 100 dialogues of 10; `benchmarks.corrected` says how people's ratings and
 the judge's come about. People rate the same items of both runs, drawn at random, and the rule is `max_drop` 0.
@@ -25,6 +27,7 @@ from scipy.special import ndtr, ndtri
 from app.stats import resampling
 from app.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected
 from benchmarks.corrected import CORRELATIONS, ITEMS, JUDGES, LABELS, Array, Judge, find_latent, mix, name_clusters
+from benchmarks.corrected_raters import print_part
 
 RUNS, QUICK_RUNS = 2_000, 20
 ALPHA = 0.05
@@ -133,8 +136,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS} pairs a case")
     parser.add_argument("--runs", type=int, help=f"{RUNS:,} without")
+    parser.add_argument("--part", choices=["effects", "raters", "means"], help="only this part")
     options = parser.parse_args(arguments)
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
+    held = options.part in {"raters", "means"} or print_effects(runs)
+    for part in ("raters", "means"):
+        if options.part in {None, part}:
+            held = print_part(part, runs) and held
+    sys.exit(0 if held else 1)
+
+
+def print_effects(runs: int) -> bool:
+    """Prints the table of effects; whether all rows hold."""
     print("| effect | rated | correlation | corrected fails | judge alone fails | refused |")
     print("|---|---|---|---|---|---|", flush=True)
     held = True
@@ -144,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 held = held and row.holds
                 figures = f"{row.corrected:.3f}{'' if row.holds else ' **no**'} | {row.judge:.3f} | {row.refused:.3f}"
                 print(f"| {effect} | {row.labels} | {correlation:g} | {figures} |", flush=True)
-    sys.exit(0 if held else 1)
+    return held
 
 
 if __name__ == "__main__":

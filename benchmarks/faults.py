@@ -19,6 +19,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fault_callers import HEAVY_ROWS
 from benchmarks.fault_judge import (
     account_is_refused,
     batch_ends_early,
@@ -88,6 +89,7 @@ ROWS: dict[str, tuple[Row, dict[str, Any]]] = {
     "bad-cut": (candidates_always_fail("cut", 0), {}),
     "bad-four": (candidates_always_fail("hang", 0, 50, 400, 999), {}),
     "overload": (callers_overload, {"embedded": True}),
+    **{name: (row, {"embedded": True}) for name, row in HEAVY_ROWS.items()},
     "cancelled": (batch_ends_early("cancel"), {}),
     "deleted": (batch_ends_early("delete"), {}),
     "poison": (item_kills_workers, {}),

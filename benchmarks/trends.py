@@ -2,12 +2,17 @@
 
     python -m benchmarks.trends                # 500 lanes a case, 10 minutes
     python -m benchmarks.trends --quick        # 10 a case: does everything run?
+    python -m benchmarks.trends --noise        # only the table with noise between builds, 2,000 lanes a case
 
 A lane has runs of `dialogues` dialogues with three responses each, rated from 1 to 5 with a spread of 0.9 within and
 between dialogues together; each mean has the interval that the service gives it. *False alarms* is the share of lanes
 without a change in which one is marked. Then the quality drops so that the mean is 0.3 points lower from a run on:
 *detected* is the share in which a drop is marked within five runs of it, once so many runs have followed; *held* is the
 share of these whose interval holds the true run.
+
+With noise between builds each build's level is off by a draw of its own: independent, following the one before it
+(`lasting`, a correlation of 0.5), on a slow drift of 0.3 points, or with one build that is 0.6 points off. *Found* is
+the share in which a drop of 0.3 points in the middle is marked within five builds.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from app.stats.change_points import QUANTILE, find_change_points
 from app.stats.observations import Floats
 from app.stats.resampling import estimate_mean
 
-LANES, QUICK_LANES = 500, 10
+LANES, QUICK_LANES, NOISE_LANES = 500, 10, 2_000
 RUNS = (20, 50, 200)
 DIALOGUES = (30, 100)
 RESPONSES = 3
@@ -71,12 +76,64 @@ def count_found(
     return len(near) / lanes, held / len(near) if near else None
 
 
+NOISES = (0.0, 0.05, 0.1)
+NOISY = ((60, 100, 3), (60, 1000, 1), (6, 100, 3), (10, 100, 3), (15, 100, 3))
+"""Builds of a lane, dialogues of a build, and responses of a dialogue; every other build has half of the dialogues."""
+
+LASTING, ODD, DRIFT = 0.5, 0.6, 0.3
+
+
+def draw_noisy(
+    case: tuple[int, int, int], noise: float, kind: str, draw: np.random.Generator, *, drop: float = 0.0
+) -> tuple[list[float], list[float]]:
+    """The means of builds with noise between them, with their standard errors. Normal, as means of so many are."""
+    builds, dialogues, responses = case
+    sizes = dialogues / np.where(np.arange(builds) % 2, 2, 1)
+    errors = np.sqrt((BETWEEN**2 + WITHIN**2 / responses) / sizes)
+    steps = noise * draw.standard_normal(builds)
+    if kind == "lasting":
+        for place in range(1, builds):
+            steps[place] = LASTING * steps[place - 1] + (1 - LASTING**2) ** 0.5 * steps[place]
+    means = LEVEL + steps + errors * draw.standard_normal(builds) - drop * (np.arange(builds) >= builds // 2)
+    if kind == "drift":
+        means += DRIFT * np.arange(builds) / builds
+    if kind == "odd":
+        means[builds // 2] += ODD
+    return means.tolist(), (errors * np.sqrt(draw.chisquare(sizes - 1) / (sizes - 1))).tolist()
+
+
+def measure_noise(lanes: int, draw: np.random.Generator) -> None:
+    """Prints how often a change is marked where builds differ by noise."""
+    kinds = ("independent", "lasting", "odd", "drift")
+    print("| builds | items | noise | " + " | ".join(f"marked, {kind}" for kind in kinds) + " | found |")
+    print("|---|---|---|" + "---|" * (len(kinds) + 1))
+    for case in NOISY:
+        for noise in NOISES:
+            shares = [
+                sum(bool(find_change_points(*draw_noisy(case, noise, kind, draw))) for _ in range(lanes)) / lanes
+                for kind in kinds
+            ]
+            middle = case[0] // 2
+            near = 0
+            for _ in range(lanes):
+                found = find_change_points(*draw_noisy(case, noise, "independent", draw, drop=DROP))
+                near += any(one.difference < 0 and abs(one.at - middle) <= NEAR for one in found)
+            cells = " | ".join(f"{share:.3f}" for share in (*shares, near / lanes))
+            print(f"| {case[0]} | {case[1]} × {case[2]} | {noise:g} | {cells} |", flush=True)
+
+
 def main() -> None:
-    """Prints both tables as Markdown."""
+    """Prints the tables as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few lanes: does everything run?")
-    lanes = QUICK_LANES if parser.parse_args().quick else LANES
+    parser.add_argument("--noise", action="store_true", help="only the table with noise between builds")
+    asked = parser.parse_args()
+    lanes = QUICK_LANES if asked.quick else LANES
     draw = np.random.default_rng(20)
+    measure_noise(QUICK_LANES if asked.quick else NOISE_LANES, draw)
+    if asked.noise:
+        return
+    print()
     print("| runs | " + " | ".join(f"false alarms, {dialogues} dialogues" for dialogues in DIALOGUES) + " |")
     print("|---|" + "---|" * len(DIALOGUES))
     for runs in RUNS:

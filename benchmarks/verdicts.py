@@ -26,9 +26,17 @@ from scipy import stats
 
 from app.domain.comparison import ComparedRun, GateRule, PairingTest
 from app.domain.summary import RunItem
-from app.stats.comparison import compare
+from app.stats.comparison import Sides, compare, estimate_difference, find_p, weigh
 from app.stats.gate import judge_gate
-from app.stats.resampling import add_up, describe_clusters, estimate_mean, estimate_paired, estimate_unpaired
+from app.stats.resampling import (
+    FLIPS,
+    add_up,
+    describe_clusters,
+    estimate_mean,
+    estimate_paired,
+    estimate_rate,
+    estimate_unpaired,
+)
 from app.stats.statistics import reach
 
 Array = NDArray[np.float64]
@@ -140,10 +148,17 @@ def cut(values: Array, shares: Shares) -> Array:
     return found
 
 
-def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float] | None = None) -> ComparedRun:
-    """The ratings as a complete run whose items know their dialogues where several share one."""
+def make_run(
+    name: str,
+    ratings: Array,
+    world: World,
+    scale: tuple[float, float] | None = None,
+    dialogues: Sequence[str | None] | None = None,
+) -> ComparedRun:
+    """The ratings as a complete run whose items know their dialogues where several share one, or these."""
     aspects = tuple(f"a{number}" for number in range(ratings.shape[1]))
-    clusters = world.clusters.tolist()
+    if dialogues is None:
+        dialogues = [f"d{number}" if world.turns > 1 else None for number in world.clusters.tolist()]
     items = [
         RunItem(
             str(number),
@@ -151,7 +166,7 @@ def make_run(name: str, ratings: Array, world: World, scale: tuple[float, float]
             name,
             None,
             dict(zip(aspects, row, strict=True)),
-            cluster=f"d{clusters[number]}" if world.turns > 1 else None,
+            cluster=dialogues[number],
         )
         for number, row in enumerate(ratings.tolist())
     ]
@@ -185,6 +200,45 @@ def judge_no_change(runs: int) -> Iterator[Row]:
         share = count_failures(world, runs, test="unpaired")
         data = "20 dialogues × 10 turns, correlation 0.5 within, unpaired"
         yield Row("nothing changed: fails", scale, data, share, runs, high=0.06)
+
+
+def list_knowledge(world: World) -> dict[str, tuple[Sequence[str | None], Sequence[str | None]]]:
+    """What the runs know of the dialogues that there are, the baseline's first, by a name of the case."""
+    named = [f"d{number}" for number in world.clusters.tolist()]
+    nothing: list[str | None] = [None] * len(named)
+    turn = [number % world.turns for number in range(len(named))]
+    halves = [f"{name}{'a' if own < world.turns // 2 else 'b'}" for name, own in zip(named, turn, strict=True)]
+    late = [name if own > 0 else None for name, own in zip(named, turn, strict=True)]
+    early = [name if own < world.turns - 1 else None for name, own in zip(halves, turn, strict=True)]
+    shifted = [f"s{(number + world.turns // 2) // world.turns}" for number in range(len(named))]
+    return {
+        "in the baseline only": (named, nothing),
+        "in the candidate only": (nothing, named),
+        "two items of the candidate share a context": (named, ["found", "found", *nothing[2:]]),
+        "halves of them in the candidate": (named, halves),
+        "each run lacks some turns": (late, early),
+        "the candidate's begin half a dialogue later": (named, shifted),
+    }
+
+
+def judge_other_dialogues(runs: int) -> Iterator[Row]:
+    """Gates that fail though nothing changed, where the runs do not know the same of their dialogues."""
+    rule = GateRule(aspect="a0", max_drop=0.0)
+    # Where pairs correlate, an unpaired test fails hardly ever, whatever its units are.
+    alike = World(MIDDLE["1–5"], 20, 10, 0.5, pairs=0.3)
+    tests: dict[PairingTest, World] = {"paired": alike, "unpaired": replace(alike, pairs=0.0)}
+    for test, world in tests.items():
+        for case, known in list_knowledge(world).items():
+            generator, found = np.random.default_rng(17), {"pass": 0, "fail": 0, "inconclusive": 0}
+            for _ in range(runs):
+                before, after = (
+                    make_run(name, own, world, dialogues=dialogues)
+                    for name, own, dialogues in zip("ba", world.draw(generator), known, strict=True)
+                )
+                found[judge_gate(after, before, [rule], alpha=ALPHA, test=test).verdict] += 1
+            data = f"{name_data(world)}; known {case}" + (", unpaired" if test == "unpaired" else "")
+            note = f"passes: {found['pass'] / runs:.3f}"
+            yield Row("nothing changed: fails", "1–5", data, found["fail"] / runs, runs, high=0.06, note=note)
 
 
 def name_rules(rules: int) -> str:
@@ -342,20 +396,177 @@ def judge_minimum(runs: int) -> Iterator[Row]:
                 yield Row(case, scale, name_data(world), failed / runs, runs, high=0.05)
 
 
+def make_sides(moved: Array, counts: NDArray[np.int64], scale: tuple[float, float], before: float) -> Sides:
+    """Pairs of which each dialogue's change is given, its turns all alike; the baseline's ratings are all `before`."""
+    clusters = np.repeat(np.arange(len(moved)), counts)
+    baseline = np.full(len(clusters), before)
+    after = np.clip(baseline + np.repeat(moved, counts), *scale)
+    return Sides(baseline, after, True, (clusters, clusters), (baseline, after), bounds=scale)
+
+
+def find_worse(sides: Sides) -> bool:
+    """Whether the comparison of this measure alone finds the candidate worse."""
+    if not sides.testable or sides.weighed.mean >= 0:
+        return False
+    return float(find_p(sides, ALPHA, np.random.default_rng(0), FLIPS)["p"]) < ALPHA
+
+
+def judge_few(runs: int) -> Iterator[Row]:
+    """Equal means of few dialogues whose changes are skewed, with turns that all change alike, sizes equal or not; and
+    no difference at all at the ceiling."""
+    for dialogues in (6, 10, 20, 40):
+        for noise, unequal in ((0.0, False), (0.1, False), (0.3, False), (0.0, True)):
+            generator, found = np.random.default_rng(21), 0
+            for _ in range(runs):
+                moved = np.where(generator.random(dialogues) < 0.9, -0.2, 1.8)
+                moved = moved + noise * generator.standard_normal(dialogues)
+                counts = generator.integers(2, 19, dialogues) if unequal else np.full(dialogues, 10)
+                found += find_worse(make_sides(moved, counts, (1.0, 5.0), 3.0))
+            size = "2 to 18 turns" if unequal else "10 turns"
+            data = f"{dialogues} dialogues of {size}, −0.2 in 90 %, +1.8 in 10 %" + (f", sd {noise:g}" if noise else "")
+            yield Row("equal means, whole dialogues: worse", "1–5", data, found / runs, runs, high=0.06)
+        world, generator, found = World(AT_END["1–5"], dialogues, 10, 0.3), np.random.default_rng(22), 0
+        for _ in range(runs):
+            before, after = (own[:, 0] for own in world.draw(generator))
+            clusters = (world.clusters, world.clusters)
+            found += find_worse(Sides(before, after, True, clusters, (before, after), bounds=world.scale))
+        data = f"{name_data(world)}, nine tenths at the upper end"
+        yield Row("nothing changed: worse", "1–5", data, found / runs, runs, high=0.06)
+
+
+def judge_collapses(runs: int) -> Iterator[Row]:
+    """Gates that pass where five of forty dialogues have fallen from 5 to 1, others moving a little or not."""
+    rule = GateRule(aspect="a0", max_drop=0.1)
+    for wobble in (0.0, 0.05, 0.2):
+        generator, passed, world = np.random.default_rng(23), 0, World((0.2,) * 5, 40, 10)
+        for _ in range(runs):
+            moved = np.where(np.arange(400) < 50, -4.0, -1.0 * (generator.random(400) < wobble))[:, None]
+            runs_of = (
+                make_run("a", np.full((400, 1), 5.0) + moved, world),
+                make_run("b", np.full((400, 1), 5.0), world),
+            )
+            passed += judge_gate(*runs_of, [rule], alpha=ALPHA).verdict == "pass"
+        data = "40 dialogues × 10 turns" + (f", {wobble:.0%} of the other turns fall by 1" if wobble else "")
+        yield Row("five of forty collapse from 5 to 1: passes", "1–5", data, passed / runs, runs, high=0.0)
+
+
+def judge_still(runs: int) -> Iterator[Row]:
+    """Gates that pass a true rise of findings of which the sample shows none."""
+    for talks in (10, 30, 60, 100):
+        generator, passed = np.random.default_rng(24), 0
+        for _ in range(runs):
+            rates = np.where(generator.random((talks, 1)) < 0.05, -100.0, 0.0)
+            world = World((0.5, 0.5), talks)
+            before, after = (
+                make_run(name, own, world, (-100.0, 0.0)) for name, own in (("b", rates * 0), ("a", rates))
+            )
+            rule = GateRule(aspect="a0", max_drop=0, must_detect=5)
+            passed += judge_gate(after, before, [rule], alpha=ALPHA).verdict == "pass"
+        data = f"{talks} conversations, one in twenty with all turns faulty"
+        yield Row("findings rise by 5 per 100: passes", "0–100", data, passed / runs, runs, high=0.05)
+
+
+def judge_stated(runs: int) -> Iterator[Row]:
+    """How often a true drop is found that is as large as what the comparison of another sample states."""
+    for dialogues, share in ((20, 0.4), (40, 0.2), (100, 0.1), (400, 0.02)):
+        generator, given, found = np.random.default_rng(25), 0, 0
+        for _ in range(runs):
+            first = draw_collapse(dialogues, share, generator)
+            stated = weigh(first, alpha=ALPHA, tests=1, generator=generator)[0]["smallest_detectable"]
+            if stated is not None:
+                given += 1
+                found += find_worse(draw_collapse(dialogues, stated / 4, generator))
+        note = f"stated in {given / runs:.3f}"
+        data = f"{dialogues} dialogues × 10 turns, {share:.0%} fall from 5 to 1"
+        yield Row("stated detectable drop: found", "1–5", data, found / max(1, given), given, 0.76, 0.84, note)
+    for where, every in (("middle", MIDDLE), ("nine tenths at the upper end", AT_END)):
+        for scale, shares in every.items():
+            for dialogues, turns, alike in ((20, 1, 0.0), (40, 1, 0.0), (200, 1, 0.0), (20, 10, 0.2), (40, 5, 0.5)):
+                share, given = count_stated(World(shares, dialogues, turns, alike), runs)
+                world = World(shares, dialogues, turns, alike)
+                data, note = f"{name_data(world)}, {where}", f"stated in {given / runs:.3f}"
+                yield Row("stated detectable drop: found", scale, data, share, max(1, given), 0.76, 0.84, note)
+
+
+def draw_collapse(dialogues: int, share: float, generator: np.random.Generator) -> Sides:
+    """All 5, of which a share of the dialogues falls to 1."""
+    moved = np.where(generator.random(dialogues) < share, -4.0, 0.0)
+    return make_sides(moved, np.full(dialogues, 10), (1.0, 5.0), 5.0)
+
+
+def count_stated(world: World, runs: int) -> tuple[float, int]:
+    """How often the stated drop is found, and how often one is stated that the world can have."""
+    generator, given, found = np.random.default_rng(26), 0, 0
+    shifts = np.linspace(0, 3.5, 200)
+    drops = [world.find_mean() - world.find_mean(float(shift)) for shift in shifts]
+    for _ in range(runs):
+        first, stated = draw_sides(world, generator), None
+        stated = weigh(first, alpha=ALPHA, tests=1, generator=generator)[0]["smallest_detectable"]
+        if stated is not None and stated < drops[-1]:
+            given += 1
+            shifted = replace(world, shift=float(np.interp(stated, drops, shifts)))
+            found += find_worse(draw_sides(shifted, generator))
+    return found / max(1, given), given
+
+
+def draw_sides(world: World, generator: np.random.Generator) -> Sides:
+    """Both runs' ratings of one aspect."""
+    before, after = (own[:, 0] for own in world.draw(generator))
+    return Sides(before, after, True, (world.clusters, world.clusters), (before, after), bounds=world.scale)
+
+
+def judge_rates(runs: int) -> Iterator[Row]:
+    """How often intervals of finding rates of 2 per 100 turns hold them, and those of their difference hold 0."""
+    for name, share, rate in (
+        ("4 % of the conversations with half their turns", 0.04, 0.5),
+        ("2 % with all turns", 0.02, 1.0),
+        ("10 % with a fifth", 0.1, 0.2),
+        ("any turn alike", 1.0, 0.02),
+    ):
+        for talks in (20, 50, 200):
+            generator, given, held, apart, inside = np.random.default_rng(27), 0, 0, 0, 0
+            for _ in range(runs):
+                turns = generator.integers(4, 17, talks)
+                faulty = [generator.binomial(turns, rate * (generator.random(talks) < share)) for _ in range(2)]
+                sums, counts = np.asarray(100 * faulty[0], np.float64), turns.astype(np.float64)
+                interval = estimate_rate(sums, counts, bounds=(0.0, 100.0)).interval
+                if interval is not None:
+                    given += 1
+                    held += interval[0] <= 2.0 <= interval[1]
+                before, after = (-100.0 * own / turns for own in faulty)
+                numbers = np.arange(talks)
+                sides = Sides(before, after, True, (numbers, numbers), (before, after), bounds=(-100.0, 0.0))
+                interval = estimate_difference(sides, ALPHA).interval
+                if interval is not None:
+                    apart += 1
+                    inside += interval[0] <= 0 <= interval[1]
+            data = f"{talks} conversations of 4 to 16 turns, {name}"
+            yield Row("interval of a finding rate: holds it", "0–100", data, held / max(1, given), given, low=0.93)
+            share_held = inside / max(1, apart)
+            yield Row("interval of its difference: holds it", "0–100", data, share_held, max(1, apart), low=0.93)
+
+
 PARTS: Sequence[Callable[[int], Iterator[Row]]] = (
     judge_no_change,
+    judge_other_dialogues,
     judge_skewed,
     judge_drop,
     judge_detectable,
     judge_minimum,
     judge_intervals,
+    judge_few,
+    judge_collapses,
+    judge_still,
+    judge_stated,
+    judge_rates,
 )
 
 
-def simulate(runs: int) -> Iterator[Row]:
-    """Every row."""
+def simulate(runs: int, only: Sequence[str] = ()) -> Iterator[Row]:
+    """Every row, or those of the parts named."""
     for part in PARTS:
-        yield from part(runs)
+        if not only or part.__name__ in only:
+            yield from part(runs)
 
 
 def write_row(row: Row) -> str:
@@ -371,12 +582,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS} runs a case")
     parser.add_argument("--runs", type=int, help=f"{RUNS:,} without")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
+    parser.add_argument("--only", nargs="*", default=(), metavar="PART", help="such as judge_few")
     options = parser.parse_args(arguments)
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
     print(f"{runs:,} runs a case, alpha {ALPHA}\n", flush=True)
     print("| case | scale | data | share | required | |\n|---|---|---|---|---|---|", flush=True)
     rows = []
-    for row in simulate(runs):
+    for row in simulate(runs, options.only):
         rows.append(row)
         print(write_row(row), flush=True)
     if options.json is not None:

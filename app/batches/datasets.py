@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,12 +19,43 @@ from app.batches.file_reading import read_file
 from app.batches.intake import translate_errors
 from app.domain.dataset import Dataset, FileQuestion, FileReport, UploadedFile
 from app.domain.dialogue import Limits
-from app.domain.errors import InvalidRequest, StoreError
+from app.domain.errors import InvalidRequest, Overloaded, StoreError
 from app.storage.sql.datasets import RECEIVING, DatasetStore
 
 PART_BYTES = 256 * 1024
 AT_ONCE = 2
 """Files that a process reads at a time: each is a process of its own."""
+
+OF_ONE = 6
+"""Files of one project that are read or wait to be; further ones are turned away."""
+
+BUSY_SECONDS = 10.0
+"""`Retry-After` for them: most files are read in less."""
+
+
+class ReadingTurns:
+    """Lets a process read `AT_ONCE` files. A project reads one at a time, so that its pile delays another's file by one
+    file at most."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._projects: dict[str, asyncio.Semaphore] = {}
+        self._held = Counter[str]()
+
+    @asynccontextmanager
+    async def take(self, project: str) -> AsyncIterator[None]:
+        """A turn until the block ends. Raises Overloaded where too many files of the project wait already."""
+        if self._held[project] >= OF_ONE:
+            detail = f"{OF_ONE} uploaded files of this project are being read; try again when one of them is done"
+            raise Overloaded(detail, retry_after_seconds=BUSY_SECONDS)
+        self._held[project] += 1
+        try:
+            async with self._projects.setdefault(project, asyncio.Semaphore(1)), self._places:
+                yield
+        finally:
+            self._held[project] -= 1
+            if not self._held[project]:
+                del self._held[project], self._projects[project]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,7 +66,7 @@ class DatasetService:
     store: DatasetStore
     limits: Limits
     new_id: Callable[[], str]
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    turns: ReadingTurns = field(default_factory=ReadingTurns)
 
     async def upload(self, project: str, name: str, content: AsyncIterable[bytes]) -> str:
         """Stores a file for the time in which someone looks at it; returns its id."""
@@ -53,17 +85,17 @@ class DatasetService:
         """The dataset that the file became; None where it became none."""
         return await self.store.find_kept(project, upload_id)
 
-    async def look(self, upload: UploadedFile, asked: FileQuestion) -> FileReport:
-        """What the file holds, read as asked."""
-        async with self._read(upload, asked, keep=False) as (report, _):
+    async def look(self, project: str, upload: UploadedFile, asked: FileQuestion) -> FileReport:
+        """What the file holds, read as asked. Raises Overloaded."""
+        async with self._read(project, upload, asked, keep=False) as (report, _):
             return report
 
     async def keep(
         self, project: str, upload: UploadedFile, asked: FileQuestion, name: str
     ) -> tuple[Dataset, bool] | FileReport:
         """Keeps the file's items as the next version of the name; returns it and whether it is new, or the report where
-        there is nothing to keep. The same items under the same name are the same version."""
-        async with self._read(upload, asked, keep=True) as (report, items):
+        there is nothing to keep. The same items under the same name are the same version. Raises Overloaded."""
+        async with self._read(project, upload, asked, keep=True) as (report, items):
             if report.trouble is not None or not report.items:
                 return report
             dataset_id, found = self.new_id(), hashlib.sha256()
@@ -124,10 +156,10 @@ class DatasetService:
 
     @asynccontextmanager
     async def _read(
-        self, upload: UploadedFile, asked: FileQuestion, *, keep: bool
+        self, project: str, upload: UploadedFile, asked: FileQuestion, *, keep: bool
     ) -> AsyncIterator[tuple[FileReport, IO[bytes]]]:
         """The report of the file, and its items, where they are to be kept."""
-        async with self.turns, temporary_file() as source, temporary_file() as items:
+        async with self.turns.take(project), temporary_file() as source, temporary_file() as items:
             async for piece in self.store.parts(upload.id):
                 with translate_errors():
                     await asyncio.to_thread(source.write, piece)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from app.batches.intake import Intake
@@ -16,8 +16,9 @@ from app.domain.evaluation import ConversationRequest, RelevanceOptions
 from app.domain.model import canonical_json
 from app.domain.rubric import Rubric, Unit
 from app.domain.work import BOUGHT_SHARE
-from app.providers.ports import PROVIDER_BATCH_SHARE, Judge, JudgingEstimate, JudgingTask
-from app.scoring.case import ENGLISH, check, check_unit
+from app.providers.ports import PROVIDER_BATCH_SHARE
+from app.scoring.admission import Bill, plan_evaluation
+from app.scoring.case import check, check_unit
 from app.scoring.conversation import plan_conversation
 from app.scoring.evaluate import ScoringContext
 
@@ -38,8 +39,6 @@ class BatchEstimate:
         self._rubric = instruments.rubrics.get(options.rubric)
         self._window_tokens = instruments.window_tokens
         self._bill = Bill(instruments.judge)
-        own = self._rubric.source_language
-        self._languages = {"source": [own], "english": [ENGLISH], "both": [own, ENGLISH]}[options.path]
         self._context: tuple[Utterance, ...] = ()
         self._context_digest = b""
         self._candidates = 0
@@ -63,10 +62,7 @@ class BatchEstimate:
         if judged in self._judged:
             return
         self._judged.add(judged)
-        options = self._options.judge
-        self._bill.add(
-            [JudgingTask(self._rubric, each, request.turn, options, references, "batch") for each in self._languages]
-        )
+        self._bill.add(plan_evaluation(request, self._rubric))
         if self._options.path != "source":
             self._translations.add(request.turn)
 
@@ -103,58 +99,6 @@ class BatchEstimate:
         )
 
 
-class Bill:
-    """The judge's part of an estimate. A cost is None from the first task on whose cost is not known. `second_calls`
-    and `second_cost_usd` are what a second look at every candidate would add: it is on one path, the dearest here, in
-    all windows, and shows the judge no more than the first look did."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self._languages: set[str] = set()
-        self.calls = 0
-        self.prompt_tokens = 0
-        self.prefix_tokens = 0
-        self.completion_tokens = 0
-        self.cost_usd: float | None = 0.0
-        self.cost_usd_prefix_cached: float | None = 0.0
-        self.unit_cost_usd: float | None = 0.0
-        self.second_calls = 0
-        self.second_cost_usd: float | None = 0.0
-
-    def add(self, tasks: Sequence[JudgingTask]) -> None:
-        """Adds one candidate's tasks: one per language, or one per window of a conversation."""
-        unit: float | None = 0.0
-        looks: dict[str, tuple[int, float | None]] = {}
-        for task in tasks:
-            estimate = self._judge.estimate(task)
-            self.calls += estimate.calls
-            self.prompt_tokens += estimate.prompt_tokens
-            self.prefix_tokens += estimate.prefix_tokens
-            self.completion_tokens += estimate.completion_tokens
-            cached = self._price_cached(task, estimate)
-            self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
-            unit = add_costs(unit, estimate.cost_usd)
-            calls, cost = looks.get(task.language, (0, 0.0))
-            looks[task.language] = calls + estimate.calls, add_costs(cost, estimate.cost_usd)
-        self.second_calls += max((calls for calls, _ in looks.values()), default=0)
-        costs = [cost for _, cost in looks.values() if cost is not None]
-        known = len(costs) == len(looks)
-        self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
-        self.cost_usd = add_costs(self.cost_usd, unit)
-        known = self.unit_cost_usd is not None and unit is not None
-        self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
-
-    def _price_cached(self, task: JudgingTask, estimate: JudgingEstimate) -> float | None:
-        """The cost with the prefix in the provider's prompt cache, into which a language's first sample puts it."""
-        full, cached = estimate.cost_usd, estimate.cost_usd_prefix_cached
-        if full is None or cached is None:
-            return full
-        if task.language in self._languages:
-            return cached
-        self._languages.add(task.language)
-        return cached + (full - cached) / task.options.samples
-
-
 class Translations:
     """Counts the characters that DeepL would bill. It translates a text once for each context that the text is sent
     with: an utterance's is the dialogue up to the end of its block, a response's is the whole dialogue context."""
@@ -187,11 +131,6 @@ def digest_texts(parts: Iterable[bytes]) -> bytes:
         found.update(len(part).to_bytes(8, "big"))
         found.update(part)
     return found.digest()
-
-
-def add_costs(one: float | None, other: float | None) -> float | None:
-    """The sum; None where either is not known."""
-    return None if one is None or other is None else one + other
 
 
 def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
@@ -278,5 +217,6 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
         return None
     # What can be wrong now is wrong with the options, and shows at any candidate.
     _, candidate = next(list_candidates(intake.first, 0, 0))
-    BatchEstimate(options, instruments).add(candidate)
+    # In a thread: it may be as long as a whole body.
+    await asyncio.to_thread(BatchEstimate(options, instruments).add, candidate)
     return None

@@ -38,6 +38,12 @@ MEMORY_BYTES = 2 << 30
 MOST_WRITTEN = 512 << 20
 """Bytes of items: a small file may hold dialogues each of whose turns repeats all before it."""
 
+MOST_TIMES = 100
+LEAST_ALLOWED = 4_000_000
+"""Bytes of items that any file may hold, and how many times its own size a larger one may. JSON takes up to 15 times
+as much as a table of short texts, and texts are compressed to a tenth; a column that says one text a million times is
+a kilobyte of Parquet."""
+
 SAMPLE = 5
 SAMPLE_CHARACTERS = 20_000
 MOST_COLUMNS = 200
@@ -192,7 +198,7 @@ class FileReading:
                 source=self._asked.source or None,
             )
             report = reader.report
-            trouble = self._count(self._take(reader), items)
+            trouble = self._count(self._take(reader), items, os.fstat(source).st_size)
         except UnreadableInput as error:
             trouble = next((why for option, why in OPTIONS.items() if option in error.detail), error.detail)
         return {**self._tell(report), "columns": columns, "trouble": trouble}
@@ -234,13 +240,15 @@ class FileReading:
         for where, what in faults[: max(0, MOST_SHOWN - len(self._unusable))]:
             self._unusable.append((cut(where), cut(what)))
 
-    def _count(self, lines: Iterator[bytes], out: IO[bytes] | None) -> str | None:
+    def _count(self, lines: Iterator[bytes], out: IO[bytes] | None, file_bytes: int) -> str | None:
         """Writes the lines where they are to be kept; what is wrong where they are too many."""
-        size = 0
+        size, most = 0, max(LEAST_ALLOWED, MOST_TIMES * file_bytes)
         for line in lines:
             size += len(line)
             if size > min(MOST_WRITTEN, self._limits.batch_bytes):
                 return "too-much"
+            if size > most:
+                return "expands"
             if self._candidates > self._limits.batch_items:
                 return "too-many"
             if out is not None:

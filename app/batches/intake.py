@@ -83,7 +83,7 @@ class Spool:
             if not lines:
                 return
             position += sum(map(len, lines))
-            yield [read_item(line) for line in lines]
+            yield await asyncio.to_thread(list, map(read_item, lines))
 
     async def clusters(self) -> array[int]:
         """The cluster of each item that names no dialogue, as `find_clusters` gives it."""
@@ -165,7 +165,7 @@ class Clusters:
 @dataclass(frozen=True)
 class Intake:
     """A whole, valid batch, whose items lie in an open spool. `digest` is the SHA-256 of the body, `first` the first
-    item; `firsts` has the number of the first item of each unit."""
+    item; `firsts` has the number of the first item of each unit. `ids_given`: whether any item has an id."""
 
     options: BatchOptions
     items: int
@@ -174,6 +174,7 @@ class Intake:
     spool: Spool
     first: GivenItem
     firsts: Mapping[Unit, int] = field(default_factory=dict)
+    ids_given: bool = False
 
     async def blocks(self, clusters: Clusters | None = None) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
         """All candidates in order, in blocks; from the first at each call. Without `clusters` they have none."""
@@ -207,6 +208,7 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
             firsts.setdefault(unit_of(item), counts["items"])
             counts["items"] += 1
             counts["candidates"] += count_candidates(item)
+            counts["ids"] += item.id is not None
         await spool.append(items)
 
     async for chunk in chunks:
@@ -217,7 +219,16 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
             await keep(await asyncio.to_thread(reader.feed, piece))
     await keep(await asyncio.to_thread(reader.close))
     await spool.flush()
-    return Intake(reader.options, counts["items"], counts["candidates"], digest.hexdigest(), spool, first[0], firsts)
+    return Intake(
+        options=reader.options,
+        items=counts["items"],
+        candidates=counts["candidates"],
+        digest=digest.hexdigest(),
+        spool=spool,
+        first=first[0],
+        firsts=firsts,
+        ids_given=counts["ids"] > 0,
+    )
 
 
 async def store_batch(
@@ -230,11 +241,14 @@ async def store_batch(
     unit_cost_usd: float | None,
     answer: KeyedAnswer | None,
     api_key: str | None = None,
+    rubric_digest: str | None = None,
 ) -> Batch:
     """Puts the batch into the store and accepts it; on any error, or where it is cancelled, nothing of it stays."""
     clusters = Clusters(batch_id, await intake.spool.clusters())
     try:
-        await store.begin(project, batch_id, intake.options, now)
+        await store.begin(
+            project, batch_id, intake.options, now, rubric_digest=rubric_digest, ids_given=intake.ids_given
+        )
         async for block in intake.blocks(clusters):
             await store.append(batch_id, block)
         return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)

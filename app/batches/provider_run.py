@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import fsum
 from typing import IO
 
@@ -48,6 +49,7 @@ from app.providers.ports import (
 )
 from app.runtime.caches import CallCache
 from app.runtime.tasks import cancel_for_good, run_together
+from app.runtime.threads import work_through
 from app.scoring.case import Case, open_case
 from app.scoring.evaluate import ScoringContext
 from app.scoring.masked_rejudging import find_masked
@@ -250,7 +252,9 @@ class Planner:
             with whole.part() as part:
                 try:
                     case = await open_case(request, rubric, self.instruments.translator, part, batch=True)
-                    calls = [call for task in await tasks_of(case) for call in self.judge.defer(task, conceded)]
+                    calls = []
+                    for task in await tasks_of(case):
+                        calls += await work_through(task.characters, partial(self.judge.defer, task, conceded))
                 except (InvalidRequest, TranslatorRefusedRequest):
                     # One that is refused for its translation was translated all the same.
                     return PlannedCandidate(entry.position, [], dict.fromkeys(part.keys, 0))
@@ -297,7 +301,8 @@ CLOCK_SKEW = timedelta(hours=1)  # the largest assumed difference between the pr
 class ProviderRun:
     """Takes batches through the provider's batch mode, step by step. Any number of processes may do so. `poll_seconds`
     is the time between two status checks of a batch. A batch whose step died is resumed by another process after
-    `lease_seconds`."""
+    `lease_seconds`. Where the provider asks for a pause, the next call comes after `longest_pause_seconds` at the
+    latest."""
 
     store: BatchStore
     queue: JobQueue
@@ -310,6 +315,7 @@ class ProviderRun:
     limits: PartLimits = field(default_factory=PartLimits)
     poll_seconds: float = 60.0
     lease_seconds: float = 60.0
+    longest_pause_seconds: float = 600.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def __post_init__(self) -> None:
@@ -424,7 +430,8 @@ class ProviderRun:
             await self.store.pause(step.batch, error.code, error.detail)
         except (JudgeUnavailable, TranslatorUnavailable) as error:
             logger.info("a batch waits: %s", error.loggable, extra=about | {"code": error.code})
-            return error.retry_after_seconds or 0.0
+            asked: float = error.retry_after_seconds or 0.0
+            return min(self.longest_pause_seconds, asked)
         return 0.0
 
     async def _advance(self, step: PlanStep) -> float:

@@ -40,6 +40,7 @@ from app.runtime.caches import CallCache
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.tables import can_store
 
 logger = logging.getLogger("saiten.batches")
 
@@ -140,6 +141,7 @@ class BatchService:
             unit_cost_usd=unit_cost_usd,
             answer=answer(batch) if answer else None,
             api_key=api_key,
+            rubric_digest=rubric.digest,
         )
         logger.info("batch accepted", extra={"batch_id": batch.id, "candidates": intake.candidates})
         await self._enqueue(batch.id)
@@ -157,6 +159,10 @@ class BatchService:
     async def look(self, project: str, batch_id: str) -> Batch | None:
         """The batch as it is now; None if there is none, or it is erased."""
         return await self.store.find(project, batch_id)
+
+    async def find_each(self, project: str, ids: Sequence[str]) -> builtins.list[Batch]:
+        """Those of the batches that there are, as they are now, in one query."""
+        return await self.store.find_all(project, [batch_id for batch_id in ids if can_store(batch_id)])
 
     async def find(self, project: str, batch_id: str) -> Batch:
         """The batch as it is now."""
@@ -269,6 +275,7 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         estimated_end=None,
         usage=BatchUsage(),
         signature=None,
+        ids_given=intake.ids_given,
         created_at=now,
     )
 

@@ -228,7 +228,7 @@ def estimate_findings(results: Sequence[Scored]) -> dict[str, MeanEstimate]:
     """The intervals of the rates of findings, as `finding:CODE`. numpy and scipy are loaded here."""
     import numpy as np
 
-    from app.stats.resampling import estimate_mean
+    from app.stats.resampling import estimate_rate
 
     digests = [0 if one.entry.cluster is None else int(one.entry.cluster, 16) for one in results]
     cluster, _ = number_clusters(np.array(digests, np.uint64))
@@ -239,7 +239,7 @@ def estimate_findings(results: Sequence[Scored]) -> dict[str, MeanEstimate]:
         faulty = np.array([100.0 * len(known) for known in turns if known is not None])
         counts = np.array([float(one.scores.faulty.system_turns) for one in results if one.scores.faulty])[rows]
         sums, sizes = (np.bincount(cluster[rows], weights=each).astype(np.float64) for each in (faulty, counts))
-        rate = estimate_mean(sums, sizes, bounds=(0.0, 100.0))
+        rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0))
         found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
     return found
 

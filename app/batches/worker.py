@@ -12,6 +12,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from app.batches.attempt import RefusalCounter, RetryPolicy
@@ -110,6 +111,7 @@ class BatchWorker:
         )
         self._runs: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._left_to_others: set[str] = set()
 
     async def run(self) -> None:
         """Works until cancelled. Then lets candidates in progress finish, for a while, and releases its leases. Raises
@@ -173,7 +175,9 @@ class BatchWorker:
         if self._buffer.works_on(job):
             # Its lease ran out and it was queued again. This worker continues with it, and renews.
             return
-        work = await self.store.claim(job, self.owner, self.lease_seconds, self._buffer.first)
+        work = await self.store.claim(
+            job, self.owner, self.lease_seconds, self._buffer.first, has_rubric=partial(self._has_rubric, job.batch)
+        )
         if work is None:
             return
         leased = self._buffer.add(job)
@@ -191,6 +195,28 @@ class BatchWorker:
         finally:
             await self._buffer.close(leased)
             self.telemetry.holding(self._buffer.held)
+
+    def _has_rubric(self, batch_id: str, name: str, digest: str) -> bool:
+        """Whether the rubric that this worker has under the name is the one with which the batch was accepted: results
+        of two meanings of one version are not to be mixed."""
+        try:
+            own = self.instruments.rubrics.get(name).digest
+        except UnknownRubric:
+            # The batch pauses, and says which rubric is missing.
+            return True
+        if own == digest:
+            return True
+        self.telemetry.left_to_others()
+        if batch_id not in self._left_to_others:
+            self._left_to_others.add(batch_id)
+            logger.warning(
+                "a batch is left to other workers: the file of %s here (%s) is not the service's (%s)",
+                name,
+                own[:12],
+                digest[:12],
+                extra={"batch_id": batch_id, "code": "rubric-differs"},
+            )
+        return False
 
     async def _finish(self, batch_id: str) -> None:
         """Computes what needs all results of a batch. Pauses the batch where that cannot be done: the job would

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from app.domain.plain_text import printable
+from app.domain.plain_text import printable, round_figure
 
 INK, INK_SOFT, LINE, SURFACE = "var(--ink)", "var(--ink-soft)", "var(--line)", "var(--surface)"
 GOOD, BAD, NEUTRAL = "var(--good)", "var(--bad)", "var(--neutral)"
@@ -156,10 +156,9 @@ def fit_ends(text: str, room: float, size: float = TEXT) -> str:
 
 def write_number(value: float, *, digits: int = 2, signed: bool = False) -> str:
     """The number with a real minus; what rounds to zero has no sign."""
-    text = f"{abs(value):,.{digits}f}"
-    if not float(text.replace(",", "")):
-        return text
-    return ("−" if value < 0 else "+" if signed else "") + text
+    rounded = round_figure(value, digits)
+    sign = "−" if rounded < 0 else "+" if signed and rounded else ""
+    return f"{sign}{abs(rounded):,.{digits}f}"
 
 
 def write_interval(low: float, high: float, *, signed: bool = False) -> str:

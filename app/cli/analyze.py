@@ -122,14 +122,14 @@ OWN: dict[str, list[click.Parameter]] = {
         click.Option(
             ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
         ),
-        click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."),
+        click.Option(["--resamples"], type=int, metavar="N", help="Taken for older scripts; moves nothing."),
         SEED,
     ],
     "judges": [
         click.Option(
             ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
         ),
-        click.Option(["--resamples"], type=int, metavar="N", help="Of the bootstrap (2000)."),
+        click.Option(["--resamples"], type=int, metavar="N", help="Taken for older scripts; moves nothing."),
         SEED,
         click.Option(
             ["--table"],

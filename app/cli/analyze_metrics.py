@@ -36,6 +36,7 @@ from app.runtime.telemetry import configure_logging
 from saiten.commands import exits
 from saiten.commands.files import name_file, read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
+from saiten.commands.output import figure as write_cell
 from saiten.language import mark, tell
 
 HEADS: dict[Figure, str] = {
@@ -105,7 +106,7 @@ def correlation_cell(found: FigureCorrelation, items: int) -> str:
     """`-0.59`, with Spearman's below and `n=…` where fewer items have the figure than the aspect."""
     if found.pearson is None and found.spearman is None:
         return DASH
-    lines = [DASH if value is None else f"{value:.2f}" for value in (found.pearson, found.spearman)]
+    lines = [write_cell(value, ".2f") for value in (found.pearson, found.spearman)]
     return "\n".join(lines if found.n == items else [*lines, f"n={found.n}"])
 
 

@@ -31,7 +31,7 @@ from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
 from saiten.commands.files import InvalidItems, name_file, read_bytes
 from saiten.commands.markdown import GATE_VERDICTS
-from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, print_line, print_sheet
+from saiten.commands.output import DASH, TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
 from saiten.language import mark, tell, tell_all
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
@@ -145,8 +145,8 @@ def tell_points(found: Mean) -> str:
     """`+0.25 [+0.16, +0.34]`, scale points."""
     if found.mean is None:
         return DASH
-    mean = f"{found.mean:+.2f}"
-    return mean if found.interval is None else f"{mean} [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
+    mean = figure(found.mean, "+.2f")
+    return mean if found.interval is None else f"{mean} {bounds(found.interval, '+.2f')}"
 
 
 def list_remarks(report: AttackReport) -> Iterator[str]:

@@ -109,9 +109,25 @@ def make_run(name: str, results: Sequence[ResultLine], rubric: Rubric) -> Compar
         signatures=Counter(result.signature for result in results if result.signature is not None),
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=are_numbered(item.item for item in items),
+        numbered=are_unnamed(results),
         best=rubric.best,
     )
+
+
+def are_unnamed(results: Sequence[ResultLine]) -> bool:
+    """Whether the results have nothing but numbers for items. A batch's results name an item in any case, and those of
+    earlier releases do not tell whose name that is: it is guessed. Elsewhere a name is the caller's."""
+    given = {name_is_given(result) for result in results}
+    if True in given:
+        return False
+    return None not in given or are_numbered(str(result.item) for result in results)
+
+
+def name_is_given(result: ResultLine) -> bool | None:
+    """Whether the item's name is the caller's; None where that is not known."""
+    if result.item is None:
+        return False
+    return True if result.position is None else result.ids_given
 
 
 def cluster_of(result: ResultLine) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
-from app.domain.plain_text import printable
+from app.domain.plain_text import printable, round_figure
 from app.stats.paper_tables import PaperColumn, PaperTable
 from saiten.commands.output import DASH, TerminalTable, console, print_sheet
 from saiten.spreadsheet import defuse
@@ -99,9 +99,8 @@ def mark_best(table: PaperTable, row: int, column: int, part: int, text: str) ->
     value = table.rows[row].cells[column][part]
     if value is None:
         return DASH
-    is_best = row < len(table.rows) - table.footer and round(value, table.columns[column].digits) == table.best(
-        column, part
-    )
+    shown = float(round_figure(value, table.columns[column].digits))
+    is_best = row < len(table.rows) - table.footer and shown == table.best(column, part)
     figure = f"${text}$" if value < 0 else text
     return rf"\textbf{{{figure}}}" if is_best else figure
 

@@ -14,9 +14,11 @@ from app.domain.plain_text import printable
 from app.domain.reports import (
     AgreementReport,
     AspectCorrelation,
+    AspectDifference,
     BlendFit,
     CompositeFit,
     Confusion,
+    CorrectedAspect,
     CorrectedDifference,
     CorrectedReport,
     CorrelationReport,
@@ -393,7 +395,7 @@ def _(report: CorrectedReport) -> list[Part]:
             human, corrected = each.human, each.corrected
             more = each.ratings_for_half_width if report.margin is None else each.ratings_for_margin
             if corrected is not None and more is None:
-                reasons[name] = {tell("more"): tell("not even ratings of all items would")}
+                reasons[name] = {tell("more"): tell_rest(each, report.margin)}
             rows.append(
                 (
                     name,
@@ -402,7 +404,7 @@ def _(report: CorrectedReport) -> list[Part]:
                     spanned(each.judge.mean, each.judge.interval),
                     DASH if human is None else spanned(human.mean, human.interval),
                     DASH if corrected is None else spanned(corrected.mean, corrected.interval),
-                    DASH if corrected is None else f"{corrected.weight:.2f}",
+                    figure(None if corrected is None else corrected.weight, ".2f"),
                     figure(more, ",d"),
                 )
             )
@@ -432,12 +434,42 @@ def _(report: CorrectedReport) -> list[Part]:
         parts.append(
             TerminalTable(tell("differences"), tell_all("systems, aspect", "judge", "p", "corrected", "p"), pairs)
         )
+        about |= {
+            f"{pair.candidate or tell(UNNAMED)} - {pair.baseline or tell(UNNAMED)}, {aspect}": tell_shared(own)
+            for pair in report.differences
+            for aspect, own in pair.aspects.items()
+            if own.shared is not None
+        }
     return [
         *parts,
         *remarks(about),
         *remarks({name: (why,) for name, why in report.unmatched.items()}),
         *notes(reasons),
     ]
+
+
+def tell_rest(found: CorrectedAspect, margin: float | None) -> str:
+    """Why no number of ratings by the same raters would do, and how many raters would."""
+    if margin is not None or found.raters_for_half_width is None:
+        return tell("not even ratings of all items would")
+    return tell(
+        "not even ratings of all items by the same raters would; {raters:,} raters in all would",
+        raters=found.raters_for_half_width,
+    )
+
+
+def tell_shared(found: AspectDifference) -> tuple[str, ...]:
+    """By whose ratings the difference is, and why there is none."""
+    shared = found.shared
+    if shared is None or not shared.raters:
+        return () if found.refused is None else (found.refused,)
+    told = tell(
+        "by raters of both: {raters:,}; their ratings: {baseline:,} and {candidate:,}",
+        raters=shared.raters,
+        baseline=shared.baseline,
+        candidate=shared.candidate,
+    )
+    return (told,) if found.refused is None else (told, found.refused)
 
 
 def changes(found: CorrectedDifference | None) -> tuple[str, str]:

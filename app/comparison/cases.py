@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.batches.summaries import bounds_of
 from app.comparison.computations import Computations, PendingComputation
-from app.comparison.runs import best_of, first_numbers
+from app.comparison.runs import are_unnamed, best_of
 from app.domain.batch import Batch
 from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
 from app.domain.errors import InvalidRequest
@@ -127,7 +127,8 @@ class CaseExplorer:
         def work() -> CaseTable:
             from app.stats.cases import identify, make_table
 
-            keys = identify(frames, first_numbers, comparable=comparable)
+            numbered = any(map(are_unnamed, batches, (frame.items for frame in frames)))
+            keys = identify(frames, numbered=numbered, comparable=comparable)
             return make_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
 
         return await asyncio.to_thread(work)

@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 
 from app.domain.errors import InvalidRequest, JudgeReplyInvalid
 from app.domain.evaluation import Evaluation, EvaluationRequest
 from app.domain.governance import AuditEvent
 from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest, PooledDrift
 from app.domain.model import digest
+from app.domain.plain_text import write_figure
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
 from app.providers.ports import RequestScope
 from app.runtime.bundled import bundled_folder, read_objects, validate_objects
-from app.runtime.tasks import run_together
+from app.runtime.tasks import run_few
+from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
@@ -25,6 +27,7 @@ from app.storage.sql.ratings import RatingStore
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
 MOST_RUNS = 4
+PATIENCE_SECONDS = 20.0  # a check waits for shorter pauses of the judge
 RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
@@ -59,7 +62,10 @@ class AnchorCheck:
             hindrance = f"are of {stored.judge}, or of other options"
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
-        evaluations = await self._rate(anchors, request, scope, runs=runs)
+        with scope.part() as part:
+            # A caller who waits for a check is told of a longer pause at once.
+            part.longest_pause_seconds = PATIENCE_SECONDS
+            evaluations = await self._rate(anchors, request, part, runs=runs)
         names = [aspect.id for aspect in rubric.aspects]
         now = AnchorRatings(
             rubric=rubric.id,
@@ -106,10 +112,8 @@ class AnchorCheck:
         self, anchors: Sequence[Anchor], request: JudgeCheckRequest, scope: RequestScope, *, runs: int
     ) -> list[list[Evaluation]]:
         """The evaluations, run by run."""
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def ask(anchor: Anchor) -> Evaluation:
-            posed = EvaluationRequest(
+        posed = [
+            EvaluationRequest(
                 rubric=request.rubric,
                 context=anchor.context,
                 response=anchor.response,
@@ -117,10 +121,14 @@ class AnchorCheck:
                 judge=request.judge,
                 relevance=None,  # a blend is not the judge's
             )
-            async with gate:
-                return (await evaluate(posed, self.instruments, scope)).evaluation
+            for anchor in anchors
+        ]
+        await admit(posed, self.instruments, scope, times=runs)
 
-        return [await run_together(*(ask(anchor) for anchor in anchors)) for _ in range(runs)]
+        async def ask(one: EvaluationRequest) -> Evaluation:
+            return (await evaluate(one, self.instruments, scope)).evaluation
+
+        return [await run_few((partial(ask, one) for one in posed), AT_ONCE) for _ in range(runs)]
 
 
 def make_key(rubric: Rubric, request: JudgeCheckRequest, judge: str) -> str:
@@ -194,13 +202,16 @@ def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: Anch
     if pooled.moved:
         return f"the judge moved since {then.at:%Y-%m-%d}: all aspects together ({changed} of {total} ratings changed)"
     sight = [drift.detectable for drift in aspects.values() if drift.detectable is not None]
-    seen = f"; a shift of {max(sight):.2f} in any aspect would be found in at least 80 % of all checks" if sight else ""
+    seen = ""
+    if sight:
+        shift = write_figure(max(sight), 2)
+        seen = f"; a shift of {shift} in any aspect would be found in at least 80 % of all checks"
     return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed{seen}"
 
 
 def describe_drift(drift: AspectDrift) -> str:
     """How far one aspect moved."""
-    mean = f"mean {drift.shift:+.2f}, " if drift.shift is not None else ""
+    mean = f"mean {write_figure(drift.shift, 2, signed=True)}, " if drift.shift is not None else ""
     lost = f", {drift.lost} of them no longer rated" if drift.lost else ""
     return f"{mean}{drift.changed} of {drift.n} changed{lost}"
 

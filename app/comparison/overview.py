@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from itertools import combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from app.batches.summaries import BLENDED
 from app.comparison.computations import Compute
 from app.comparison.runs import best_of, find_batch, tabulate
-from app.domain.comparison import SystemCell, SystemMatrix
+from app.domain.comparison import ComparedRun, Outcome, SystemCell, SystemMatrix, Verdict
 from app.domain.errors import InvalidRequest
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from app.domain.rubric import Rubric
+from app.domain.summary import MeasureKey
 from app.ratings.reliability import CountedRatings, read_ratings
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
@@ -29,7 +31,12 @@ Matrices = Mapping[str, SystemMatrix]
 MOST_BATCHES = 20
 MOST_RESULTS = 200_000  # of all batches together: their scores are in memory at a time
 MOST_SYSTEMS = 40  # systems of a matrix that is still readable
+MOST_PAIRED = 500_000  # pairs of values, over all pairs of systems: half a minute
 ALPHA = 0.01
+"""Of the hierarchy, as in the paper."""
+
+ALPHA_OF_RUNS = 0.05
+"""As the explorer compares two runs."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,9 @@ class ReportPart(Generic[Part_]):
 
 @dataclass(frozen=True)
 class Ranking:
-    """Which systems differ, by one source of values. In both, aspects with a best level inside count by their distance
-    from it; what is blended stands as `NAME.blended`."""
+    """Which systems differ, by one source of values: the hierarchy rests on Mann and Whitney's tests at its own alpha,
+    the matrices are comparisons as of two runs. In both, aspects with a best level inside count by their distance from
+    it; what is blended stands as `NAME.blended`."""
 
     hierarchy: ReportPart[HierarchyReport]
     matrices: ReportPart[Matrices]
@@ -123,12 +131,12 @@ def oversee(
 
     judged = attempt("no-values", lambda: observe(judge_opinions(table), aspects))
     rated = attempt("no-ratings", lambda: observe(rater_opinions(table, found.ratings), aspects))
-    best = best_of(rubric)
+    best, own = best_of(rubric), [aspect.id for aspect in rubric.aspects]
     return Overview(
         batches=tuple(ids),
         systems=judged.report.systems if judged.report else (),
-        judged=rank_systems(judged, best, alpha),
-        rated=rank_systems(rated, best, alpha),
+        judged=rank_systems(judged, best, alpha, own),
+        rated=rank_systems(rated, best, alpha, own),
         agreement=follow(rated, measure_agreement),
         correlation=follow(rated, correlate),
         ambiguous=table.ambiguous,
@@ -166,8 +174,10 @@ def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
     return opinions.observe(chosen)
 
 
-def rank_systems(part: ReportPart[Observations], best: Mapping[str, float], alpha: float) -> Ranking:
-    """Hierarchy and matrices of the values that stand as ratings."""
+def rank_systems(
+    part: ReportPart[Observations], best: Mapping[str, float], alpha: float, aspects: Collection[str]
+) -> Ranking:
+    """Hierarchy and matrices of the values that stand as ratings; `aspects` are the rubric's."""
     from app.comparison.analyses import orient
     from app.stats.hierarchy import find_hierarchy
 
@@ -179,28 +189,74 @@ def rank_systems(part: ReportPart[Observations], best: Mapping[str, float], alph
     if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_SYSTEMS:
         reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
         return Ranking(hierarchy, ReportPart(code="many-systems", reason=reason))
-    return Ranking(hierarchy, follow(oriented, lambda observations: lay_out(observations, alpha)))
+    return Ranking(hierarchy, follow(oriented, lambda observations: lay_out(observations, aspects)))
 
 
-def lay_out(observations: Observations, alpha: float) -> Matrices:
-    """By aspect each system against each other, with the tests that a hierarchy rests on."""
+def lay_out(observations: Observations, aspects: Collection[str]) -> Matrices:
+    """By measure each system against each other, with the test and at the level of a comparison of two runs. Raises
+    InvalidRequest for more than a page can wait for."""
     import numpy as np
 
-    from app.stats.statistics import compare_systems, refuse_wide, settled_means
+    from app.stats.comparison import compare
+    from app.stats.statistics import refuse_wide
 
     refuse_wide(len(observations.ratings), observations.units)
-    systems = observations.systems
-    found = {}
-    for name, column in observations.ratings.items():
-        tests = compare_systems(settled_means(observations, column), observations.unit_system, len(systems))
-        better = tests.better(alpha)
-        outcomes = np.where(better, "better", np.where(better.T, "worse", "none")).tolist()
-        cells = [
-            [SystemCell(outcome=outcome, p=None if isnan(p) else p) for outcome, p in zip(*row, strict=True)]
-            for row in zip(outcomes, tests.p.tolist(), strict=True)
-        ]
-        rows = tuple(
-            tuple(None if own == other else cell for other, cell in enumerate(row)) for own, row in enumerate(cells)
+    systems, pairs = observations.systems, [*combinations(range(len(observations.systems)), 2)]
+    if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED:
+        raise InvalidRequest(f"{len(pairs):,} pairs of systems have too many values to be compared: take fewer")
+    runs = split_systems(observations, aspects)
+    cells: dict[str, dict[tuple[int, int], SystemCell]] = {name: {} for name in observations.ratings}
+    for first, second in pairs:
+        found = compare(runs[first], runs[second], alpha=ALPHA_OF_RUNS, allow_signature_mismatch=True)
+        blended = {name + BLENDED: one for name, one in found.blended.items()}
+        for name, one in {**found.aspects, **found.composites, **blended}.items():
+            ours, theirs = OUTCOMES[one.verdict]
+            cells[name][first, second] = SystemCell(outcome=theirs, p=one.p_adjusted)
+            cells[name][second, first] = SystemCell(outcome=ours, p=one.p_adjusted)
+    held = {name: [int(np.sum(~np.isnan(run.table.values[key_of(name, aspects)]))) for run in runs] for name in cells}
+    return {
+        name: SystemMatrix(
+            systems=systems,
+            alpha=ALPHA_OF_RUNS,
+            n=tuple(held[name]),
+            rows=tuple(tuple(own.get((row, column)) for column in range(len(systems))) for row in range(len(systems))),
         )
-        found[name] = SystemMatrix(systems=systems, alpha=alpha, n=tuple(tests.n.tolist()), rows=rows)
-    return found
+        for name, own in cells.items()
+    }
+
+
+OUTCOMES: Mapping[Verdict, tuple[Outcome, Outcome]] = {
+    "better": ("better", "worse"),
+    "worse": ("worse", "better"),
+    "inconclusive": ("none", "none"),
+}
+"""What the candidate of a comparison is to the baseline, and the baseline to the candidate."""
+
+
+def key_of(name: str, aspects: Collection[str]) -> MeasureKey:
+    """Kind and name of a measure that stands under this name."""
+    if name.endswith(BLENDED):
+        return "blended", name.removesuffix(BLENDED)
+    return ("aspect" if name in aspects else "composite"), name
+
+
+def split_systems(observations: Observations, aspects: Collection[str]) -> list[ComparedRun]:
+    """Each system as a run that can be compared: the means of its items, which know their dialogues."""
+    import numpy as np
+
+    from app.domain.run_frame import RunTable
+    from app.stats.statistics import settled_means
+
+    means = {key_of(name, aspects): settled_means(observations, one) for name, one in observations.ratings.items()}
+    dialogues = np.zeros(observations.units, dtype=np.int64)
+    if observations.dialogue is not None:
+        # The number of none is −1, and the key of none 0.
+        dialogues[observations.unit] = observations.dialogue + 1
+    runs = []
+    for number, name in enumerate(observations.systems):
+        own = np.flatnonzero(observations.unit_system == number)
+        values = {key: column[own] for key, column in means.items()}
+        items, nothing = observations.unit_item[own] + 1, np.zeros(len(own), dtype=np.int64)
+        table = RunTable(items, nothing, dialogues[own], values, judged=len(own), valued=bool(len(own)))
+        runs.append(ComparedRun(name, (), len(own), {}, {}, tuple(aspects), figures=table))
+    return runs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.domain.run_frame import Floats, Integers, RunFrame, RunTable
+    from app.domain.run_frame import Floats, Integers, RunFrame, RunRatings, RunTable
     from app.ratings.reliability import CountedRatings
     from app.ratings.table import AnswerTable
     from app.storage.sql.batches.store import BatchStore
@@ -148,10 +148,12 @@ def rate_table(
     answers.add(batch, results)
     opinions = answers.rate(found.ratings)
     given: dict[int, dict[str, list[float]]] = {}
+    said: dict[str, list[tuple[int, int, float]]] = {}
     for opinion in opinions:
         composites = {name: value for name, value in compose(rubric, opinion.ratings).items() if value is not None}
         for name, value in {**composites, **opinion.ratings}.items():
             given.setdefault(opinion.row, {}).setdefault(name, []).append(value)
+            said.setdefault(name, []).append((int(rows[opinion.row]), key_of(opinion.rater), value))
     people: dict[str, Floats] = {}
     weights = np.ones(len(table))
     weighed = weigh_rated(answers, opinions, found.draws)
@@ -160,7 +162,17 @@ def rate_table(
         weights[row] = 1.0 if weighed is None else weighed[answer]
         for name, each in values.items():
             people.setdefault(name, np.full(len(table), np.nan))[row] = sum(each) / len(each)
-    return replace(table, people=people, weights=weights)
+    return replace(table, people=people, said={name: list_said(each) for name, each in said.items()}, weights=weights)
+
+
+def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
+    """Rows, raters and values as columns."""
+    import numpy as np
+
+    from app.domain.run_frame import RunRatings
+
+    row, rater, value = zip(*ratings, strict=True)
+    return RunRatings(np.array(row, np.int64), np.array(rater, np.int64), np.array(value, np.float64))
 
 
 async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunItem]:
@@ -179,7 +191,7 @@ def assemble_run(batch: Batch, table: RunTable, rubric: Rubric) -> ComparedRun:
         signatures=signatures,
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=have_numbers(table.items),
+        numbered=are_unnamed(batch, table.items),
         best=list_best(rubric),
         texts=batch.texts,
         figures=table,
@@ -250,9 +262,14 @@ def best_of(rubric: Rubric) -> dict[str, float]:
     return {**rubric.best, **{f"{name}.blended": value for name, value in rubric.best.items()}}
 
 
+def are_unnamed(batch: Batch, items: Integers) -> bool:
+    """Whether the batch's items have nothing but numbers. Where that was not recorded it is guessed from their keys."""
+    return have_numbers(items) if batch.ids_given is None else not batch.ids_given
+
+
 def are_numbered(items: Iterable[str]) -> bool:
-    """Whether the items have nothing but the numbers that Saiten gave them. Failed ones are results too, so in a whole
-    batch no number is left out."""
+    """Whether the items seem to have nothing but the numbers that Saiten gave them. Failed ones are results too, so in
+    a whole batch no number is left out."""
     found = dict.fromkeys(items)
     return list(found) == [str(number) for number in range(len(found))]
 

@@ -14,11 +14,13 @@ from app.comparison.disagreements import Disagreements, find_disagreements
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
 from app.comparison.runs import RunReader, best_of, find_batch, tabulate
+from app.comparison.sequences import SequenceService
 from app.domain.analysis_request import (
     AnalysisRequest,
     ComparisonRequest,
     CompositeFitRequest,
     CorrectedRequest,
+    CorrelationRequest,
     GateRequest,
     HierarchyRequest,
     JudgesRequest,
@@ -83,6 +85,7 @@ class ComparisonService:
     anchors: AnchorCheck
     links: LinkService
     baselines: BaselineStore
+    sequences: SequenceService
     now: Callable[[], datetime]
     telemetry: Telemetry | None = None
 
@@ -91,10 +94,12 @@ class ComparisonService:
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
         """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
-        becomes the badge of the judge that rated them."""
+        becomes the badge of the judge that rated them, unless it is of chosen aspects: the intervals of a badge hold
+        for all that could be compared."""
         if request.batch_ids:
             report = await self._analyse_batches(project, request)
-            if remember and isinstance(report, CorrelationReport):
+            chosen = request.aspects is not None or (isinstance(request, CorrelationRequest) and bool(request.match))
+            if remember and isinstance(report, CorrelationReport) and not chosen:
                 await self._remember(project, request.batch_ids, report)
             return report
         if request.data is None:
@@ -236,7 +241,7 @@ class ComparisonService:
 
         def work() -> Comparison:
             from app.stats.comparison import compare
-            from app.stats.corrected_runs import compare_corrected
+            from app.stats.corrected_runs import compare_corrected, tell_notes
 
             before, after, link = apply(baseline, candidate)
             compared = compare(
@@ -252,9 +257,9 @@ class ComparisonService:
                 return compared
             paired = compared.pairing.test == "paired"
             corrected = compare_corrected(baseline, candidate, alpha=request.alpha, paired=paired, looks=request.looks)
-            return compared.model_copy(
-                update={"estimate": request.estimate, "looks": request.looks, "corrected": corrected}
-            )
+            notes = (*compared.notes, *tell_notes(corrected))
+            update = {"estimate": request.estimate, "looks": request.looks, "corrected": corrected, "notes": notes}
+            return compared.model_copy(update=update)
 
         found = await self.compute(work)
         signatures = {*baseline.signatures, *candidate.signatures}
@@ -360,7 +365,7 @@ class ComparisonService:
         return report
 
     async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
-        request = await self._settle_baseline(project, request)
+        request = await self._settle_baseline(project, await self.sequences.settle(project, request))
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
         candidate = await self._run(project, request.candidate, people=people)
@@ -394,7 +399,14 @@ class ComparisonService:
                 link=link,
             )
 
-        report = await self.compute(work)
+        report = await self.sequences.judge(
+            project,
+            request,
+            await self.compute(work),
+            runs=(candidate, baseline),
+            read=lambda batch_id: self._run(project, batch_id),
+            compute=self.compute,
+        )
         signatures = {*candidate.signatures, *(baseline.signatures if baseline else ())}
         report = attach_states(report, await self.reliabilities.states(project, signatures, asked_of(report)))
         if request.judge_check is not None or not request.check_judge:

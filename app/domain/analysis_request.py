@@ -214,6 +214,11 @@ class GateRequest(GateTerms):
     baseline: BatchId | None = None
     judge_check: JudgeCheck | None = None
     link: LinkId | None = Field(default=None, description="a link whose old judge scored a run, `ln_…`")
+    sequence: BatchName | None = Field(
+        default=None,
+        description="the name of a sequence of builds that this one is the next of, all judged against one baseline "
+        "with one `alpha` for the whole sequence; it begins with its first build",
+    )
     coverage_only: bool = False
     seed: Seed = 0
 

@@ -189,6 +189,12 @@ class Entry(Value):
         default=None,
         description="digest of the dialogue: what has the same one counts as one independent unit; null stands alone",
     )
+    ids_given: bool | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="whether the caller gave any item of the batch an id; without, `item` is a number. Absent where "
+        "that is not known, as in batches of earlier releases",
+    )
 
 
 def dialogue_of(item: GivenItem) -> str | None:
@@ -303,6 +309,7 @@ class Batch(Value):
     status: BatchStatus
     pause_reason: str | None = None
     pause_detail: str | None = None
+    waiting_reason: str | None = None
     mode: Mode = "live"
     rubric: str
     rubric_version: int | None = Field(
@@ -325,6 +332,11 @@ class Batch(Value):
     metadata: dict[str, str]
     texts: TextKeeping = Field(
         default="keep", description="whether texts are still there, or were hashed or dropped as the policy says"
+    )
+    ids_given: bool | None = Field(
+        default=None,
+        description="whether the caller gave any item an id; items that are only numbered are pairs of another batch's "
+        "where their contexts are equal too; null where that is not known, as of batches of earlier releases",
     )
     created_at: Annotated[datetime, Field(strict=False)]
     started_at: Annotated[datetime | None, Field(strict=False)] = None

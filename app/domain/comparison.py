@@ -13,7 +13,8 @@ from app.domain.governance import TextKeeping
 from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
-from app.domain.reports import CorrectedFigure, Interval, PairedWins, Undefined
+from app.domain.reports import CorrectedFigure, Interval, PairedWins, SharedRaters, Undefined
+from app.domain.sequence import SequenceMark
 from app.domain.summary import Kind, RunItem
 
 if TYPE_CHECKING:
@@ -128,7 +129,10 @@ class Measure(Value):
         default=0.0, description="the link's standard error, which is in `standard_error`; 0 without a link"
     )
     p: float | None = Field(description="of the test, two-sided")
-    p_adjusted: float | None = Field(description="p by Holm over the measures of the same kind")
+    p_adjusted: float | None = Field(
+        description="p by Holm over the measures of the same kind of which a value differs; in a gate's report, of "
+        "what a rule on drops names, over those"
+    )
     cliffs_delta: float | None = Field(
         description="P(candidate higher) - P(baseline higher) over all pairs of an item of either run, in [-1, 1]"
     )
@@ -148,6 +152,14 @@ class Measure(Value):
     candidate_rating_mean: float | None = Field(default=None, description="likewise, of the candidate run")
     ranks_favour: Favoured = Field(
         default="neither", description="whose values are higher more often, by `cliffs_delta`; the verdict is not by it"
+    )
+    differing: int = Field(
+        default=0,
+        description="dialogues whose mean differs between the runs; unpaired, those of both runs whose mean is not the "
+        "most frequent one",
+    )
+    doubt: str = Field(
+        default="", description="why a difference is not shown that the test's flips alone would show; else empty"
     )
     undefined: Undefined = Field(default_factory=dict)
 
@@ -171,6 +183,12 @@ class CorrectedMeasure(Value):
     verdict: Verdict
     refused: str | None = Field(description="why there is no difference")
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
+    shared: SharedRaters | None = Field(
+        default=None, description="who rated both runs, by whose ratings alone the difference is; null without two runs"
+    )
+    notes: Annotated[tuple[str, ...], listed()] = Field(
+        default=(), description="what a reader of the figures should know, a sentence each"
+    )
 
 
 class RunCoverage(Value):
@@ -328,6 +346,9 @@ class GateReport(Value):
     corrected: dict[str, CorrectedMeasure] = Field(
         default_factory=dict, description="what rules name, on people's scale; empty unless `estimate` is `corrected`"
     )
+    sequence: SequenceMark | None = Field(
+        default=None, exclude_if=is_none, description="the candidate's place where a sequence of builds is judged"
+    )
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")
     reliability: dict[str, State] = Field(
@@ -344,11 +365,11 @@ class SystemCell(Value):
     """The row's system against the column's."""
 
     outcome: Outcome = Field(description="whether the row's system is significantly better or worse")
-    p: float | None = Field(description="two-sided, not corrected; null where one of them has no value")
+    p: float | None = Field(description="two-sided, by Holm over the measures of a kind; null where there is no test")
 
 
 class SystemMatrix(Value):
-    """All pairs of systems on one aspect, by Mann and Whitney's U."""
+    """All pairs of systems on one aspect, each compared as two runs are: on the items of both."""
 
     systems: Annotated[tuple[str, ...], listed()]
     alpha: float = Field(description="a pair is significant with a p below it")

@@ -4,7 +4,7 @@ One judge call rates the whole, and names the system turns that lower each aspec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
@@ -321,13 +321,14 @@ def cut_windows(conversation: Conversation, most_tokens: int) -> tuple[Window, .
     return tuple(window for window in windows if window.system_turns)
 
 
-def context_of(conversation: Conversation, number: int, most: int) -> Dialogue | None:
-    """A turn as a response with what precedes it, at most `most` utterances; None for the first turn."""
-    before = conversation.turns[max(0, number - most) : number]
-    if not before:
-        return None
-    context = tuple(Utterance.model_construct(speaker=turn.speaker, text=turn.text) for turn in before)
-    return Dialogue.model_construct(context=context, response=conversation.turns[number].text)
+def list_contexts(conversation: Conversation, most: int) -> Iterator[tuple[int, Dialogue]]:
+    """Each system turn but the first turn, by its number, as a response with what precedes it, at most `most`
+    utterances. All contexts share their utterances, since there are hundreds of both."""
+    said = tuple(Utterance.model_construct(speaker=turn.speaker, text=turn.text) for turn in conversation.turns)
+    for number in conversation.system_turns:
+        if number:
+            context = said[max(0, number - most) : number]
+            yield number, Dialogue.model_construct(context=context, response=said[number].text)
 
 
 def texts_of_conversation(conversation: Conversation) -> Mapping[str, str]:

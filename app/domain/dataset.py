@@ -52,8 +52,9 @@ class FileQuestion:
 
 @dataclass(frozen=True)
 class FileReport:
-    """What a file holds. `trouble` is why it could not be read: `slow`, `damaged`, `too-many`, `too-much`, `columns`,
-    `encoding`, or a sentence in the language of the question; then the figures are of what was read before.
+    """What a file holds. `trouble` is why it could not be read: `slow`, `damaged`, `too-many`, `too-much`,
+    `expands`, `columns`, `encoding`, or a sentence in the language of the question; then the figures are of what was
+    read before.
 
     `renamed` is (column, its fields), `left_out` (column, why, rows), `skipped` and `unusable` (place, why) of the
     first rows. `misfits` counts items that the service does not take, which are left out. `sample` are the first items.

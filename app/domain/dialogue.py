@@ -45,6 +45,12 @@ class Limits(Value):
     text_characters: int = Field(default=8000, ge=1, description="longest utterance or response")
     speaker_characters: int = Field(default=64, ge=1, description="longest speaker name")
     samples: int = Field(default=16, ge=1, description="most samples of one judgement")
+    judge_calls: int = Field(
+        default=1_000, ge=1, description="most judge calls of one request: turns × samples × paths × windows"
+    )
+    judge_tokens: int = Field(
+        default=25_000_000, ge=1, description="most tokens of the prompts of one request, by Saiten's estimate"
+    )
     metadata_entries: int = Field(default=16, ge=0, description="most metadata entries")
     metadata_characters: int = Field(default=256, ge=1, description="longest metadata key or value")
     references: int = Field(default=16, ge=1, description="most reference texts")

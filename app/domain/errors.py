@@ -4,7 +4,7 @@ SaitenError
 ├── InvalidRequest                    the caller can fix it
 │   ├── UnknownRubric · RubricRequired · UnknownAspect · RubricNotSupported · LanguageNotSupported
 │   ├── RubricUnitMismatch
-│   └── BaselineNotSupported · PriceUnknown · SuspectedInjection
+│   └── BaselineNotSupported · PriceUnknown · SuspectedInjection · TooMuchWork
 ├── NotFound · IdempotencyKeyReused · IdempotencyKeyInUse · BatchFinished
 ├── LimitReached                      temporary; carries when to ask again
 │   └── RequestLimitReached · CostLimitReached · QueueLimitReached · Overloaded
@@ -96,6 +96,10 @@ class PriceUnknown(InvalidRequest, code="price-unknown", title="The price of the
     """The key has a cost limit, and the cost is not known."""
 
 
+class TooMuchWork(InvalidRequest, code="too-much-work", title="The request asks for too much work at once"):
+    """The request takes more calls or tokens of the judge than a limit allows, which the detail names."""
+
+
 class SuspectedInjection(
     InvalidRequest, code="suspected-injection", title="The text looks like an attack on the judge"
 ):
@@ -150,6 +154,11 @@ class CostLimitReached(LimitReached, code="cost-limit-reached", title="The key's
 
 class QueueLimitReached(
     LimitReached, code="queue-limit-reached", title="The project has too many candidates waiting"
+): ...
+
+
+class StreamLimitReached(
+    LimitReached, code="stream-limit-reached", title="The project has too many event streams open"
 ): ...
 
 

@@ -198,6 +198,10 @@ ABANDONED_SECONDS = 1800.0
 
 MOST_ITEMS = 2000
 
+FEWEST_SHARED = 15
+"""Responses of each of two runs that people who rate both must have rated for a difference on their scale: dialogues,
+or single items."""
+
 
 Choice = Literal["random", "informative", "stratified", "chosen"]
 MOST_JUDGES = 8
@@ -232,6 +236,11 @@ class RoundOptions(Value):
     positions: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**31)], ...], listed(maximum=MOST_ITEMS)] = Field(
         default=(), description="with `chosen`, the responses to be rated, by their places in the batch"
     )
+    shared_with: ItemId | None = Field(
+        default=None,
+        description="a round of another batch: the responses to the same items are taken, with the probabilities of "
+        "that round, and `items` does not count. People who rate in both make the two runs comparable",
+    )
 
     @model_validator(mode="after")
     def _check_choice(self) -> RoundOptions:
@@ -242,6 +251,8 @@ class RoundOptions(Value):
             faults.append((("positions",), "names a response twice"))
         if self.judges and self.choose != "informative":
             faults.append((("judges",), "goes with informative choice only"))
+        if self.shared_with is not None and self.choose != "random":
+            faults.append((("shared_with",), "takes what the other round drew, and goes with no other choice"))
         if self.aspect is not None and self.choose in {"random", "chosen"}:
             faults.append((("aspect",), "goes with informative or stratified choice only"))
         refuse("RoundOptions", faults)
@@ -305,6 +316,21 @@ class RoundProgress(Value):
     wanted: int
     complete: int
     raters: dict[str, int]
+
+
+class SharedProgress(Value):
+    """How far people have rated in two rounds that share items. Severity cancels only among the same people, so that
+    others' ratings tell nothing of the difference of the runs."""
+
+    round: str = Field(description="the other round")
+    raters: int = Field(description="people who rated in both rounds")
+    here: int = Field(description="responses of this round that they rated")
+    there: int = Field(description="responses of the other round that they rated")
+    needed: int = Field(
+        default=FEWEST_SHARED,
+        description="responses of each that they must have rated, of so many dialogues or single items, for a "
+        "corrected difference of the runs",
+    )
 
 
 class DrawnItem(Value):

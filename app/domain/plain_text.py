@@ -10,19 +10,24 @@ import unicodedata
 from collections.abc import Iterable
 
 # The client holds the words that it shares with the service, because it never imports the server.
+from saiten.figures import find_digits, round_figure, write_figure
 from saiten.plain_text import escape_controls, printable, quote_reply
-from saiten.wording import hint, stands_still, tell_p
+from saiten.wording import LEVELS, hint, stands_still, tell_p
 
 __all__ = [
+    "LEVELS",
     "clean",
     "cut_mark_runs",
     "escape_controls",
+    "find_digits",
     "hint",
     "is_korean",
     "printable",
     "quote_reply",
+    "round_figure",
     "stands_still",
     "tell_p",
+    "write_figure",
 ]
 
 HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc]+")

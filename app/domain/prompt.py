@@ -18,8 +18,8 @@ import json
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from json.encoder import encode_basestring
+from functools import cache, cached_property
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from app.domain.dialogue import Dialogue
@@ -63,8 +63,15 @@ PLAIN = re.compile(r"[\n -;=-~\u3001-\u3029\u3030-\u30ff\u3400-\u9fff\uac00-\ud7
 """Common characters, none of which is a suspect."""
 
 ZERO_WIDTH_JOINER = "\u200d"
-EMOJI_MODIFIERS = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u20e3\ufe0f")
+SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""Variation selectors, which select a glyph for the character before them: the inside of a class of `re`."""
+
+SELECTOR = re.compile(f"[{SELECTORS}]")
+SELECTORS_AFTER_ONE = re.compile(f"(?<=[{SELECTORS}])[{SELECTORS}]+")
+EMOJI_MODIFIERS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u20e3\ufe0f"
 HARMFUL_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+KEPT = "\ue000"
+"""Stands for a joiner that stays while the others are escaped. A private-use character: of these none is left then."""
 
 
 def encode_untrusted(value: Any, *, indent: int | None = 1) -> str:
@@ -78,12 +85,25 @@ def encode_untrusted(value: Any, *, indent: int | None = 1) -> str:
 
 
 def defuse(plain: str) -> str:
-    """What `encode_untrusted` makes of JSON, or of lines that hold the insides of JSON's strings."""
-    text = TEMPLATE_BRACKET.sub(lambda match: escape(match[0]), plain) if "[" in plain else plain
+    """What `encode_untrusted` makes of JSON, or of lines that hold the insides of JSON's strings. Line by line: on one
+    of them the interpreter is held for a millisecond, and not for as long as the whole takes."""
+    if PLAIN.fullmatch(plain) and "[" not in plain:
+        return plain
+    return "\n".join(map(defuse_line, plain.split("\n")))
+
+
+def defuse_line(plain: str) -> str:
+    """The same of one line. Nothing is called for each character, which would take a second for a million."""
+    text = TEMPLATE_BRACKET.sub(r"\\u005b", plain) if "[" in plain else plain
     if PLAIN.fullmatch(text):
         return text
-    suspects = "".join(map(re.escape, sorted(filter(is_suspect, set(text)))))
-    return re.sub(f"[{suspects}]", escape_in_place, text) if suspects else text
+    text = text.translate(ESCAPES)
+    if ZERO_WIDTH_JOINER in text:
+        # `KEPT` is free: a private-use character was escaped.
+        text = find_joined().sub(KEPT, text)
+        text = text.replace(ZERO_WIDTH_JOINER, escape(ZERO_WIDTH_JOINER)).replace(KEPT, ZERO_WIDTH_JOINER)
+    # A single selector is legitimate; runs of them carry hidden bytes.
+    return SELECTORS_AFTER_ONE.sub(lambda run: encode_basestring_ascii(run[0])[1:-1], text)
 
 
 def lay_out(value: Any, margin: str = "\n") -> str:
@@ -99,36 +119,41 @@ def lay_out(value: Any, margin: str = "\n") -> str:
     return f"{around[0]}{inner}{f',{inner}'.join(parts)}{margin}{around[1]}" if parts else around
 
 
-@lru_cache(maxsize=8192)
-def is_suspect(character: str) -> bool:
-    """Whether the character may be harmful, whatever stands beside it."""
+class Escapes(dict[int, str]):
+    """What each code point becomes whatever stands beside it, for `str.translate`; filled as characters come."""
+
+    def __missing__(self, point: int) -> str:
+        if len(self) >= MOST_ESCAPES:
+            self.clear()
+        character = chr(point)
+        self[point] = escape(character) if is_harmful(character) else character
+        return self[point]
+
+
+ESCAPES = Escapes()
+MOST_ESCAPES = 20_000
+"""Some megabytes."""
+
+
+def is_harmful(character: str) -> bool:
+    """Whether the character is escaped whatever stands beside it."""
     if character < "\x7f":
         return character == "<"
-    return is_variation_selector(character) or unicodedata.category(character) in HARMFUL_CATEGORIES
+    depends = character == ZERO_WIDTH_JOINER or SELECTOR.match(character)
+    return not depends and unicodedata.category(character) in HARMFUL_CATEGORIES
 
 
-def escape_in_place(match: re.Match[str]) -> str:
-    """The escape of a suspect, or the suspect itself if its neighbours make it harmless."""
-    character, text, place = match[0], match.string, match.start()
-    before, after = text[place - 1], text[place + 1]
-    if is_variation_selector(character):
-        # A single one is legitimate; runs of them carry hidden bytes.
-        innocent = not is_variation_selector(before)
-    elif character == ZERO_WIDTH_JOINER:
-        innocent = (before in EMOJI_MODIFIERS or is_symbol(before)) and is_symbol(after)
-    else:
-        innocent = False
-    return character if innocent else escape(character)
-
-
-def is_variation_selector(character: str) -> bool:
-    """Whether the character selects a glyph for the one before it."""
-    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
-
-
-def is_symbol(character: str) -> bool:
-    """Whether the character has the Unicode category `So`, as every emoji base has."""
-    return unicodedata.category(character) == "So"
+@cache
+def find_joined() -> re.Pattern[str]:
+    """Joiners between the parts of an emoji: after a symbol or its modifier, and before a symbol. Symbols have the
+    Unicode category `So`, as every emoji base has; there are some in the first two planes only."""
+    points = [point for point in range(0x20000) if unicodedata.category(chr(point)) == "So"]
+    # As ranges: `re` goes through what a class holds beyond U+FFFF one by one.
+    starts = [point for point, before in zip(points, [0, *points], strict=False) if point != before + 1]
+    ends = [point for point, after in zip(points, [*points[1:], 0], strict=True) if point + 1 != after]
+    symbols = "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+    joiner = ZERO_WIDTH_JOINER
+    return re.compile(f"{joiner}(?=[{symbols}])(?<=[{symbols}{EMOJI_MODIFIERS}]{joiner})")
 
 
 def escape(character: str) -> str:

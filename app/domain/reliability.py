@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.domain.model import Value
+from app.domain.plain_text import write_figure
 from app.domain.reports import Interval
 
 NOT_VALIDATED = "not validated against humans"
@@ -17,10 +18,22 @@ NOT_VALIDATED = "not validated against humans"
 FEWEST_ITEMS = 20
 """Fewer show almost nothing: at n = 19 a Spearman of 0.45 is still within chance."""
 
-FEWEST_RATERS = 2
-"""One rater shows only that the judge agrees with this rater."""
+STRONG = 0.3
+"""The correlation that a judge must lie above to be validated, or above `SHARE` of the raters' own, if that is less."""
 
-State = Literal["validated", "not-shown", "unknown"]
+SHARE = 0.5
+
+State = Literal["validated", "follows", "not-shown", "unknown"]
+
+
+WEAKEST_FIRST: Sequence[State] = ("not-shown", "unknown", "follows", "validated")
+
+CLAUSES: Mapping[State, str] = {
+    "validated": "validated",
+    "follows": "follows people",
+    "not-shown": "not shown to follow people",
+}
+"""What is said of an aspect in the badge's words; of an unknown one nothing is."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +51,20 @@ class ValidationSource(Value):
     """The ratings that an aspect's state is based on."""
 
     batch: str | None = Field(description="the batch whose ratings these are; null where they are of several batches")
-    items: int = Field(description="items that the judge and people both rated")
+    items: int = Field(description="items that the judge and two people or more rated")
     raters: int = Field(description="people who rated the aspect")
     at: Annotated[datetime, Field(strict=False, description="when the correlation was computed")]
 
 
 class AspectValidation(Value):
-    """One aspect's correlation with the rater means of `n` items.
+    """One aspect's correlation within systems with the rater means of `n` items that two people or more rated each.
 
-    `spearman_interval` is at 95 %; `ceiling_spearman` is the correlation of a rater with the others.
+    `spearman_interval` holds with 95 % for all aspects that were compared, and however often it is looked at;
+    `ceiling_spearman` is the correlation of a rater with the others. Without such items `spearman` is that of all.
     """
 
-    n: int
-    raters: int
+    n: int = Field(description="items that the judge and two people or more rated")
+    raters: int = Field(description="people who rated the aspect")
     spearman: float | None
     pearson: float | None
     spearman_interval: Interval = None
@@ -58,24 +72,37 @@ class AspectValidation(Value):
     validated: bool = Field(default=False, description="whether `state` is `validated`")
     state: State = Field(
         default="unknown",
-        description="validated: interval above 0, on 20 items or more, by 2 raters or more; not-shown: people rated "
-        "the aspect, and that is not shown; unknown: no human ratings for this rubric, judge and path",
+        description="validated: on 20 items or more, by two people or more each, the interval lies above 0.3, or above "
+        "half of the raters' own agreement; follows: it lies above 0; not-shown: people rated the aspect, and neither "
+        "is shown; unknown: no human ratings for this rubric, judge and path",
     )
     source: ValidationSource | None = Field(default=None, description="what the state is based on; null if unknown")
 
-    def describe(self) -> str:
-        """`0.71 [0.47, 0.86]`."""
-        if self.spearman is None:
-            return "undefined"
-        span = f" [{self.spearman_interval[0]:.2f}, {self.spearman_interval[1]:.2f}]" if self.spearman_interval else ""
-        return f"{self.spearman:.2f}{span}"
+    def describe(self, name: str) -> str:
+        """`follows people: overall ρ 0.55 [0.41, 0.67], 60 responses`."""
+        low_high = [write_figure(end, 2) for end in self.spearman_interval or ()]
+        span = f" [{', '.join(low_high)}]" if low_high else ""
+        return f"{CLAUSES[self.state]}: {self.name_figure(name)}{span}, {self.n} responses"
+
+    def name_figure(self, name: str) -> str:
+        """`overall ρ 0.55`."""
+        return name if self.spearman is None else f"{name} ρ {write_figure(self.spearman, 2)}"
+
+    def judge(self) -> State:
+        """What the figures show. Of an aspect without ratings it says nothing."""
+        low = self.spearman_interval[0] if self.spearman_interval is not None else None
+        if self.n < FEWEST_ITEMS or low is None or low <= 0:
+            return "not-shown"
+        agreement = self.ceiling_spearman
+        enough = STRONG if agreement is None or agreement <= 0 else min(STRONG, SHARE * agreement)
+        return "validated" if low > enough else "follows"
 
 
 UNKNOWN = AspectValidation(n=0, raters=0, spearman=None, pearson=None)
 
 
 class Validation(Value):
-    """Correlations on `n` items of a batch, computed at a time."""
+    """Correlations of a batch, of which judge and humans both rated `n` items, computed at a time."""
 
     n: int
     batch: str | None
@@ -105,28 +132,22 @@ def describe_reliability(found: Validation | None) -> Reliability:
     if found is None:
         return UNVALIDATED
     aspects = {name: judge_aspect(each, found) for name, each in found.aspects.items()}
-    shown = {name: f"{name} {each.describe()}" for name, each in aspects.items()}
-    good = [shown[name] for name, each in aspects.items() if each.validated]
-    uncertain = [shown[name] for name, each in aspects.items() if not each.validated]
-    raters = max((each.raters for each in aspects.values()), default=0)
-    whose = f"{found.n} responses, {raters} {'rater' if raters == 1 else 'raters'}, {found.at:%Y-%m-%d}"
-    few = found.n < FEWEST_ITEMS or raters < FEWEST_RATERS
-    why = "too few to prove anything" if few else "not shown to go with people's"
-    parts = [", ".join(good)] if good else []
-    parts += [f"{why}: {', '.join(uncertain)}"] if uncertain else []
-    detail = f"Spearman with humans (n = {whose}): {'; '.join(parts)}; no other aspect was compared"
-    return Reliability(validated=bool(good) and not uncertain, detail=detail, n=found.n, at=found.at, aspects=aspects)
+    strongest = sorted(aspects.items(), key=lambda one: -WEAKEST_FIRST.index(one[1].state))
+    clauses = [each.describe(name) for name, each in strongest if each.n >= FEWEST_ITEMS]
+    few = [f"{each.name_figure(name)} ({each.n})" for name, each in aspects.items() if each.n < FEWEST_ITEMS]
+    if few:
+        clauses.append(f"fewer than {FEWEST_ITEMS} responses with two raters each: {', '.join(few)}")
+    told = "; ".join([*clauses, "no other aspect was compared"])
+    detail = f"Spearman with people within systems, {found.at:%Y-%m-%d}: {told}"
+    validated = all(each.validated for each in aspects.values())
+    return Reliability(validated=validated, detail=detail, n=found.n, at=found.at, aspects=aspects)
 
 
 def judge_aspect(each: AspectValidation, found: Validation) -> AspectValidation:
-    """One aspect of the validation with its source, and validated if its scores follow human ratings beyond chance, on
-    enough items and by enough raters."""
-    interval = each.spearman_interval
-    enough = each.n >= FEWEST_ITEMS and each.raters >= FEWEST_RATERS
-    good = enough and interval is not None and interval[0] > 0
+    """One aspect of the validation with its source and state."""
     source = ValidationSource(batch=found.batch, items=each.n, raters=each.raters, at=found.at)
-    state: State = "validated" if good else "not-shown"
-    return each.model_copy(update={"validated": good, "state": state, "source": source})
+    state = each.judge()
+    return each.model_copy(update={"validated": state == "validated", "state": state, "source": source})
 
 
 def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
@@ -135,14 +156,17 @@ def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
     return badge.model_copy(update={"aspects": every | badge.aspects})
 
 
-WEAKEST_FIRST: Sequence[State] = ("not-shown", "unknown", "validated")
-
-
 def find_weakest(found: Iterable[AspectValidation]) -> AspectValidation:
-    """What scores by several judges rest on: validated only if every judge is; unknown without any."""
+    """What scores by several judges rest on: the least that is shown of any; unknown without any."""
     return min(found, key=lambda one: (WEAKEST_FIRST.index(one.state), one.n), default=UNKNOWN)
 
 
 def outweighs(found: Validation, known: Validation | None) -> bool:
-    """Whether a new correlation replaces the known one: it is of the same batch, or of at least as many items."""
-    return known is None or found.batch == known.batch or found.n >= known.n
+    """Whether a new correlation replaces the known one: it is of the same batch, or of at least as many items that two
+    people rated, or else that anyone rated."""
+    return known is None or found.batch == known.batch or weigh(found) >= weigh(known)
+
+
+def weigh(found: Validation) -> tuple[int, int]:
+    """The most items of an aspect that two people rated, and the items that anyone rated."""
+    return max((each.n for each in found.aspects.values()), default=0), found.n

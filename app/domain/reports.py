@@ -155,11 +155,28 @@ class SystemLevel(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
+class WithinSystems(Value):
+    """Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
+    judge's badge rests on.
+
+    Items are ranked within their systems, so that no difference between systems counts. The interval holds with 95 %
+    for all aspects of the report at once, and at every number of items, so that it may be looked at again and again.
+    """
+
+    n: int = Field(description="items with a score that two named raters or more rated")
+    systems: int
+    raters: int = Field(description="named raters of these items")
+    spearman: float | None
+    interval: Interval
+    agreement: float | None = Field(description="the same correlation of a rater with the others, averaged over raters")
+    undefined: Undefined = Field(default_factory=dict)
+
+
 class AspectCorrelation(Value):
     """Scores compared with the rater means of the same items.
 
-    The coefficients' intervals are bootstrap intervals over clusters (a dialogue with all responses to its items), with
-    percentiles expanded for their number (Hesterberg 2015). The interval of the bias uses t over clusters.
+    The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
+    responses to its items). The interval of the bias uses t over clusters.
     """
 
     n: N
@@ -176,11 +193,16 @@ class AspectCorrelation(Value):
     bias_interval: Interval
     contexts: int = Field(default=0, description="different items, whatever systems answered them")
     clusters: int = Field(
-        default=0, description="what is drawn: dialogues, and items that belong to none; without dialogues the items"
+        default=0,
+        description="what intervals take as independent: dialogues, and items that belong to none; without dialogues "
+        "the items",
     )
-    resamples: int = Field(default=0, description="bootstrap samples; of very many items fewer than were asked for")
+    resamples: int = Field(default=0, description="0: no interval is by bootstrap any more")
     ceiling: Ceiling | None
     system_level: SystemLevel | None
+    within_systems: WithinSystems | None = Field(
+        default=None, description="what the judge's badge rests on; null in reports of earlier releases"
+    )
     notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
 
@@ -196,7 +218,7 @@ class CorrelationReport(Value):
         description="dialogues, and items that belong to none: what intervals take as independent. Null where no "
         "record names a dialogue, and items are",
     )
-    resamples: int = Field(description="bootstrap samples that were asked for")
+    resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectCorrelation]
     unmatched: dict[str, str] = Field(
@@ -219,8 +241,8 @@ class ScorerCorrelation(Value):
 
 
 class ScorerDifference(Value):
-    """How far two scorers' Spearman correlations with the same ratings lie apart. Both are computed in the same
-    bootstrap samples, since they depend on each other; `p` is that of the interval, by Holm over the aspect's pairs."""
+    """How far two scorers' Spearman correlations with the same ratings lie apart. The interval combines those of both,
+    which depend on each other (Zou 2007); `p` is that of the interval, by Holm over the aspect's pairs."""
 
     better: str
     worse: str
@@ -234,8 +256,8 @@ class AspectScorers(Value):
 
     n: N
     left_out: Annotated[int, Field(description="rated items that some scorer has no value of")]
-    clusters: int = Field(description="what is drawn: dialogues, and items that belong to none")
-    resamples: int = Field(description="bootstrap samples; of very many items fewer than were asked for")
+    clusters: int = Field(description="dialogues, and items that belong to none: what intervals take as independent")
+    resamples: int = Field(default=0, description="0: no interval is by bootstrap any more")
     ceiling: Ceiling | None
     scorers: dict[str, ScorerCorrelation]
     differences: Annotated[tuple[ScorerDifference, ...], listed()]
@@ -251,7 +273,7 @@ class JudgesReport(Value):
     items: int
     raters: int = Field(description="raters that are named")
     clusters: int | None
-    resamples: int = Field(description="bootstrap samples that were asked for")
+    resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectScorers]
     unmatched: dict[str, str] = Field(
@@ -446,6 +468,14 @@ class CorrectedFigure(MeanFigure):
 
     weight: float = Field(alias="lambda", description="of the judge, from 0 (people alone) to 1")
     standard_error: float = Field(description="of the mean, robust to clusters")
+    severity: bool = Field(
+        default=False,
+        description="whether the error and the interval have in them how severe raters are: other people, too, would "
+        "say so. False with one rater, or raters without names: the interval is of what these would say of all items",
+    )
+    interval_by_these_raters: Interval = Field(
+        default=None, description="of what these raters would say of all items; null unless `severity`"
+    )
 
 
 class LevelShare(Value):
@@ -465,18 +495,25 @@ class CorrectedAspect(Value):
     rated: int = Field(description="of these, items that people rated")
     clusters: int = Field(description="what is independent: dialogues, and items that belong to none")
     rated_clusters: int = Field(description="of these, those with items that people rated")
+    raters: int = Field(default=0, description="people known by name who rated; 0 where none is")
     judge: MeanFigure
     human: MeanFigure | None
     corrected: CorrectedFigure | None
     refused: str | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
     ratings_needed: int | None = Field(description="ratings, in all, that a corrected figure needs; else null")
     ratings_for_half_width: int | None = Field(
-        description="how many more ratings would halve the interval; null where not even ratings of all items would"
+        description="how many more ratings by these raters would halve the interval; null where not even ratings of "
+        "all items would"
+    )
+    raters_for_half_width: int | None = Field(
+        default=None,
+        description="how many raters in all would halve the interval, if each rated as much as each does now; null "
+        "where how severe they are is not in it",
     )
     ratings_for_margin: int | None = Field(
         default=None,
-        description="how many more ratings would bring the corrected mean to ± `margin`; null without one, and where "
-        "not even ratings of all items would",
+        description="how many more ratings by these raters would bring the corrected mean to ± `margin`; null without "
+        "one, and where not even ratings of all items would",
     )
     levels: dict[str, LevelShare] = Field(
         default_factory=dict,
@@ -502,12 +539,28 @@ class CorrectedDifference(Value):
     freedom: float | None = Field(description="degrees of freedom of t")
 
 
+class SharedRaters(Value):
+    """The people who rated responses of both sides of a difference. Raters differ in how severe they are, which cancels
+    where the same ones rated both."""
+
+    raters: int
+    baseline: int = Field(description="items of the baseline that they rated")
+    candidate: int = Field(description="items of the candidate that they rated")
+    needed: int | None = Field(
+        description="items of each side that people who rate both must have rated for a difference; null where there "
+        "is one"
+    )
+
+
 class AspectDifference(Value):
     """The difference of two systems in one aspect, on the judge's scale and on people's."""
 
     judge: CorrectedDifference
     corrected: CorrectedDifference | None
     refused: str | None = Field(description="why `corrected` is null")
+    shared: SharedRaters | None = Field(
+        default=None, description="who rated both, by whose ratings alone `corrected` is; null where no rater is named"
+    )
 
 
 class SystemsDifference(Value):

@@ -64,6 +64,14 @@ class RunFrame:
         return np.array([has(label) for label in self.labels], dtype=bool)[self.label]
 
 
+class RunRatings(NamedTuple):
+    """People's ratings one by one, each of shape (ratings,): the response's row, the rater's key, and the value."""
+
+    row: Integers
+    rater: Integers
+    value: Floats
+
+
 @dataclass(frozen=True)
 class RunTable:
     """The responses of a run as they are compared: columns of shape (n,), in the run's order.
@@ -71,8 +79,8 @@ class RunTable:
     `items`, `contexts` and `clusters` are keys (`key_of`), 0 where not known. `values` holds each measure by kind and
     name, NaN where there is none: aspects, composites, blended aspects, findings. `inapplicable` counts the responses
     that an aspect does not apply to, `judged` those with a result other than a failure; `valued` says whether any has a
-    value. `people` holds the means of people's ratings by name, NaN where there is none, and `weights` what they weigh;
-    both are empty where no one rated.
+    value. `people` holds the means of people's ratings by name, NaN where there is none, `said` the ratings themselves
+    where it is known who gave them, and `weights` what they weigh; all are empty where no one rated.
     """
 
     items: Integers
@@ -83,6 +91,7 @@ class RunTable:
     valued: bool
     inapplicable: Mapping[str, int] = field(default_factory=dict)
     people: Mapping[str, Floats] = field(default_factory=dict)
+    said: Mapping[str, RunRatings] = field(default_factory=dict)
     weights: Floats = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
@@ -116,7 +125,18 @@ def tabulate_items(items: Sequence[RunItem], aspects: Sequence[str]) -> RunTable
         ),
         inapplicable=Counter(chain.from_iterable(one.inapplicable for one in items)),
         people={own: read([each.get(own) for each in people]) for own in name(people)},
+        said={own: list_ratings(items, own) for own in name([one.said for one in items])},
         weights=read([one.weight for one in items]),
+    )
+
+
+def list_ratings(items: Sequence[RunItem], name: str) -> RunRatings:
+    """What each rater said of each item by that name."""
+    found = [(row, *each) for row, one in enumerate(items) for each in one.said.get(name, {}).items()]
+    return RunRatings(
+        np.array([row for row, *_ in found], dtype=np.int64),
+        key_all([rater for _, rater, _ in found]),
+        np.array([value for *_, value in found], dtype=np.float64),
     )
 
 

@@ -153,7 +153,8 @@ class RunItem:
     `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
     is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
     None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
-    any; `weight` is what these weigh, relative to those of other items. `findings` holds by `finding:CODE` how many of
+    any, and `said` the ratings themselves by name and rater; `weight` is what these weigh, relative to those of other
+    items. `findings` holds by `finding:CODE` how many of
     100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
     """
 
@@ -167,6 +168,7 @@ class RunItem:
     position: int | None = None
     cluster: str | None = None
     people: Mapping[str, float] = field(default_factory=dict)
+    said: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     weight: float = 1.0
     findings: Mapping[str, float | None] = field(default_factory=dict)
     inapplicable: frozenset[str] = frozenset()

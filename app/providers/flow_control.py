@@ -6,10 +6,11 @@ import asyncio
 import math
 import random
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 
 from app.domain.errors import JudgeUnavailable, UpstreamError
@@ -17,6 +18,7 @@ from app.providers.ports import Lane, RequestScope
 from app.runtime.flow_state import (
     CALLS_A_BATCH_CALL,
     FIRST_CALLS,
+    LONGEST_PAUSE_SECONDS,
     Demand,
     FlowLimits,
     FlowState,
@@ -44,6 +46,9 @@ class RateLimits:
 
 NO_LIMITS = RateLimits()
 
+FEWEST_WITH_SHARES = 16
+"""Places of a process of which one is left to another project than the one that has all others."""
+
 
 @dataclass
 class FlowUpdate:
@@ -52,16 +57,19 @@ class FlowUpdate:
     successes: int = 0
     tokens: int = 0
     throttled_since: float = -math.inf
+    opens_at: float = -math.inf
+    probing: bool = False
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     urgent: bool = False
 
-    def report(self, now: float, opens_at: float) -> Report:
+    def report(self, now: float) -> Report:
         """The observations for the other processes."""
         return Report(
             successes=self.successes,
             throttled_age_seconds=None if math.isinf(self.throttled_since) else now - self.throttled_since,
-            closed_seconds=max(0.0, opens_at - now),
+            closed_seconds=max(0.0, self.opens_at - now),
+            probing=self.probing,
             tokens=self.tokens,
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
@@ -83,7 +91,10 @@ class Call:
             self.flow.update.tokens += tokens_used - self.waiter.reserved
             latest = min(GREATEST_RATIO, max(LEAST_RATIO, tokens_used / max(1, self.waiter.expected)))
             self.flow.ratio += RATIO_WEIGHT * (latest - self.flow.ratio)
-        self.put_off(0.0, limits)
+        self._learn(limits)
+        # An endpoint that serves, and says that it will not for hours, is not believed at all.
+        if limits.closed_seconds <= self.flow.longest_pause_seconds:
+            self.flow.close_for(limits.closed_seconds)
 
     def throttled(self, retry_after_seconds: float | None = None, limits: RateLimits = NO_LIMITS) -> None:
         """The endpoint answered with 429, for which it counts no tokens."""
@@ -94,24 +105,26 @@ class Call:
         self.put_off(retry_after_seconds or 0.0, limits)
 
     def put_off(self, retry_after_seconds: float, limits: RateLimits = NO_LIMITS) -> None:
-        """The endpoint stated its limits, and asked for a pause if that is above 0."""
+        """The endpoint refused the call, stated its limits, and asked for a pause if that is above 0."""
+        self._learn(limits)
+        self.flow.close_for(max(retry_after_seconds, limits.closed_seconds))
+
+    def _learn(self, limits: RateLimits) -> None:
         update = self.flow.update
         update.requests_per_minute = limits.requests_per_minute or update.requests_per_minute
         update.tokens_per_minute = limits.tokens_per_minute or update.tokens_per_minute
-        seconds = max(retry_after_seconds, limits.closed_seconds)
-        if seconds > 0:
-            update.urgent = True
-            self.flow.close_for(seconds)
 
 
 @dataclass(eq=False)
 class Waiter:
-    """A waiting call: its estimated and its reserved tokens, and when it stops waiting, by flow control's clock."""
+    """A waiting call: its estimated and its reserved tokens, until when it waits for the end of a pause, by flow
+    control's clock, and the project that it is for."""
 
     lane: Lane
     expected: int
     reserved: int
     ends_at: float
+    project: str = ""
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -126,19 +139,74 @@ class Waiter:
         """Refuses the call at once if no call may be made before it would stop waiting."""
         if now < opens_at and self.ends_at < opens_at:
             seconds = opens_at - now
-            detail = f"the judge asked for no calls for another {seconds:.0f} s"
+            moment = datetime.now(UTC) + timedelta(seconds=seconds)
+            detail = (
+                f"the judge asked for no calls for another {seconds:.0f} s, until {moment:%H:%M:%S} UTC; "
+                "`saiten reopen` ends the pause"
+            )
             self.refuse(JudgeUnavailable(detail, retry_after_seconds=seconds))
 
 
-class CallQueue:
-    """Waiting calls, in order of arrival within a lane. Interactive calls go first, except for the batches' minimum
-    share: while both wait, every tenth call is a batch's."""
+class TurnTaking:
+    """The waiting calls of one lane. Projects take turns, and a project's calls are in order of arrival: however many
+    calls one project has waiting, the next call of another one is not far behind."""
 
     def __init__(self) -> None:
-        self._interactive: OrderedDict[Waiter, None] = OrderedDict()
-        self._batch: OrderedDict[Waiter, None] = OrderedDict()
+        self._projects: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
+        """By project, in the order of their turns."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._projects.values()))
+
+    def __iter__(self) -> Iterator[Waiter]:
+        """The calls in the order in which they are to be admitted."""
+        left = [iter(waiters) for waiters in self._projects.values()]
+        while left:
+            going = []
+            for waiters in left:
+                if (waiter := next(waiters, None)) is not None:
+                    going.append(waiters)
+                    yield waiter
+            left = going
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a call waits that is for a project."""
+        return any(self._projects)
+
+    def firsts(self) -> Iterator[Waiter]:
+        """The first call of each project."""
+        for waiters in self._projects.values():
+            waiter = next((waiter for waiter in waiters if not waiter.turn.done()), None)
+            if waiter is not None:
+                yield waiter
+
+    def add(self, waiter: Waiter) -> None:
+        self._projects.setdefault(waiter.project, OrderedDict())[waiter] = None
+
+    def remove(self, waiter: Waiter, *, admitted: bool = False) -> None:
+        """Removes a call, if it is there. If it was admitted, its project had its turn."""
+        waiters = self._projects.get(waiter.project)
+        if waiters is None or waiter not in waiters:
+            return
+        del waiters[waiter]
+        if not waiters:
+            del self._projects[waiter.project]
+        elif admitted:
+            self._projects.move_to_end(waiter.project)
+
+
+class CallQueue:
+    """Waiting calls. Interactive calls go first, except for the batches' minimum share: while both wait, every tenth
+    call is a batch's."""
+
+    def __init__(self) -> None:
+        self._interactive = TurnTaking()
+        self._batch = TurnTaking()
         self._passed = 0
         """Interactive calls admitted since the last batch call, while a batch call waited."""
+        self.in_flight: Counter[str] = Counter()
+        """Interactive calls in flight, by project."""
 
     def __len__(self) -> int:
         return len(self._interactive) + len(self._batch)
@@ -146,26 +214,43 @@ class CallQueue:
     def __iter__(self) -> Iterator[Waiter]:
         return chain(self._interactive, self._batch)
 
-    def lane_of(self, waiter: Waiter) -> OrderedDict[Waiter, None]:
+    def lane_of(self, waiter: Waiter) -> TurnTaking:
         return self._interactive if waiter.lane == "interactive" else self._batch
 
     def admit(self, waiter: Waiter) -> None:
         """Removes an admitted call."""
-        self.lane_of(waiter).pop(waiter, None)
+        self.lane_of(waiter).remove(waiter, admitted=True)
+        if waiter.lane == "interactive":
+            self.in_flight[waiter.project] += 1
         self._passed = self._passed + 1 if waiter.lane == "interactive" and self._batch else 0
 
-    def next(self, places: int, in_flight: int) -> tuple[list[Waiter], int]:
-        """The calls for which there is a place, in order, and how many of the first ones may use every place."""
+    def leave(self, waiter: Waiter) -> None:
+        """An admitted call has ended."""
+        if waiter.lane == "interactive":
+            self.in_flight[waiter.project] -= 1
+            if not self.in_flight[waiter.project]:
+                del self.in_flight[waiter.project]
+
+    def next(self, places: int, in_flight: int, granted: int) -> tuple[list[Waiter], int]:
+        """The calls for which there is a place, in order, and how many of the first ones may use every place. `granted`
+        is how many places the process was last granted: of many, the last are left to projects without a call in
+        flight."""
         # Those that still wait, neither refused nor cancelled.
         interactive = (waiter for waiter in self._interactive if not waiter.turn.done())
         batch = (waiter for waiter in self._batch if not waiter.turn.done())
         first: list[Waiter] = []
         passed = self._passed
+        divides = granted >= FEWEST_WITH_SHARES and self._interactive.is_named
+        shared = batch_places(granted) if divides else places
+        has_calls = set(self.in_flight)
         while len(first) < places - in_flight:
             due = next(batch, None) if passed >= CALLS_A_BATCH_CALL - 1 else None
+            if due is None and in_flight + len(first) >= shared:
+                interactive = (waiter for waiter in self._interactive.firsts() if waiter.project not in has_calls)
             waiter = due or next(interactive, None)
             if waiter is None:
                 break
+            has_calls.add(waiter.project)
             passed = 0 if due else passed + 1
             first.append(waiter)
         free = batch_places(places) - in_flight - len(first)
@@ -180,22 +265,27 @@ def copy_refusal(refusal: UpstreamError) -> UpstreamError:
 HERD_SECONDS = 0.25  # Calls that waited for the same moment are spread over this time
 # Calls that wait for a rate limit ask again after this time: others may have used less than they reserved
 LONGEST_NAP_SECONDS = 1.0
+# While a pause lasts, calls that wait for its end look so often whether an operator has ended it in another process
+LOOK_SECONDS = 5.0
 TELL_SECONDS = 0.05  # Time after which other processes learn of a call that ended, unless an exchange happens before
 
 
 class FlowControl:
-    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share, and in order of
-    arrival within a lane. All calls of a process to one endpoint with one key go through one of these. For the tasks of
-    one event loop."""
+    """Admits calls as the state allows: interactive ones first, except for the batches' minimum share. Within a lane
+    projects take turns, and a project's calls are in order of arrival. All calls of a process to one endpoint with one
+    key go through one of these. A longer pause than `longest_pause_seconds` is not believed: after that time one call
+    is made, and the others wait for its outcome. For the tasks of one event loop."""
 
     def __init__(
         self,
         state: FlowState,
         *,
+        longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._state = state
+        self.longest_pause_seconds = longest_pause_seconds
         self._clock = clock
         self._sleep = sleep
         self._line = CallQueue()
@@ -224,14 +314,16 @@ class FlowControl:
         scope: RequestScope | None = None,
     ) -> AsyncIterator[Call]:
         """Waits for the turn of a call of about this many tokens. Raises JudgeUnavailable if the wait takes longer than
-        `max_wait_seconds` (`math.inf` for no limit). Raises the refusal passed to `turn_away` if that happens
-        meanwhile, or has happened since the work of `scope` began and no later call has succeeded."""
+        `max_wait_seconds` (`math.inf` for no limit), or a pause is longer than the scope waits for one. Raises the
+        refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
+        later call has succeeded."""
         scope = scope or RequestScope()
         known = self._refusal
         if known is not None and scope.begun_at <= self._refused_at:
             raise copy_refusal(known)
         reserved = max(1, round(tokens * self.ratio))
-        waiter = Waiter(lane, tokens, reserved, self._clock() + max_wait_seconds)
+        patience_seconds = min(max_wait_seconds, scope.longest_pause_seconds)
+        waiter = Waiter(lane, tokens, reserved, self._clock() + patience_seconds, scope.project)
         await self._wait(waiter, max_wait_seconds)
         try:
             if self._refusal is not known and self._refusal is not None:
@@ -243,7 +335,7 @@ class FlowControl:
             if began_at > self._refused_at:
                 self._refusal = None  # the account works again
         finally:
-            self._leave()
+            self._leave(waiter)
 
     def figures(self) -> FlowFigures:
         """The current figures."""
@@ -258,6 +350,23 @@ class FlowControl:
         for waiter in self._line:
             waiter.refuse(copy_refusal(refusal))
 
+    async def reopen(self) -> float:
+        """Ends the pause, in all processes that share the state. Returns how many seconds of it were left."""
+        await self._look()
+        left = max(0.0, self._opens_at - self._clock())
+        await self._state.reopen()
+        await self._look()
+        if self._dispatcher is not None and self._napping:
+            # It sleeps until the end of the pause.
+            self._dispatcher.cancel()
+        self._start_dispatcher()
+        return left
+
+    async def find_pause(self) -> float:
+        """For how many seconds no call may be made, in any process that shares the state."""
+        await self._look()
+        return self.figures().closed_seconds
+
     async def close(self) -> None:
         """Gives this process's share to the others."""
         for timer in filter(None, [self._heartbeat, self._recount]):
@@ -267,8 +376,10 @@ class FlowControl:
         await self._state.close()
 
     async def _wait(self, waiter: Waiter, max_wait_seconds: float) -> None:
-        self._line.lane_of(waiter)[waiter] = None
-        waiter.refuse_if_closed(self._opens_at, self._clock())
+        self._line.lane_of(waiter).add(waiter)
+        if waiter.ends_at < self._opens_at:
+            # It is refused unless an operator has ended the pause meanwhile.
+            self.update.urgent = True
         self._start_dispatcher()
         try:
             async with within(max_wait_seconds):
@@ -284,32 +395,42 @@ class FlowControl:
             self._give_back(waiter)
             raise
         finally:
-            self._line.lane_of(waiter).pop(waiter, None)
+            self._line.lane_of(waiter).remove(waiter)
             if self._dispatcher is not None and self._napping and not len(self._line):
                 self._dispatcher.cancel()
 
     def _give_back(self, waiter: Waiter) -> None:
         """Releases the place if the call was admitted just as it stopped waiting."""
         if waiter.admitted:
-            self._leave()
+            self._leave(waiter)
 
-    def _leave(self) -> None:
+    def _leave(self, waiter: Waiter) -> None:
         self._in_flight -= 1
+        self._line.leave(waiter)
         self._start_dispatcher()
         self._set_recount()
 
     def close_for(self, seconds: float) -> None:
-        """Admits no calls for that long. A shorter pause does not end a longer one."""
-        now = self._clock()
-        if now + seconds > self._opens_at:
-            self._opens_at = now + seconds
-            for waiter in self._line:
-                waiter.refuse_if_closed(self._opens_at, now)
+        """Admits no calls for that long, but no longer than is believed. A shorter pause does not end a longer one."""
+        if seconds <= 0:
+            return
+        now, update = self._clock(), self.update
+        update.urgent = True
+        update.probing = update.probing or seconds > self.longest_pause_seconds
+        update.opens_at = max(update.opens_at, now + min(seconds, self.longest_pause_seconds))
+        self._open_at(max(self._opens_at, update.opens_at), now)
+
+    def _open_at(self, opens_at: float, now: float) -> None:
+        if self._opens_at > now >= opens_at:
+            self._herd_until = now + HERD_SECONDS
+        self._opens_at = opens_at
+        for waiter in self._line:
+            waiter.refuse_if_closed(opens_at, now)
 
     # The dispatcher is a task that admits waiting calls, and exists only while there is something to do.
 
     def _next(self) -> tuple[list[Waiter], int]:
-        return self._line.next(self._places + self.update.successes, self._in_flight)
+        return self._line.next(self._places + self.update.successes, self._in_flight, self._places)
 
     def _has_work(self) -> bool:
         return self.update.urgent or bool(self._next()[0])
@@ -336,8 +457,7 @@ class FlowControl:
             now = self._clock()
             closed = self._opens_at - now
             if closed > 0 and not self.update.urgent:
-                await self._nap(closed + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
-                self._herd_until = self._clock() + HERD_SECONDS
+                await self._sleep_closed(closed)
                 continue
             herding = now < self._herd_until
             wanted, first = self._next()
@@ -351,15 +471,30 @@ class FlowControl:
             elif herding and self._has_work():
                 await self._nap(HERD_SECONDS / self._places)
 
+    async def _sleep_closed(self, seconds: float) -> None:
+        """Waits for the end of the pause, or until it is time to look whether it still lasts."""
+        if self._state.heartbeat_seconds is not None and seconds > LOOK_SECONDS:
+            await self._nap(LOOK_SECONDS)
+            self.update.urgent = True
+        else:
+            await self._nap(seconds + random.uniform(0, HERD_SECONDS))  # noqa: S311 - spreads load, keeps no secret
+            self._herd_until = self._clock() + HERD_SECONDS
+
+    async def _look(self) -> None:
+        """An exchange without waiting calls."""
+        await self._exchange([], 0)
+
     async def _exchange(self, wanted: list[Waiter], first: int) -> Grant:
-        report = self.update.report(self._clock(), self._opens_at)
+        report = self.update.report(self._clock())
         self.update = FlowUpdate()
         demand = Demand(tuple(waiter.reserved for waiter in wanted), first, self._in_flight)
         grant = await self._state.exchange(report, demand)
         self._places = grant.places
         self._counted = demand.in_flight + grant.admitted
-        if grant.closed_seconds > 0:
-            self.close_for(grant.closed_seconds)
+        now = self._clock()
+        told = now + grant.closed_seconds if grant.closed_seconds > 0 else -math.inf
+        # The state knows best, but for what was learned during the exchange.
+        self._open_at(max(told, self.update.opens_at), now)
         return grant
 
     def _admit(self, waiters: list[Waiter]) -> None:
@@ -413,4 +548,9 @@ def open_local_flow(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> FlowControl:
     """Flow control for this process alone."""
-    return FlowControl(LocalFlowState(bounds, clock=clock), clock=clock, sleep=sleep)
+    return FlowControl(
+        LocalFlowState(bounds, clock=clock),
+        longest_pause_seconds=bounds.longest_pause_seconds,
+        clock=clock,
+        sleep=sleep,
+    )

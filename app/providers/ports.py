@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any, Literal, Protocol, runtime_checkable
@@ -20,6 +21,23 @@ from app.domain.verdict import Faults
 Lane = Literal["interactive", "batch"]  # A caller waits for an interactive call, so it goes before a batch's calls
 
 
+class Purse(Protocol):
+    """The money of one piece of work. `reserve` takes what the whole work is priced at from the caller's account.
+    `hold` sets aside so many dollars for a call that is about to begin, and returns how many it did. Both raise
+    CostLimitReached. `settle` gives back what was held, and takes what the call cost."""
+
+    async def reserve(self, usd: float) -> None: ...
+    async def hold(self, expected_usd: float) -> float: ...
+    def settle(self, expected_usd: float, held_usd: float, cost_usd: float) -> None: ...
+
+
+@dataclass(eq=False)
+class Payment:
+    """What a call cost in USD: what was expected until it is known, nothing if it failed."""
+
+    cost_usd: float
+
+
 @dataclass(eq=False)
 class RequestScope:
     """One piece of work, such as a request or a candidate of a batch, with the keys and the cost of its outside calls.
@@ -28,21 +46,42 @@ class RequestScope:
     call cache's keys of all calls, in order, which an erasure needs. `cost_usd` is the cost of judging so far; calls of
     unknown cost count as 0.
 
-    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. `begun_at` is when the work began, in seconds of
-    flow control's clock. `announce` is awaited before each call to the judge,
-    once the call has its turn. With `bypass_cache`, calls to judge and encoder neither read nor write the call cache,
-    and their keys are not collected."""
+    `actor` is a key's id, `cli:` with the user's name, or `anonymous`. Interactive calls of different `project`s take
+    turns at the judge. `purse` pays for calls; None if nothing limits their cost. `begun_at` is when the work began, in
+    seconds of flow control's clock. `announce` is awaited before each call to the judge, once the call has its turn.
+    While the judge asks for a longer pause than `longest_pause_seconds`, calls are refused and do not wait. With
+    `bypass_cache`, calls to judge and encoder neither read nor write the call cache, and their keys are not
+    collected."""
 
     actor: str = ANONYMOUS
+    project: str = ""
+    purse: Purse | None = None
     begun_at: float = field(default_factory=time.monotonic)
     announce: Callable[[], Awaitable[None]] | None = None
     bypass_cache: bool = False
+    longest_pause_seconds: float = math.inf
     keys: dict[str, None] = field(default_factory=dict)
     cost_usd: float = 0.0
 
     def note_key(self, key: str) -> None:
         """Collects a key, once."""
         self.keys[key] = None
+
+    @asynccontextmanager
+    async def paying(self, expected_usd: float) -> AsyncIterator[Payment]:
+        """Pays for one call, which the block makes; its cost is added to `cost_usd`. A call that is cancelled may be
+        billed all the same, and costs what was expected. Raises CostLimitReached before the block."""
+        held_usd = 0.0 if self.purse is None else await self.purse.hold(expected_usd)
+        payment = Payment(expected_usd)
+        try:
+            yield payment
+        except Exception:
+            payment.cost_usd = 0.0
+            raise
+        finally:
+            self.cost_usd += payment.cost_usd
+            if self.purse is not None:
+                self.purse.settle(expected_usd, held_usd, payment.cost_usd)
 
     @contextmanager
     def part(self) -> Iterator[RequestScope]:
@@ -73,6 +112,16 @@ class JudgingTask:
     def screen(self) -> bool:
         """Whether the verdict should also say if a text addresses its evaluator."""
         return self.options.screens(self.rubric.version)
+
+    @property
+    def characters(self) -> int:
+        """The characters of all texts that the judge is shown."""
+        if self.window is not None:
+            shown = self.window.conversation
+            given = [shown.goal or "", *(f"{name}{value}" for name, value in (shown.persona or {}).items())]
+            return sum(len(turn.text) for turn in self.window.turns) + sum(map(len, given))
+        texts = [self.dialogue.response, *self.references, *(said.text for said in self.dialogue.context)]
+        return sum(map(len, texts))
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:

@@ -244,19 +244,19 @@ def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -
         return None
     aspects = {
         name: AspectValidation(
-            n=found.n,
+            n=within.n,
             raters=found.ceiling.raters if found.ceiling else min(1, report.raters),
-            spearman=found.spearman,
+            spearman=found.spearman if within.spearman is None else within.spearman,
             pearson=found.pearson,
-            spearman_interval=found.spearman_interval,
-            ceiling_spearman=found.ceiling.spearman if found.ceiling else None,
+            spearman_interval=within.interval,
+            ceiling_spearman=within.agreement,
         )
         for name, found in report.aspects.items()
-        if found.spearman is not None and not name.endswith(".blended")
+        if (within := found.within_systems) is not None and found.spearman is not None and not name.endswith(".blended")
     }
     if not aspects:
         return None
-    return Validation(n=max(aspect.n for aspect in aspects.values()), batch=batch, at=now, aspects=aspects)
+    return Validation(n=max(report.aspects[name].n for name in aspects), batch=batch, at=now, aspects=aspects)
 
 
 logger = logging.getLogger("saiten.meta")

@@ -31,6 +31,7 @@ from app.domain.human_rating import (
     RoundDraw,
     RoundOptions,
     RoundProgress,
+    SharedProgress,
     StoredExclusion,
     StoredRating,
     Task,
@@ -116,6 +117,8 @@ class RoundService:
         self, project: str, batch_id: str, rated: Sequence[Scored], rubric: Rubric, options: RoundOptions
     ) -> RoundDraw:
         """What a round of these results draws. By the seed, so that a second team can be asked for the same."""
+        if options.shared_with is not None:
+            return await self._draw_shared(project, batch_id, rated, options.shared_with)
         aspects = [one for one in rubric.aspects if options.aspect in {None, one.id}]
         if options.choose == "chosen":
             missing = {*options.positions} - {one.entry.position for one in rated}
@@ -132,6 +135,33 @@ class RoundService:
         size = min(options.items, len(rated))
         chosen = random.Random(options.seed).sample(rated, size)  # noqa: S311 - no secret
         return RoundDraw([one.entry.position for one in chosen], [size / len(rated)] * size)
+
+    async def _draw_shared(self, project: str, batch_id: str, rated: Sequence[Scored], other: str) -> RoundDraw:
+        """The responses to the items of another round, with its probabilities."""
+        found = await self.rounds.find_round(project, other)
+        if found is None:
+            raise NotFound(f"there is no rating round {other[:64]} in this project", pointer="/shared_with")
+        if found.batch == batch_id or found.options.choose == "chosen":
+            detail = "items are shared with a round of another batch that drew its responses"
+            raise InvalidRequest(detail, pointer="/shared_with")
+        places = {(one.entry.item, one.entry.candidate): one.entry.position for one in rated}
+        drawn = [
+            (places[each.item, each.candidate], each.probability or 1.0)
+            for each in await self.rounds.items(project, other)
+            if (each.item, each.candidate) in places
+        ]
+        if not drawn:
+            raise InvalidRequest("no response of this batch is to an item of that round", pointer="/shared_with")
+        return RoundDraw([position for position, _ in drawn], [probability for _, probability in drawn], found.signals)
+
+    async def shared(self, project: str, found: RatingRound) -> SharedProgress | None:
+        """How far people have rated in the round and in the one that it shares items with; None without one."""
+        other = found.options.shared_with
+        if other is None:
+            return None
+        raters, here = await self.rounds.count_shared(project, found.id, other)
+        _, there = await self.rounds.count_shared(project, other, found.id)
+        return SharedProgress(round=other, raters=raters, here=here, there=there)
 
     async def _read_spreads(
         self, project: str, batch_id: str, rated: Sequence[Scored], aspects: Sequence[Aspect], options: RoundOptions

@@ -10,6 +10,7 @@ from typing import Protocol
 
 FIRST_CALLS = 8  # Calls in flight at most until the endpoint's first answer, which states its rate limit
 FIRST_LIMIT = 64  # The adaptive limit's initial number of calls in flight. It grows by one per success.
+LONGEST_PAUSE_SECONDS = 600.0  # The longest pause that an endpoint is believed to need, unless the operator says more
 BURST_SECONDS = 0.1  # How much of a rate may be used in advance, so that a late timer costs no throughput
 PLACES_A_RESERVE = 64
 FEWEST_WITH_RESERVE = 4
@@ -18,23 +19,27 @@ CALLS_A_BATCH_CALL = 10  # While both lanes wait, one in so many admitted calls 
 
 @dataclass(frozen=True)
 class FlowLimits:
-    """The operator's limits for all processes together; None for an unknown rate."""
+    """The operator's limits for all processes together; None for an unknown rate. No pause is longer than
+    `longest_pause_seconds`."""
 
     concurrency: int
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    longest_pause_seconds: float = LONGEST_PAUSE_SECONDS
 
 
 @dataclass(frozen=True)
 class Report:
     """What a process has observed since its last exchange. `throttled_age_seconds` is how long ago the latest call that
-    was answered with 429 began, None if there was none. `closed_seconds` is for how long no call may be made, as far as
-    this process knows. `tokens` is the number used minus the number reserved. The rates are the endpoint's latest, None
+    was answered with 429 began, None if there was none. `closed_seconds` is for how long no call may be made, by
+    what the endpoint has said since then; with `probing` it asked for more than is believed, so that one call is to be
+    made first. `tokens` is the number used minus the number reserved. The rates are the endpoint's latest, None
     if it stated none."""
 
     successes: int = 0
     throttled_age_seconds: float | None = None
     closed_seconds: float = 0.0
+    probing: bool = False
     tokens: int = 0
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -72,11 +77,13 @@ class Grant:
 class FlowState(Protocol):
     """The shared state. `exchange` records the report, then admits as many calls of the demand as possible. It never
     fails: if the other processes are unreachable, it continues alone. `heartbeat_seconds` is how often a process with
-    calls in flight must make an exchange to be counted; None if it need not."""
+    calls in flight must make an exchange to be counted; None if it need not, because no other process shares the state.
+    `reopen` ends the pause."""
 
     @property
     def heartbeat_seconds(self) -> float | None: ...
     async def exchange(self, report: Report, demand: Demand) -> Grant: ...
+    async def reopen(self) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -121,6 +128,7 @@ class LocalFlowState:
     def __init__(self, bounds: FlowLimits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._concurrency = bounds.concurrency
+        self._longest_pause_seconds = bounds.longest_pause_seconds
         self._limit = min(bounds.concurrency, FIRST_LIMIT)
         self._answered = False
         self._processes = 1
@@ -132,12 +140,21 @@ class LocalFlowState:
     async def close(self) -> None:
         """There is nothing to close."""
 
+    async def reopen(self) -> None:
+        self._opens_at = -math.inf
+
+    @property
+    def closed_seconds(self) -> float:
+        """For how long no call may be made."""
+        return max(0.0, self._opens_at - self._clock())
+
     def adopt(
         self,
         *,
         limit: int,
         processes: int,
         answered: bool,
+        closed_seconds: float,
         requests_per_minute: float | None,
         tokens_per_minute: float | None,
     ) -> None:
@@ -145,13 +162,14 @@ class LocalFlowState:
         self._limit = limit
         self._processes = processes
         self._answered = answered
+        self._opens_at = self._clock() + closed_seconds
         self._requests.stated = requests_per_minute
         self._tokens.stated = tokens_per_minute
 
     async def exchange(self, report: Report, demand: Demand) -> Grant:
         now = self._clock()
         self._answered = self._answered or report.answered
-        self._opens_at = max(self._opens_at, now + report.closed_seconds)
+        self._opens_at = max(self._opens_at, now + min(report.closed_seconds, self._longest_pause_seconds))
         self._requests.stated = report.requests_per_minute or self._requests.stated
         self._tokens.stated = report.tokens_per_minute or self._tokens.stated
         self._tokens.charge(report.tokens * self._tokens.interval(self._processes), now)
@@ -160,6 +178,8 @@ class LocalFlowState:
         if age is not None and now - age > self._halved_at:
             self._limit = max(1, self._limit // 2)
             self._halved_at = now
+        if report.probing:
+            self._limit = 1
         return self._admit(demand, now)
 
     def _admit(self, demand: Demand, now: float) -> Grant:

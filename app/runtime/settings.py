@@ -23,6 +23,7 @@ from app import __version__
 from app.domain.dialogue import Limits
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
+from app.runtime.flow_state import LONGEST_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -59,10 +60,26 @@ def check_http_url(written: str | None) -> str | None:
     return written.strip()
 
 
+HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+
+
+def check_host_names(written: str | None) -> str | None:
+    """The names in lower case and without spaces. Raises ValueError if one is not a host name, such as an address with
+    a port or a pattern."""
+    if written is None:
+        return None
+    names = [name.strip().lower() for name in written.split(",") if name.strip()]
+    for name in names:
+        if not HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a host name; give names without scheme, port or *")
+    return ",".join(names)
+
+
 Optional = BeforeValidator(blank_to_none)
 Secret = Annotated[SecretStr | None, Optional]
 Name = Annotated[str | None, Optional]
 URL = Annotated[str | None, AfterValidator(check_http_url), Optional]
+HostNames = Annotated[str | None, AfterValidator(check_host_names), Optional]
 
 
 def usual(name: str) -> AliasChoices:
@@ -141,6 +158,13 @@ class Settings(BaseSettings):
     )
     judge_tokens_per_minute: Annotated[int | None, Optional] = Field(
         default=None, ge=1, description="the judge's token limit, prompt and reply together; likewise"
+    )
+    longest_pause_seconds: float = Field(
+        default=LONGEST_PAUSE_SECONDS,
+        gt=0,
+        le=86_400,
+        description="a longer pause that the judge or the translator asks for is not believed: after this time one call"
+        " is tried; `saiten reopen` ends a pause at once",
     )
     prices: Name = Field(default=None, description="a JSON file of model prices in place of the packaged one")
 
@@ -222,11 +246,19 @@ class Settings(BaseSettings):
         default=None, ge=1, description="candidates of all batches that may wait; more are turned away; default: any"
     )
     project_queued: Annotated[int | None, Optional] = Field(default=None, ge=1, description="the same for each project")
+    project_streams: int = Field(
+        default=100, ge=1, description="pages and clients of a project that follow runs in one process; more get 429"
+    )
     tracing: Literal["off", "otlp"] = Field(
         default="off", description="OpenTelemetry traces over OTLP, as OTEL_EXPORTER_OTLP_ENDPOINT says (extra tracing)"
     )
     allow_anonymous: bool = Field(
         default=False, description="answer beyond loopback although no API keys are configured"
+    )
+    allowed_hosts: HostNames = Field(
+        default=None,
+        description="names, separated by commas, by which callers without a key may reach the service beside localhost,"
+        " addresses and names without a dot: saiten.example.org",
     )
     secure_cookies: bool = Field(
         default=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
@@ -54,6 +54,20 @@ async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def run_few(work: Iterable[Callable[[], Coroutine[Any, Any, Any]]], at_once: int) -> list[Any]:
+    """All results in order, of which at most `at_once` are made concurrently: the next piece of work is taken from
+    `work`, and its coroutine created, only when one before it has ended. Raises as `run_together` does."""
+    found: dict[int, Any] = {}
+    left = enumerate(work)
+
+    async def take() -> None:
+        for number, begin in left:
+            found[number] = await begin()
+
+    await run_together(*(take() for _ in range(at_once)))
+    return [found[number] for number in range(len(found))]
 
 
 def within(seconds: float) -> AbstractAsyncContextManager[Any]:

@@ -163,6 +163,9 @@ class Telemetry:
         self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
         self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])
         self._unmeasured = Counter("saiten_encoder_failures", "Similarities that are missing", registry=registry)
+        self._others = Counter(
+            "saiten_rubric_mismatches", "Jobs left to others: another rubric file", registry=registry
+        )
         self._requests = count("saiten_http_requests", "Requests answered", "route", "method", "status")
         self._answering = time("saiten_http_request_seconds", "Time of a request", "route")
         self._limited = count("saiten_limited_requests", "Requests turned away", "limit")
@@ -227,6 +230,10 @@ class Telemetry:
     def encoder_failed(self) -> None:
         """Counts a similarity that is missing because the encoder was unavailable, failed or took too long."""
         self._unmeasured.inc()
+
+    def left_to_others(self) -> None:
+        """Counts a batch's job that this worker does not do, because its file of the rubric is another."""
+        self._others.inc()
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts an answered request. `route` is the route's template, never the requested address."""

@@ -18,8 +18,9 @@ from app.text.injection import inspect_dialogue, inspect_text
 
 ENGLISH = "en"
 
-# Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost
-INSPECTED_AT_ONCE = 4_000
+# Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost, and of
+# the dearest texts (NFKC makes four characters of each, or each could begin an attack) ten
+INSPECTED_AT_ONCE = 1_500
 SUSPECTED = "suspected-injection"
 MOST_PLACES = 5  # Places that an error names at most
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import add
 from statistics import median_low
+from typing import NamedTuple
 
 from app import __version__
 from app.domain import signature
-from app.domain.conversation import Conversation, Finding, Window, context_of, cut_windows, texts_of_conversation
+from app.domain.conversation import Conversation, Finding, Window, cut_windows, list_contexts, texts_of_conversation
 from app.domain.errors import UnknownRubric
 from app.domain.evaluation import (
     AspectResult,
@@ -33,7 +34,7 @@ from app.domain.rubric import Aspect, Rubric
 from app.domain.verdict import Fault, Faults, Rating
 from app.providers.ports import Judgement, JudgingTask, RequestScope, Verdict
 from app.runtime.helpers import Helpers
-from app.runtime.tasks import run_together
+from app.runtime.tasks import run_few, run_together
 from app.runtime.threads import Checkpoint
 from app.scoring.case import SUSPECTED, check_unit, look_at, refuse_suspicious
 from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
@@ -50,6 +51,19 @@ MOST_HELPED = 20_000
 
 MOST_CONTEXT = 200
 """The utterances that precede a turn which is scored as a response."""
+
+CALLS_AT_ONCE = 16
+"""Judge calls for turns that are in hand at once, and as many for windows: one request must not fill the queue."""
+
+CHARACTERS_AT_ONCE = 500_000
+"""The same for the characters of their prompts, each of which is there in several forms."""
+
+
+class ScoredTurn(NamedTuple):
+    """The record of a turn that was scored as a response, and the call cache's keys of its outside calls."""
+
+    record: Record
+    calls: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -120,7 +134,7 @@ def plan_conversation(
 
 async def evaluate_conversation(
     request: ConversationRequest, context: ScoringContext, scope: RequestScope | None = None
-) -> tuple[Record, tuple[Record, ...]]:
+) -> tuple[Record, tuple[ScoredTurn, ...]]:
     """Rates one conversation; with `score_turns`, also the records of its turns. Raises as `evaluate` does.
 
     A judge that rates no conversation leaves every aspect unrated; what rules find is in the result all the same."""
@@ -129,8 +143,7 @@ async def evaluate_conversation(
     with context.telemetry.span("evaluate", rubric=rubric.id) as span:
         started = time.monotonic()
         check_unit(rubric, "conversation")
-        turn_requests = list_turn_requests(case, context)
-        record, turns = await rate_conversation(case, context, turn_requests)
+        record, turns = await rate_conversation(case, context)
         status = record.evaluation.status
         context.telemetry.evaluated(rubric.id, status, time.monotonic() - started)
         for warning in record.evaluation.warnings:
@@ -139,37 +152,40 @@ async def evaluate_conversation(
     return record, turns
 
 
-async def rate_conversation(
-    case: ConversationCase, context: ScoringContext, turn_requests: Sequence[tuple[int, EvaluationRequest]]
-) -> tuple[Record, tuple[Record, ...]]:
+async def rate_conversation(case: ConversationCase, context: ScoringContext) -> tuple[Record, tuple[ScoredTurn, ...]]:
     """Does the work of `evaluate_conversation`."""
     request = case.request
+    turn_requests = list_turn_requests(case, context)
     suspicions, rules = await case.look_through(context.helpers)
     if any(warned.code == SUSPECTED for warned in suspicions):
         context.telemetry.dealt_with(request.integrity or "flag")
     if request.integrity == "refuse":
         refuse_suspicious(suspicions)
+    windows = await look_at(case, lambda _: case.windows)
     judgement, masked, turns = await run_together(
-        judge_windows(case, case.windows, context),
+        judge_windows(case, windows, context),
         rejudge_masked(case, suspicions, context),
-        run_together(*(evaluate(one, context, case.scope) for _, one in turn_requests)),
+        score_turns(case, [one for _, one in turn_requests], context),
     )
     if context.lane != "batch" and (error := explain_missing([judgement])):
         raise error
     evaluation_id = context.new_id()
     dialogue = request.dialogue or evaluation_id
-    scored = tuple(name_dialogue(record, dialogue) if request.dialogue is None else record for record in turns)
+    if request.dialogue is None:
+        turns = [turn._replace(record=name_dialogue(turn.record, dialogue)) for turn in turns]
     record = write_conversation(
         case, context, evaluation_id, judgement=judgement, suspicions=suspicions, rules=rules, masked=masked
     )
     if request.score_turns is not None:
+        scored = [turn.record.evaluation for turn in turns]
         shown = tuple(
-            TurnScore(turn=turn, evaluation=one.evaluation.id, aspects=one.evaluation.aspects)
-            for (turn, _), one in zip(turn_requests, scored, strict=True)
+            TurnScore(turn=number, evaluation=one.id, aspects=one.aspects)
+            for (number, _), one in zip(turn_requests, scored, strict=True)
         )
-        changed = {"turn_scores": shown, "dialogue": dialogue}
+        usage = reduce(add, (one.usage for one in scored), record.evaluation.usage)
+        changed = {"turn_scores": shown, "dialogue": dialogue, "usage": usage}
         record = record.model_copy(update={"evaluation": record.evaluation.model_copy(update=changed)})
-    return record, scored
+    return record, tuple(turns)
 
 
 def name_dialogue(record: Record, dialogue: str) -> Record:
@@ -195,29 +211,43 @@ def list_turn_requests(case: ConversationCase, context: ScoringContext) -> list[
     except UnknownRubric as error:
         raise UnknownRubric(error.detail, pointer=place) from error
     check_unit(rubric, "item", pointer=place)
-    found = []
-    for number in case.conversation.system_turns:
-        turn = context_of(case.conversation, number, MOST_CONTEXT)
-        if turn is None:
-            continue
-        one = EvaluationRequest.model_construct(
-            rubric=request.score_turns.rubric,
-            context=turn.context,
-            response=turn.response,
-            judge=request.judge,
-            integrity=request.integrity,
-            metadata=request.metadata,
-            dialogue=request.dialogue,
+    shared = {name: getattr(request, name) for name in ("judge", "integrity", "metadata", "dialogue")}
+    return [
+        (
+            number,
+            EvaluationRequest.model_construct(
+                rubric=request.score_turns.rubric, context=turn.context, response=turn.response, **shared
+            ),
         )
-        found.append((number, one))
-    return found
+        for number, turn in list_contexts(case.conversation, MOST_CONTEXT)
+    ]
+
+
+async def score_turns(
+    case: ConversationCase, turns: Sequence[EvaluationRequest], context: ScoringContext
+) -> list[ScoredTurn]:
+    """The records of turns that are scored as responses, a few at a time."""
+
+    async def score_one(turn: EvaluationRequest) -> ScoredTurn:
+        with case.scope.part() as part:
+            record = await evaluate(turn, context, part)
+        return ScoredTurn(record, tuple(part.keys))
+
+    return await run_few((partial(score_one, turn) for turn in turns), min(len(turns), count_at_once(case)))
+
+
+def count_at_once(case: ConversationCase) -> int:
+    """How many turns or windows are judged at once, at least one."""
+    by_calls = CALLS_AT_ONCE // case.request.judge.samples
+    return max(1, min(by_calls, CHARACTERS_AT_ONCE // (case.characters + 1)))
 
 
 async def judge_windows(case: ConversationCase, windows: Sequence[Window], context: ScoringContext) -> Judgement:
     """The judgement of the whole, from one call per window."""
     planned = plan_conversation(windows, case.rubric, case.request.judge, scope=case.scope)
     tasks = [replace(task, lane=context.lane) for task in planned]
-    judgements = await run_together(*(judge(task, context) for task in tasks))
+    work = (partial(judge, task, context) for task in tasks)
+    judgements = await run_few(work, min(len(tasks), count_at_once(case)))
     return add_inapplicable(combine_windows(judgements, case.rubric), case)
 
 
@@ -402,7 +432,7 @@ async def rejudge_masked(
     if case.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
         return None
     conversation, spans = await look_at(case, partial(mask_conversation, case), at_once=0)
-    windows = cut_windows(conversation, case.window_tokens)
+    windows = await look_at(case, lambda _: cut_windows(conversation, case.window_tokens))
     return MaskedConversation(spans, await judge_windows(case, windows, context))
 
 

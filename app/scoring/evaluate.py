@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
 from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
 from app.domain.plain_text import quote_reply
@@ -29,7 +30,7 @@ class ScoringContext:
     """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them. `lane` is
     "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may take,
     including those for malformed replies. A conversation of more than `window_tokens` estimated tokens is judged in
-    several calls. `helpers` look through conversations when many are scored at once."""
+    several calls. `helpers` look through conversations when many are scored at once. `limits` bound one request."""
 
     rubrics: RubricSource
     judge: Judge
@@ -43,6 +44,7 @@ class ScoringContext:
     speech: SpeechChecks = field(default_factory=SpeechChecks)
     window_tokens: int = 100_000
     helpers: Helpers | None = None
+    limits: Limits = DEFAULT_LIMITS
 
 
 async def evaluate(request: EvaluationRequest, context: ScoringContext, scope: RequestScope | None = None) -> Record:
@@ -135,10 +137,11 @@ async def judge(task: JudgingTask, context: ScoringContext) -> Judgement:
     """Asks the judge, and counts the cost."""
     started = time.monotonic()
     model = task.options.model or context.judge.default_model
-    with context.telemetry.span("judge", rubric=task.rubric.id, model=model) as span:
-        judgement = await context.judge.judge(task)
+    with context.telemetry.span("judge", rubric=task.rubric.id, model=model) as span, task.scope.part() as part:
+        judgement = await context.judge.judge(replace(task, scope=part))
         span.note(cached=judgement.cached)
-    task.scope.cost_usd += judgement.usage.cost_usd or 0.0
+        # Calls that were paid for one by one are not counted again; one that another caller began is counted here.
+        part.cost_usd = max(part.cost_usd, judgement.usage.cost_usd or 0.0)
     context.telemetry.judged(context.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
 

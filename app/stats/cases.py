@@ -26,12 +26,9 @@ BY_CHANCE = np.float32(1e-6)
 """Differences below it are rounding."""
 
 
-def identify(
-    frames: Sequence[RunFrame], first_numbers: Callable[[int], Integers], *, comparable: bool
-) -> list[Integers]:
-    """A key for each row of each run, equal where rows are of one case. `first_numbers(n)` are the keys of the ids 0 to
-    n − 1, which say nothing by themselves; `comparable`: equal contexts have equal keys in all runs."""
-    numbered = any(are_numbered(frame.items, first_numbers) for frame in frames)
+def identify(frames: Sequence[RunFrame], *, numbered: bool, comparable: bool) -> list[Integers]:
+    """A key for each row of each run, equal where rows are of one case. `numbered`: the items of a run have nothing but
+    numbers, which say little by themselves; `comparable`: equal contexts have equal keys in all runs."""
     shared = find_shared_ids(*frames)
     keys = []
     for number, frame in enumerate(frames):
@@ -45,14 +42,6 @@ def identify(
         mixed = (frame.items.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ contexts.view(np.uint64)
         keys.append(np.where(by_context, mixed.view(np.int64), frame.items))
     return keys
-
-
-def are_numbered(items: Integers, first_numbers: Callable[[int], Integers]) -> bool:
-    """Whether the ids are nothing but the numbers from 0."""
-    if not len(items) or items[0] != first_numbers(1)[0]:
-        return False
-    apart = items[np.flatnonzero(np.diff(items, prepend=0))]
-    return bool((apart == first_numbers(len(apart))).all())
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,36 @@
-"""Where the level of a series of run means changed: optimal partitioning of means with known standard errors.
+"""Where the level of a series of run means changed: optimal partitioning of means with their standard errors and the
+noise between builds.
 
 Of all ways to cut the series into pieces, the one with the least weighted sum of squares around the pieces' means plus
 a penalty per cut (Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; PELT of Killick
 et al. 2012 finds the same one, with less work on long series). The penalty grows with the logarithm of the number of
-runs: `python -m benchmarks.trends` measures how often a lane without a change has one marked. A piece has at least two
-runs: a single one that is off is what a gate is for.
+runs, and is larger for few, of which the noise is not known well: `python -m benchmarks.trends` measures how often a
+lane without a change has one marked. A piece has at least two runs, and a run that is off alone, between two that are
+not, is left out: it is what a gate is for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
 
-from app.stats.observations import Floats
+from app.stats.build_noise import estimate_noise
+from app.stats.observations import Floats, Integers
 
 FEWEST = 2
 """Runs of a piece."""
 
 PENALTY, PENALTY_PER_LOG = 4.0, 1.5
 """Of a cut among n runs: PENALTY + PENALTY_PER_LOG · log(n), against a gain that has χ² of one degree by chance."""
+
+PENALTY_OF_FEW = 8.0
+"""The penalty times 1 + PENALTY_OF_FEW / n, as the noise is estimated from the same n runs."""
+
+ODD = 2.5
+"""Standard errors by which a run that is off alone differs from the run before it and from the run after it."""
 
 MOST_RUNS = 1_000
 COVERED = 0.95
@@ -41,22 +50,58 @@ class ChangePoint:
     interval: tuple[float, float]
 
 
+@dataclass(frozen=True)
+class Levels:
+    """The changes of a series' level, in the order of the runs, and the standard deviation between builds that the
+    runs' own errors do not explain: `noise`, in scale points; None for fewer runs than can be searched."""
+
+    changes: list[ChangePoint]
+    noise: float | None
+
+
 def find_change_points(means: Sequence[float], errors: Sequence[float]) -> list[ChangePoint]:
-    """The changes of the level, in the order of the runs, of which there are at most MOST_RUNS. `errors` are the means'
-    standard errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero
-    where all ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
+    """The changes that `find_levels` finds."""
+    return find_levels(means, errors).changes
+
+
+def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
+    """The changes of the level of at most MOST_RUNS runs, and the noise between them. `errors` are the means' standard
+    errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero where all
+    ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
     values, known = np.asarray(means, dtype=np.float64), np.asarray(errors, dtype=np.float64)
     if values.shape != known.shape or len(values) > MOST_RUNS or not np.isfinite([values, known]).all():
         raise ValueError(f"at most {MOST_RUNS} finite means with as many errors can be searched")
     if len(values) < 2 * FEWEST or not (known > 0).any():
-        return []
-    weights = 1 / np.maximum(known, np.median(known[known > 0])) ** 2
+        return Levels([], None)
+    own = np.maximum(known, np.median(known[known > 0])) ** 2
+    noise = float(estimate_noise(np.diff(values) ** 2, own[1:] + own[:-1]))
+    variances = own + noise
+    kept = find_steady(values, variances)
+    weights = 1 / variances[kept]
     # Sums before each run; of values around their mean, so that no digits are lost.
-    centred = values - np.average(values, weights=weights)
-    sums = np.zeros((2, len(values) + 1))
+    centred = values[kept] - np.average(values[kept], weights=weights)
+    sums = np.zeros((2, len(kept) + 1))
     sums[:, 1:] = np.cumsum([weights, weights * centred], axis=1)
-    cuts = [0, *partition(sums, PENALTY + PENALTY_PER_LOG * log(len(values))), len(values)]
-    return [describe(sums, *around) for around in zip(cuts, cuts[1:], cuts[2:], strict=False)]
+    cuts = [0, *partition(sums, find_penalty(len(kept))), len(kept)]
+    found = [describe(sums, *around) for around in zip(cuts, cuts[1:], cuts[2:], strict=False)]
+    places = kept.tolist()
+    changes = [
+        replace(one, at=places[one.at], earliest=places[one.earliest], latest=places[one.latest]) for one in found
+    ]
+    return Levels(changes, sqrt(noise))
+
+
+def find_penalty(runs: int) -> float:
+    """What a cut among so many runs costs."""
+    return (PENALTY + PENALTY_PER_LOG * log(runs)) * (1 + PENALTY_OF_FEW / runs)
+
+
+def find_steady(values: Floats, variances: Floats) -> Integers:
+    """The places of the runs that are not off alone."""
+    steps = np.diff(values) / np.sqrt(variances[1:] + variances[:-1])
+    turned, least = steps[1:] * steps[:-1] < 0, np.minimum(np.abs(steps[1:]), np.abs(steps[:-1]))
+    found: Integers = np.flatnonzero(np.concatenate([[True], ~(turned & (least > ODD)), [True]]))
+    return found
 
 
 def partition(sums: Floats, penalty: float) -> list[int]:

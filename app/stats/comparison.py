@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,16 @@ import numpy as np
 from app.domain.comparison import FINDING, ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
 from app.domain.errors import SignatureMismatch
 from app.domain.link import LinkMark
+from app.domain.plain_text import stands_still, write_figure
 from app.domain.reports import PairedWins
 from app.domain.rubric import split_name
 from app.domain.signature import NONE, read_comparable
 from app.domain.summary import Kind, MeasureKey
-from app.stats import resampling, statistics
+from app.stats import power, resampling, skewness, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
 from app.stats.observations import Floats, Integers, Mask
-from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_pairs, number_runs
+from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_units
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
 
@@ -44,10 +46,32 @@ def compare(
     for and there are none. `seed` (0 or more) is that of the flips, where there are too many to try all. With a `link`
     a run is on another judge's scale, and the linking error is in all figures of chance.
     """
+    return compare_closely(
+        baseline,
+        candidate,
+        alpha=alpha,
+        test=test,
+        allow_signature_mismatch=allow_signature_mismatch,
+        seed=seed,
+        link=link,
+    )[0]
+
+
+def compare_closely(
+    baseline: ComparedRun,
+    candidate: ComparedRun,
+    *,
+    alpha: float,
+    test: ChosenTest,
+    allow_signature_mismatch: bool,
+    seed: int,
+    link: LinkUse | None,
+) -> tuple[Comparison, dict[MeasureKey, Sides]]:
+    """What `compare` says, and the values that it says it of."""
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
     matched = match_runs(baseline, candidate, asked=test)
     sides, runs = arrange(baseline, candidate, matched), (baseline, candidate)
-    tests = Counter(kind for (kind, _), values in sides.items() if values.testable)
+    tests = Counter(kind for (kind, _), values in sides.items() if values.testable and (link or not values.still))
     measured: dict[MeasureKey, Measure] = {}
     for key, values in sides.items():
         # Each measure has its own generator: its p does not depend on which others there are.
@@ -62,7 +86,7 @@ def compare(
         measure = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
         measured[key] = measure if link is None else leave_ranks(measure)
     aspects = decide("aspect", measured, alpha)
-    return Comparison(
+    comparison = Comparison(
         baseline=baseline.name,
         candidate=candidate.name,
         alpha=alpha,
@@ -75,9 +99,14 @@ def compare(
         },
         coverage={"baseline": cover_aspects(baseline), "candidate": cover_aspects(candidate)},
         signature_differences=pieces,
-        notes=(*take_notes(baseline, candidate, matched, aspects), *(tell_link(link.mark) if link else ())),
+        notes=(
+            *take_notes(baseline, candidate, matched, aspects),
+            *(f"{name}: {measure.doubt}" for (_, name), measure in measured.items() if measure.doubt),
+            *(tell_link(link.mark) if link else ()),
+        ),
         link=link.mark if link else None,
     )
+    return comparison, sides
 
 
 def add_link(
@@ -144,9 +173,9 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
     """Each measure's values in both runs with their dialogues and scale."""
     paired = matched.pairing.test == "paired"
     rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
-    pairs = number_pairs(*matched.columns, np.stack(matched.rows, axis=1))
+    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
     places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.columns)
-    clusters = [pairs, pairs] if paired else number_runs(*matched.columns)
+    clusters = [own[taken] for own, taken in zip(units, rows, strict=True)]
     found: dict[MeasureKey, Sides] = {}
     for key in list_measures(baseline, candidate):
         kind, name = key
@@ -173,14 +202,21 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
 def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> dict[str, Measure]:
     """The measures of one kind by name, adjusted by Holm among themselves, with their verdicts."""
     family = {name: measure for (own, name), measure in measured.items() if own == kind}
-    adjusted = adjust_holm([measure.p for measure in family.values()])
     return {
-        name: measure.model_copy(update={"p_adjusted": p, "verdict": judge(measure, p, alpha)})
-        for (name, measure), p in zip(family.items(), adjusted, strict=True)
+        name: measure.model_copy(update={"p_adjusted": p, "verdict": judge_measure(measure, p, alpha)})
+        for (name, measure), p in zip(family.items(), adjust_measures(family.values()), strict=True)
     }
 
 
-def judge(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
+def adjust_measures(family: Iterable[Measure | None]) -> list[float | None]:
+    """p by Holm over the measures of which a value differs. Of one without, no test could be significant, whatever is
+    true, so that it takes nothing from the others (Tarone 1990), and its own p, 1, stays."""
+    own = [(None if one is None else one.p, one is not None and stands_still(one)) for one in family]
+    adjusted = adjust_holm([None if still else p for p, still in own])
+    return [p if still else found for (p, still), found in zip(own, adjusted, strict=True)]
+
+
+def judge_measure(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
     """Better or worse where the test is significant. It is of the difference of the means: its sign says which."""
     if p_adjusted is None or p_adjusted >= alpha or not measure.difference:
         return "inconclusive"
@@ -244,8 +280,9 @@ def take_notes(
         if measure.best is not None:
             note = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
             before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
-            known = before is not None and after is not None
-            yield f"{note}; the mean rating is {before:.3f} before and {after:.3f} now" if known else note
+            if before is not None and after is not None:
+                note += f"; the mean rating is {write_figure(before)} before and {write_figure(after)} now"
+            yield note
 
 
 def tell_contexts(pairing: Pairing) -> str:
@@ -264,7 +301,10 @@ SAME = "no value differs, so there is no interval and no detectable difference"
 TOO_WIDE = "values vary so much that no difference which the scale allows would be found in four of five runs"
 
 
+TOO_SKEWED = "the data are too skewed for so few: some that changed far the other way may be missing"
+
 NO_ROWS: Integers = np.empty(0, dtype=np.int64)
+NO_VALUES: Floats = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -305,6 +345,14 @@ class Sides:
         return min(self.sizes)
 
     @property
+    def still(self) -> bool:
+        """Whether no value differs: in no pair, or, unpaired, between all values of both runs."""
+        if self.paired:
+            return not np.any(self.differences)
+        both = statistics.level(np.concatenate([self.baseline, self.candidate]))
+        return not len(both) or bool(np.ptp(both) == 0)
+
+    @property
     def testable(self) -> bool:
         return self.units >= resampling.FEWEST_TEST_CLUSTERS
 
@@ -312,6 +360,25 @@ class Sides:
     def width(self) -> float | None:
         """How much a value can change by."""
         return None if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+    @cached_property
+    def weighed(self) -> Weighed:
+        """What the clusters say; there are values."""
+        return weigh_pairs(self) if self.paired else weigh_runs(self)
+
+    def find_rooms(self, *, falls: bool) -> list[tuple[float, int]]:
+        """By how much clusters that are not in the sample may have changed against a mean that falls, or rises, and of
+        how many clusters that are there: of the pairs, or of each run. Where the scale is not known, by the values that
+        are there."""
+        low, high = self.bounds or (
+            min(float(self.baseline.min()), float(self.candidate.min())),
+            max(float(self.baseline.max()), float(self.candidate.max())),
+        )
+        before, after = float(self.baseline.mean()), float(self.candidate.mean())
+        if self.paired:
+            return [(max(0.0, high - before if falls else before - low), self.units)]
+        rooms = (before - low, high - after) if falls else (high - before, after - low)
+        return [(max(0.0, room), units) for room, units in zip(rooms, self.sizes, strict=True)]
 
 
 def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[float, float] | None:
@@ -336,10 +403,8 @@ def weigh(
         return dict.fromkeys(OF_CHANCE), dict.fromkeys(OF_CHANCE, why)
     level = alpha / max(1, tests)
     flips = resampling.count_flips(level)
-    if sides.paired:
-        estimate, error, freedom, p = weigh_pairs(sides, alpha, generator, flips)
-    else:
-        estimate, error, freedom, p = weigh_runs(sides, alpha, generator, flips)
+    weighed = sides.weighed
+    estimate = estimate_difference(sides, alpha)
     undefined: dict[str, str] = {}
     if estimate.interval is None:
         undefined = dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides, estimate.reason or ""))
@@ -347,50 +412,147 @@ def weigh(
         undefined |= dict.fromkeys(("standard_error", "freedom"), resampling.ONE_CLUSTER)
     if not sides.testable:
         undefined |= dict.fromkeys(OF_TEST, explain_few(sides))
-    elif (
-        "smallest_detectable" not in undefined and resampling.find_least_p(flips, *sides.sizes[sides.paired :]) >= level
-    ):
-        units = count(sides.units, "dialogue" if sides.units < sides.n else "item")
-        undefined["smallest_detectable"] = f"{units} are too few for any difference to be significant at {level:.2g}"
-    reached = None if "smallest_detectable" in undefined else statistics.reach(level, freedom) * error
-    if reached is not None and sides.width is not None and reached > sides.width:
+    elif "smallest_detectable" not in undefined:
+        undefined |= explain_unseen(sides, level, flips)
+    reached = None if "smallest_detectable" in undefined else find_reached(sides, level)
+    if reached is not None and (not isfinite(reached) or (sides.width is not None and reached > sides.width)):
         reached, undefined["smallest_detectable"] = None, TOO_WIDE
     figures = {
-        "p": p if sides.testable else None,
+        "p": None,
         "p_adjusted": None,
         "smallest_detectable": reached,
         "interval": estimate.interval,
-        "standard_error": error if sides.units > 1 else None,
-        "freedom": freedom if sides.units > 1 else None,
+        "standard_error": weighed.error if sides.units > 1 else None,
+        "freedom": weighed.freedom if sides.units > 1 else None,
+        "differing": weighed.differing,
     }
-    return figures, undefined
+    return {**figures, **(find_p(sides, alpha, generator, flips) if sides.testable else {})}, undefined
 
 
-def weigh_pairs(
-    sides: Sides, alpha: float, generator: np.random.Generator, flips: int
-) -> tuple[resampling.IntervalEstimate, float, float, float | None]:
-    """Estimate, standard error, degrees of freedom, and p of the sign-flip test."""
+def explain_unseen(sides: Sides, level: float, flips: int) -> dict[str, str]:
+    """Why it cannot be told what difference would be seen, if so."""
+    differing = sides.weighed.differing
+    if resampling.find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
+        units = count(sides.units, "dialogue" if sides.units < sides.n else "item")
+        return {"smallest_detectable": f"{units} are too few for any difference to be significant at {level:.2g}"}
+    if differing < resampling.FEWEST_TEST_CLUSTERS:
+        units = count(sides.units, "dialogue" if sides.units < sides.n else "item")
+        return {"smallest_detectable": f"{differing} of {units} differ: too few to tell what would be seen"}
+    return {}
+
+
+def estimate_difference(sides: Sides, alpha: float) -> resampling.IntervalEstimate:
+    """The difference of the means with its interval at 1 − alpha, which reaches as far as clusters that may be missing
+    would move the mean."""
+    weighed = sides.weighed
+    if sides.paired:
+        rises, falls, counts = weighed.sums
+        found = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
+    else:
+        before, after = weighed.runs
+        found = resampling.estimate_unpaired(before, after, bounds=sides.bounds, alpha=alpha)
+    if found.interval is None or sides.width is None:
+        return found
+    down, up = (
+        max(
+            skewness.find_unseen_shift(weighed.mean, weighed.error, room, units, alpha)
+            for room, units in sides.find_rooms(falls=falls)
+        )
+        for falls in (False, True)
+    )
+    low, high = min(found.interval[0], weighed.mean - down), max(found.interval[1], weighed.mean + up)
+    return replace(found, interval=resampling.clip(low, high, (-sides.width, sides.width)))
+
+
+def find_p(sides: Sides, alpha: float, generator: np.random.Generator, flips: int) -> dict[str, Any]:
+    """p by the flips or permutations, or by what they do not see where that makes it larger; and whether it is why the
+    difference is not shown at this alpha."""
+    weighed = sides.weighed
+    if sides.paired:
+        rises, falls, counts = weighed.sums
+        signs = resampling.flip_signs(rises - falls, counts, generator, flips=flips)
+    else:
+        ours, theirs = weighed.cluster_sums
+        signs = resampling.permute_runs(ours, theirs, generator, flips=flips)
+    if not weighed.mean:
+        return {"p": signs}
+    skewed = skewness.find_skewed_p(weighed.mean, weighed.parts, weighed.freedom)
+    unseen = max(
+        skewness.find_unseen_p(weighed.mean, weighed.error, room, units)
+        for room, units in sides.find_rooms(falls=weighed.mean < 0)
+    )
+    p = max(signs, skewed, unseen)
+    return {"p": p, "doubt": TOO_SKEWED if signs < alpha <= p else ""}
+
+
+def find_reached(sides: Sides, level: float) -> float:
+    """The smallest drop of the mean that such values show with 80 % power at this two-sided level; infinite where they
+    show none."""
+    weighed = sides.weighed
+    least = max(
+        skewness.find_least_mean(level, weighed.error, room, units) for room, units in sides.find_rooms(falls=True)
+    )
+    margin = least + statistics.find_power_quantile(weighed.freedom) * weighed.error if least else 0.0
+    if not sides.paired:
+        return max(margin, statistics.reach(level, weighed.freedom) * weighed.error)
+    rises, falls, counts = weighed.sums
+    found = power.find_detectable(rises - falls, counts, level=level, freedom=weighed.freedom, error=weighed.error)
+    return max(margin, found)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the clusters of two runs say of the difference of the means, candidate minus baseline.
+
+    `parts`, shape (clusters,), are what the clusters contribute to its standard error `error`, of which `freedom` has
+    the degrees. `differing` are the clusters that differ between the runs; unpaired, those whose mean is not the most
+    frequent one. Paired, `sums` are rises, falls and numbers of pairs by cluster; unpaired, `cluster_sums` are sums and
+    numbers of values by cluster of either run, and `runs` their means. `effective` is how many clusters of one size
+    these are worth, of the run with fewer.
+    """
+
+    mean: float
+    error: float
+    freedom: float
+    parts: Floats
+    differing: int
+    effective: float
+    sums: tuple[Floats, Floats, Floats] = (NO_VALUES, NO_VALUES, NO_VALUES)
+    cluster_sums: tuple[tuple[Floats, Floats], ...] = ()
+    runs: tuple[resampling.Clustered, ...] = ()
+
+
+def weigh_pairs(sides: Sides) -> Weighed:
+    """Pairs by cluster."""
     moved = sides.differences
     rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0])
     falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0])
     found = resampling.describe_clusters(rises - falls, counts)
-    estimate = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
-    p = resampling.flip_signs(rises - falls, counts, generator, flips=flips) if sides.testable else None
-    return estimate, found.error, found.freedom, p
+    differing = int(np.count_nonzero(statistics.level(rises - falls)))
+    # Clusters that all change alike have no spread, but a mean.
+    return Weighed(
+        found.mean, found.error, found.freedom, found.parts, differing, find_effective(counts), (rises, falls, counts)
+    )
 
 
-def weigh_runs(
-    sides: Sides, alpha: float, generator: np.random.Generator, flips: int
-) -> tuple[resampling.IntervalEstimate, float, float, float | None]:
-    """The same of two runs whose items are not paired, by the permutation test."""
+def weigh_runs(sides: Sides) -> Weighed:
+    """Two runs whose items are not paired, by cluster."""
     values = statistics.level(sides.baseline), statistics.level(sides.candidate)
     ours, theirs = (resampling.add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
-    found = resampling.describe_clusters(*ours), resampling.describe_clusters(*theirs)
-    estimate = resampling.estimate_unpaired(*found, bounds=sides.bounds, alpha=alpha)
-    error = resampling.join_errors(*found)
-    freedom = resampling.join_freedom(*found) if error else float(max(1, sides.units - 1))
-    p = resampling.permute_runs(ours, theirs, generator, flips=flips) if sides.testable else None
-    return estimate, error, freedom, p
+    before, after = resampling.describe_clusters(*ours), resampling.describe_clusters(*theirs)
+    error = resampling.join_errors(before, after)
+    freedom = resampling.join_freedom(before, after) if error else float(max(1, sides.units - 1))
+    means = statistics.level(np.concatenate([sums / counts for sums, counts in (ours, theirs)]))
+    differing = len(means) - int(np.unique(means, return_counts=True)[1].max())
+    parts = np.concatenate([-before.parts, after.parts])
+    mean = after.mean - before.mean
+    effective = min(find_effective(counts) for _, counts in (ours, theirs))
+    return Weighed(mean, error, freedom, parts, differing, effective, cluster_sums=(ours, theirs), runs=(before, after))
+
+
+def find_effective(counts: Floats) -> float:
+    """How many clusters of one size these are worth (Kish)."""
+    return float(counts.sum() ** 2 / (counts @ counts))
 
 
 def explain_few(sides: Sides) -> str:
@@ -531,6 +693,19 @@ def check_signatures(
             pieces=pieces,
         )
     return pieces
+
+
+def refuse_mixed(candidate: ComparedRun) -> None:
+    """Raises SignatureMismatch where the results of one run were not all made in the same way."""
+    mixed = {
+        key: (NONE, show(values)) for key, values in gather_pieces(candidate.signatures).items() if len(values) > 1
+    }
+    if mixed:
+        raise SignatureMismatch(
+            f"The candidate's scores were not all made in the same way; these pieces differ: {', '.join(mixed)}. Score "
+            "them alike, or allow the mismatch",
+            pieces=mixed,
+        )
 
 
 def advise(pieces: Mapping[str, tuple[str, str]]) -> str:

@@ -16,6 +16,10 @@ clusters, and loses a degree of freedom to λ (as a regression estimate does: Co
 McCaffrey's degrees of freedom of both parts, joined by Satterthwaite's rule. The interval is Wilson's on the estimate
 as a share of the scale (`resampling`), since ratings near an end of their scale are skewed and t leaves too many means
 out there. What is too skewed for that is refused, and so are fewer than FEWEST_RATED clusters with ratings.
+
+Where it is known who rated what, the raters' severity is in the error of a mean, and cancels in a difference, which is
+by the raters of both systems alone (`severity`). Of ratings by one rater, or by raters without a name, a mean is as
+these raters see it, and says so.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from scipy.special import ndtr, ndtri, stdtr
 
 from app.domain.comparison import Looks
 from app.domain.errors import InvalidRequest
+from app.domain.human_rating import FEWEST_SHARED
+from app.domain.plain_text import write_figure
 from app.domain.reports import (
     AspectDifference,
     CorrectedAspect,
@@ -40,6 +46,7 @@ from app.domain.reports import (
     LevelShare,
     MeanFigure,
     Quantile,
+    SharedRaters,
     SystemsDifference,
 )
 from app.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
@@ -54,9 +61,10 @@ from app.stats.resampling import (
     join_errors,
     join_freedom,
 )
+from app.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
 from app.stats.statistics import count, refuse_many, settled_means
 
-FEWEST_RATED = 15
+FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""
 
 FEWEST_WEIGHTED = 5.0
@@ -96,6 +104,17 @@ MOST_SHARES = 20_000
 """Shares in one report: systems by aspects by levels."""
 
 NO_RATINGS = "there are no ratings by people"
+NO_SHARED_RATER = (
+    f"no rater rated both sides, and raters differ in severity: some {FEWEST_RATED} ratings of each side by people who "
+    "rate both are needed"
+)
+
+FEWEST_EVEN = 10.0
+"""Ratings of equal weight that those of shared raters must count as, where each rater weighs the same on both sides: of
+fewer, one who rated nearly everything on one side and next to nothing on the other decides."""
+
+MOST_RATERS = 1_000
+"""Raters up to which is looked for how many would halve an interval."""
 Bounds = tuple[float, float]
 
 
@@ -103,12 +122,26 @@ Bounds = tuple[float, float]
 class CorrectedSample:
     """One system's values of an aspect, item by item, all of shape (n,). `scores` have no NaN; `ratings` are NaN where
     no one rated. `clusters` are numbers of the clusters, shared by all systems. `weights` are the inverse of the
-    probabilities with which rated items were chosen, None where all had the same."""
+    probabilities with which rated items were chosen, None where all had the same. `said` has the ratings one by one,
+    None where it is not known who rated what; `ratings` are then their means by item."""
 
     scores: Floats
     ratings: Floats
     clusters: Integers
     weights: Floats | None = None
+    said: Said | None = None
+
+    @property
+    def raters(self) -> Integers:
+        """The numbers of the raters who have a name, ascending; empty where none is known."""
+        return np.empty(0, dtype=np.int64) if self.said is None else self.said.raters
+
+    def by(self, raters: Integers) -> CorrectedSample:
+        """The sample with ratings by these raters alone."""
+        if self.said is None:
+            return self
+        said = self.said.by(raters)
+        return replace(self, said=said, ratings=average_groups(said.value, said.item, len(self.scores)))
 
     @property
     def rated(self) -> int:
@@ -144,13 +177,36 @@ class CorrectionOptions:
 @dataclass(frozen=True)
 class Estimate:
     """An estimate of a mean with its error; `clustered.parts` are aligned with `clusters`, sorted numbers of shape
-    (k,). `weight` is λ, `rated_error` and `judged_error` are the errors of the two terms. `bounds` are those used."""
+    (k,). `weight` is λ, `rated_error` and `judged_error` are the errors of the two terms. `severity` is what the raters
+    add, None where the estimate is as these raters see it, or none rated."""
 
     clustered: Clustered
     clusters: Integers
     weight: float = 0.0
     rated_error: float = 0.0
     judged_error: float = 0.0
+    severity: Severity | None = None
+
+    @property
+    def error(self) -> float:
+        """The standard error, with the raters' severity in it."""
+        own, found = self.clustered.error, self.severity
+        return own if found is None else sqrt(max(own**2, found.variance + max(0.0, own**2 - found.counted)))
+
+    def find_margin(self, alpha: float, *, normal: bool) -> float:
+        """Half of the width of a symmetric interval at 1 − alpha. Two parts of the error with their own degrees of
+        freedom are joined as modified large samples are (Graybill & Wang 1980): exact where one of them is all, and
+        else too wide rather than too narrow."""
+        own, found = self.clustered, self.severity
+
+        def quantile(freedom: float) -> float:
+            return float(ndtri(1 - alpha / 2)) if normal else find_quantile(freedom, alpha)
+
+        alone = quantile(own.freedom) ** 2
+        if found is None:
+            return sqrt(alone) * own.error
+        rest = max(0.0, own.error**2 - found.counted)
+        return sqrt(max(alone * own.error**2, quantile(found.freedom) ** 2 * found.variance + alone * rest))
 
 
 def estimate_plain(values: Floats, clusters: Integers, weights: Floats | None = None, *, plain: bool) -> Estimate:
@@ -237,21 +293,27 @@ def estimate_corrected(sample: CorrectedSample, *, plain: bool = False, weight: 
     if weight == 0:
         return alone
     residual = weigh_part(human - weight * judged, own, weights, plain=plain)
-    predicted = weigh_part(weight * sample.scores[others], sample.clusters[others], None, plain=plain)
-    first, second = residual.clustered, predicted.clustered
+    return join_terms(
+        residual, weigh_part(sample.scores[others], sample.clusters[others], None, plain=plain), weight, plain=plain
+    )
+
+
+def join_terms(residual: Estimate, judged: Estimate, weight: float, *, plain: bool) -> Estimate:
+    """The sum of the rated term, and of λ times the judge's mean of the others."""
+    first, second = residual.clustered, judged.clustered
     freedom, inflation = first.freedom, 1.0
     if not plain and freedom > 3:
         # λ was chosen to fit these ratings, which makes their residuals too small.
         inflation, freedom = freedom / (freedom - 1) * (1 + 1 / (freedom - 2)), freedom - 1
-    ours, theirs = first.parts * sqrt(inflation), second.parts
-    names = unite(residual.clusters, predicted.clusters)
-    parts = spread_out(ours, residual.clusters, names) + spread_out(theirs, predicted.clusters, names)
+    ours, theirs = first.parts * sqrt(inflation), weight * second.parts
+    names = unite(residual.clusters, judged.clusters)
+    parts = spread_out(ours, residual.clusters, names) + spread_out(theirs, judged.clusters, names)
     variances = float(ours @ ours), float(theirs @ theirs)
     total = sum(variances)
     if total:
         freedom = total**2 / (variances[0] ** 2 / freedom + variances[1] ** 2 / second.freedom)
     error = float(np.sqrt(parts @ parts))
-    joined = Clustered(first.mean + second.mean, error, max(1.0, freedom), parts)
+    joined = Clustered(first.mean + weight * second.mean, error, max(1.0, freedom), parts)
     return Estimate(joined, names, weight, sqrt(variances[0]), sqrt(variances[1]))
 
 
@@ -302,12 +364,10 @@ def find_interval(estimate: Estimate, options: CorrectionOptions, seen: Bounds |
     found = estimate.clustered
     if not found.error:
         return None
-    if options.quantile == "normal":
-        margin = float(ndtri(1 - options.alpha / 2)) * found.error
-        return found.mean - margin, found.mean + margin
-    quantile = find_quantile(found.freedom, options.alpha)
-    margin = quantile * found.error
+    margin = estimate.find_margin(options.alpha, normal=options.quantile == "normal")
     plain = found.mean - margin, found.mean + margin
+    if options.quantile == "normal":
+        return plain
     bounds = options.bounds or seen
     if bounds is None or not bounds[0] < bounds[1]:
         return plain
@@ -315,7 +375,7 @@ def find_interval(estimate: Estimate, options: CorrectionOptions, seen: Bounds |
         return plain if options.bounds is None else clip(*plain, bounds)
     low, width = bounds[0], bounds[1] - bounds[0]
     share = find_share(found.mean, bounds)
-    lower, upper = find_wilson(share, found.effective(share, width), quantile)
+    lower, upper = find_wilson(share, found.effective(share, width), margin / found.error)
     ends = low + width * lower, low + width * upper
     if options.bounds is None:
         return min(plain[0], ends[0]), max(plain[1], ends[1])
@@ -408,35 +468,73 @@ def tell_apart(scores: Floats, extent: Bounds) -> str | None:
     )
 
 
-def count_more(sample: CorrectedSample, estimate: Estimate) -> int | None:
-    """How many more ratings would halve the interval; None where not even ratings of all judged items would."""
-    wanted = estimate.clustered.error**2 / 4
-    left = wanted - estimate.judged_error**2
+def split_width(estimate: Estimate, alpha: float, freedom: float, *, normal: bool) -> tuple[float, float]:
+    """The square of half the interval in two parts: what lasts however many more items the same raters rate, and what
+    shrinks in proportion to these. `freedom` is that of the items."""
+    alone = (-float(ndtri(alpha / 2)) if normal else find_quantile(max(1.0, freedom), alpha)) ** 2
+    lasting, shrinking = alone * estimate.judged_error**2, alone * estimate.rated_error**2
+    found = estimate.severity
+    if found is not None and found.lasting:
+        raters = (-float(ndtri(alpha / 2)) if normal else find_quantile(found.freedom, alpha)) ** 2
+        lasting += raters * found.lasting
+        noise = min(found.noise, found.variance)
+        shrinking = raters * noise + alone * max(0.0, estimate.rated_error**2 - found.counted)
+    return lasting, shrinking
+
+
+def count_more(sample: CorrectedSample, estimate: Estimate, options: CorrectionOptions) -> int | None:
+    """How many more ratings by the same raters would halve the interval; None where not even ratings of all judged
+    items would."""
+    normal = options.quantile == "normal"
+    lasting, shrinking = split_width(estimate, options.alpha, estimate.clustered.freedom, normal=normal)
+    left = (estimate.find_margin(options.alpha, normal=normal) / 2) ** 2 - lasting
     rated = sample.rated
-    if left <= 0 or not estimate.rated_error:
+    if left <= 0 or not shrinking:
         return None
-    needed = ceil(rated * estimate.rated_error**2 / left)
+    needed = ceil(rated * shrinking / left)
     return needed - rated if needed <= len(sample.scores) else None
+
+
+def count_raters(estimate: Estimate, options: CorrectionOptions) -> int | None:
+    """How many raters in all would halve the interval, if each rated as many items as each does now; None where their
+    severity is not in it, or a thousand would not."""
+    found, alpha = estimate.severity, options.alpha
+    if found is None or options.quantile == "normal":
+        return None
+    wanted = (estimate.find_margin(alpha, normal=False) / 2) ** 2
+    for raters in range(found.raters + 1, MOST_RATERS + 1):
+        share = found.raters / raters
+        one = replace(
+            estimate,
+            severity=found._replace(
+                variance=found.variance * share,
+                noise=found.noise * share,
+                counted=found.counted * share,
+                freedom=found.freedom / share,
+            ),
+            rated_error=estimate.rated_error * sqrt(share),
+        )
+        freedom = estimate.clustered.freedom / share
+        if sum(split_width(one, alpha, freedom, normal=False)) <= wanted:
+            return raters
+    return None
 
 
 def count_for_margin(
     sample: CorrectedSample, estimate: Estimate, options: CorrectionOptions, margin: float
 ) -> int | None:
-    """How many more ratings would bring the interval to ± `margin`; None where not even ratings of all judged items
-    would."""
+    """How many more ratings by the same raters would bring the interval to ± `margin`; None where not even ratings of
+    all judged items would."""
     rated, clusters, freedom = sample.rated, sample.rated_clusters, estimate.clustered.freedom
-    needed = rated
+    needed, normal = rated, options.quantile == "normal"
     for _ in range(PLANNING_STEPS):
         growth = needed / rated
         level = options.alpha if options.looks == "once" else find_level(options.alpha, ceil(clusters * growth))
-        if options.quantile == "normal":
-            quantile = -float(ndtri(level / 2))
-        else:
-            quantile = find_quantile(max(1.0, freedom * growth), level)
-        left = (margin / quantile) ** 2 - estimate.judged_error**2
-        if left <= 0 or not estimate.rated_error:
+        lasting, shrinking = split_width(estimate, level, freedom * growth, normal=normal)
+        left = margin**2 - lasting
+        if left <= 0 or not shrinking:
             return None
-        before, needed = needed, ceil(min(1e15, rated * estimate.rated_error**2 / left))
+        before, needed = needed, ceil(min(1e15, rated * shrinking / left))
         if needed == before:
             break
     return max(0, needed - rated) if needed <= len(sample.scores) else None
@@ -466,16 +564,26 @@ def correct(sample: CorrectedSample, options: CorrectionOptions) -> Corrected:
         return Corrected(sample, judge, None, None, uneven)
     weights = None if sample.weights is None else sample.weights[rated]
     human = estimate_plain(sample.ratings[rated], sample.clusters[rated], weights, plain=plain)
+    human = add_severity(human, sample)
     extent = float(sample.ratings[rated].min()), float(sample.ratings[rated].max())
     refusal = find_refusal(sample, options)
     if refusal is not None:
         return Corrected(sample, judge, human, None, *refusal, extent)
-    found = estimate_corrected(sample, plain=plain)
+    found = add_severity(estimate_corrected(sample, plain=plain), sample)
     if not found.clustered.error:
         return Corrected(
             sample, judge, human, None, "the corrected figure shows no spread; rate more items", None, extent
         )
     return Corrected(sample, judge, human, found, seen=extent)
+
+
+def add_severity(estimate: Estimate, sample: CorrectedSample) -> Estimate:
+    """The estimate of the sample with what its raters add to the error, where two or more are known."""
+    said = sample.said
+    if said is None or len(np.unique(np.maximum(said.rater, -1))) < 2 or not len(said.raters):
+        return estimate
+    found = measure_severity(said, sample.scores, sample.clusters, sample.weights, estimate.weight)
+    return replace(estimate, severity=found)
 
 
 @dataclass(frozen=True)
@@ -520,17 +628,111 @@ def differ(baseline: Estimate, candidate: Estimate, options: CorrectionOptions) 
     return Differing(difference, error, freedom, (low, high), p)
 
 
-def differ_corrected(baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions) -> Differing:
-    """The difference on people's scale of two samples that both have a corrected mean. λ is one for both, and makes the
-    variance of the *difference* least: where people rated both answers to an item, most of what makes it easy or hard
-    cancels, and another λ is best than for the means."""
+@dataclass(frozen=True)
+class Shared:
+    """Two samples by what their difference is estimated from: ratings by those who rated both, where it is known who
+    did. `raters` is how many these are, 0 where that is not known, and `even` their contrast. `refused` says why there
+    is no difference, and `needed` how many ratings of each sample by raters of both there would have to be."""
+
+    baseline: CorrectedSample
+    candidate: CorrectedSample
+    raters: int = 0
+    refused: str | None = None
+    needed: int | None = None
+    even: Contrast | None = None
+
+
+def share_raters(baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions) -> Shared:
+    """The samples with the ratings of those who rated both; as they are where no rater of either is known."""
+    if not len(baseline.raters) and not len(candidate.raters):
+        return Shared(baseline, candidate)
+    raters = np.intersect1d(baseline.raters, candidate.raters)
+    if not len(raters):
+        return Shared(baseline, candidate, refused=NO_SHARED_RATER, needed=FEWEST_RATED)
+    sides = baseline.by(raters), candidate.by(raters)
+    for side in sides:
+        refusal = find_refusal(side, options)
+        if refusal is not None:
+            return Shared(*sides, len(raters), f"of the raters of both sides: {refusal[0]}", refusal[1])
+    found = contrast(*sides)
+    if len(raters) > 1:
+        effective = 0.0 if found is None else min(found.effective)
+        if effective < FEWEST_EVEN:
+            rated = count(min(side.rated for side in sides), "rating")
+            why = (
+                f"of the raters of both sides: each rater weighs the same on both, so that {rated} count as "
+                f"{effective:.1f}, and {FEWEST_EVEN:.0f} are needed"
+            )
+            return Shared(*sides, len(raters), why, FEWEST_RATED)
+    return Shared(*sides, len(raters), even=found)
+
+
+def contrast(baseline: CorrectedSample, candidate: CorrectedSample) -> Contrast | None:
+    """The two by the raters of both; None where it is not known who rated, or one rater did: that one's ratings need no
+    weights."""
+    if baseline.said is None or candidate.said is None:
+        return None
+    if len(np.union1d(baseline.raters, candidate.raters)) < 2:
+        return None
+    return contrast_raters(
+        [
+            SideRatings(said, one.scores, one.clusters, one.weights)
+            for one, said in ((baseline, baseline.said), (candidate, candidate.said))
+        ]
+    )
+
+
+def differ_shared(shared: Shared, options: CorrectionOptions) -> Differing:
+    """The difference on people's scale by the raters of both."""
+    return differ_corrected(shared.baseline, shared.candidate, options, shared.even)
+
+
+def differ_corrected(
+    baseline: CorrectedSample, candidate: CorrectedSample, options: CorrectionOptions, even: Contrast | None = None
+) -> Differing:
+    """The difference on people's scale of two samples that both have a corrected mean, and with `even` weights of their
+    raters. λ is one for both, and makes the variance of the *difference* least: where people rated both answers to an
+    item, most of what makes it easy or hard cancels, and another λ is best than for the means."""
     plain = options.quantile == "normal"
-    weight = find_shared_weight(baseline, candidate)
-    found = [estimate_corrected(sample, plain=plain, weight=weight) for sample in (baseline, candidate)]
+    samples = baseline, candidate
+    if even is None:
+        weight = find_shared_weight(baseline, candidate)
+        found = [estimate_corrected(sample, plain=plain, weight=weight) for sample in samples]
+    else:
+        found = estimate_even(even, samples, plain=plain)
     made = differ(found[0], found[1], options.settle(baseline, candidate))
     if options.looks == "once" or made.p is None:
         return made
     return replace(made, p=find_sequential_p(made.p, min(baseline.rated_clusters, candidate.rated_clusters)))
+
+
+def estimate_even(even: Contrast, samples: Sequence[CorrectedSample], *, plain: bool) -> list[Estimate]:
+    """Both estimates with each rater's weight the same in both, and one λ."""
+    judged = [
+        weigh_part(sample.scores[sample.others], sample.clusters[sample.others], None, plain=plain)
+        for sample in samples
+        if sample.others.any()
+    ]
+    if len(judged) < len(samples):
+        weight, judged = 0.0, []
+    else:
+        names = unite(even.clusters, *(one.clusters for one in judged))
+        people, ours = (spread_out(even.parts[1, own] - even.parts[0, own], even.clusters, names) for own in (0, 1))
+        before, after = (spread_out(one.clustered.parts, one.clusters, names) for one in judged)
+        weight = find_least(people, ours - (after - before))
+    found = []
+    for side, freedom in enumerate(even.freedom):
+        mean = float(even.means[side, 0] - weight * even.means[side, 1])
+        parts = even.parts[side, 0] - weight * even.parts[side, 1]
+        own = Estimate(Clustered(mean, float(np.sqrt(parts @ parts)), freedom, parts), even.clusters)
+        found.append(join_terms(own, judged[side], weight, plain=plain) if weight else own)
+    return found
+
+
+def find_least(people: Floats, moved: Floats) -> float:
+    """λ in [0, 1] that makes the variance of people's term less λ times the judge's least; shapes (clusters,)."""
+    variance = float(moved @ moved)
+    return float(np.clip(people @ moved / variance, 0, 1)) if variance > 0 else 0.0
 
 
 def find_shared_weight(baseline: CorrectedSample, candidate: CorrectedSample) -> float:
@@ -541,9 +743,7 @@ def find_shared_weight(baseline: CorrectedSample, candidate: CorrectedSample) ->
     names = unite(sides[0][0], sides[1][0])
     before, after = (np.stack([spread_out(column, side[0], names) for column in side[1:]]) for side in sides)
     people, ours, theirs = after - before
-    moved = ours - theirs
-    variance = float(moved @ moved)
-    return float(np.clip(people @ moved / variance, 0, 1)) if variance > 0 else 0.0
+    return find_least(people, ours - theirs)
 
 
 def report_corrected(
@@ -623,10 +823,11 @@ def split_systems(
     column = observations.ratings.get(aspect)
     nothing = np.full(observations.units, np.nan)
     ratings = nothing if column is None else settled_means(observations, column)
+    said = None if column is None else list_said(observations, column)
     chosen = observations.probability
     probability = nothing if chosen is None else observations.means(chosen)
     judged, rated = ~np.isnan(scores), ~np.isnan(ratings)
-    shares = {} if column is None else share_raters(observations, column, rated)
+    shares = {} if column is None else share_by_level(observations, column, rated)
     found = {}
     for number, name in enumerate(observations.systems):
         own = observations.unit_system == number
@@ -641,9 +842,18 @@ def split_systems(
             )
         uneven = known.any() and bool(np.ptp(probability[here & rated]))
         weights = 1 / probability[here] if uneven else None
-        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights)
+        own_said = None if said is None else said.within(here)
+        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights, own_said)
         found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
     return found
+
+
+def list_said(observations: Observations, column: Floats) -> Said | None:
+    """The ratings of the column one by one, by unit; None where no rater is named."""
+    rows = np.flatnonzero(~np.isnan(column))
+    if not np.any(observations.rater[rows] >= 0):
+        return None
+    return Said(observations.unit[rows], observations.rater[rows], column[rows])
 
 
 def list_levels(column: Floats) -> list[float]:
@@ -653,7 +863,7 @@ def list_levels(column: Floats) -> list[float]:
     return levels.tolist() if few else []
 
 
-def share_raters(observations: Observations, column: Floats, rated: Mask) -> dict[float, Floats]:
+def share_by_level(observations: Observations, column: Floats, rated: Mask) -> dict[float, Floats]:
     """By level the share of raters who gave it, of each unit that is rated; shape (rated units,)."""
     rows = np.flatnonzero(~np.isnan(column))
     place = (np.cumsum(rated) - 1)[observations.unit[rows]]
@@ -672,15 +882,22 @@ def share_levels(sample: CorrectedSample, levels: Levels, options: CorrectionOpt
         return {}
     known = np.array(sorted(levels))
     nearest = known[np.searchsorted((known[1:] + known[:-1]) / 2, sample.scores)]
-    return {f"{level:g}": share_level(sample, nearest == level, levels[level], options) for level in known.tolist()}
+    return {
+        f"{level:g}": share_level(sample, level, nearest == level, levels[level], options) for level in known.tolist()
+    }
 
 
-def share_level(sample: CorrectedSample, judged: Mask, rated: Floats, options: CorrectionOptions) -> LevelShare:
-    """The share of one level: `judged`, of shape (items,), where the judge gives it, `rated` the share of raters who
+def share_level(
+    sample: CorrectedSample, level: float, judged: Mask, rated: Floats, options: CorrectionOptions
+) -> LevelShare:
+    """The share of one `level`: `judged`, of shape (items,), where the judge gives it, `rated` the share of raters who
     do, of each rated item."""
     ratings = np.full(len(judged), np.nan)
     ratings[~np.isnan(sample.ratings)] = rated
-    corrected = correct(replace(sample, scores=judged.astype(np.float64), ratings=ratings), options)
+    said = sample.said
+    if said is not None:
+        said = replace(said, value=(said.value == level).astype(np.float64))
+    corrected = correct(replace(sample, scores=judged.astype(np.float64), ratings=ratings, said=said), options)
     return LevelShare(
         judge=corrected.judge.clustered.mean,
         human=None if corrected.human is None else corrected.human.clustered.mean,
@@ -689,14 +906,41 @@ def share_level(sample: CorrectedSample, judged: Mask, rated: Floats, options: C
     )
 
 
+REVERSED_P = 0.01
+"""Of the correlation between scores and ratings, below which it is said that they go against each other."""
+
+
+def tell_reversed(sample: CorrectedSample) -> str | None:
+    """That the judge's scores fall where people's ratings rise, beyond chance by Fisher's z over the clusters; else
+    None. λ is 0 then, and a scale that is turned round more likely than a judge that is always wrong."""
+    rated = ~np.isnan(sample.ratings)
+    human, scores, units = sample.ratings[rated], sample.scores[rated], sample.rated_clusters
+    if units < FEWEST_RATED or not np.ptp(human) or not np.ptp(scores):
+        return None
+    r = float(np.corrcoef(human, scores)[0, 1])
+    z = np.arctanh(np.clip(r, -1 + 1e-12, 1)) * sqrt(units - 3) if r < 0 else 0.0
+    if 2 * ndtr(z) >= REVERSED_P:
+        return None
+    found = f"r = {write_figure(r, 2)} over {count(len(human), 'rating')}"
+    return (
+        f"the judge's scores fall where people's ratings rise ({found}): check whether a scale is reversed, as only "
+        "the ratings count (λ = 0)"
+    )
+
+
 def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
     """The corrected mean; None where it was refused."""
     if found.corrected is None:
         return None
-    one = found.corrected
-    interval = find_interval(one, options.settle(found.sample), found.seen)
-    return CorrectedFigure.model_validate(
-        {"mean": one.clustered.mean, "interval": interval, "lambda": one.weight, "standard_error": one.clustered.error}
+    one, settled = found.corrected, options.settle(found.sample)
+    severe = one.severity is not None
+    return CorrectedFigure(
+        mean=one.clustered.mean,
+        interval=find_interval(one, settled, found.seen),
+        weight=one.weight,
+        standard_error=one.error,
+        severity=severe,
+        interval_by_these_raters=find_interval(replace(one, severity=None), settled, found.seen) if severe else None,
     )
 
 
@@ -714,8 +958,13 @@ def describe(
     notes = []
     if left_out:
         notes.append(f"{count(left_out, 'rated item')} left out: no score stands beside the rating")
+    if told := tell_reversed(sample):
+        notes.append(told)
     if not np.ptp(sample.scores):
         notes.append("all scores are equal: the judge adds nothing to people's ratings")
+    settled = options.settle(sample)
+    if found.corrected is not None:
+        notes += tell_raters(sample, found.corrected, settled)
     if options.bounds is None and options.quantile == "t" and found.corrected is not None:
         notes.append("no scale is known: its ends are taken from the ratings; give ranges")
     return CorrectedAspect(
@@ -723,17 +972,45 @@ def describe(
         rated=sample.rated,
         clusters=len(group(sample.clusters)[0]),
         rated_clusters=len(group(sample.clusters[rated])[0]),
+        raters=len(sample.raters),
         judge=MeanFigure(mean=found.judge.clustered.mean, interval=judged),
         human=human,
         corrected=show(found, options),
         refused=found.refused,
         ratings_needed=found.needed,
-        ratings_for_half_width=None if found.corrected is None else count_more(sample, found.corrected),
+        ratings_for_half_width=None if found.corrected is None else count_more(sample, found.corrected, settled),
+        raters_for_half_width=None if found.corrected is None else count_raters(found.corrected, settled),
         ratings_for_margin=None
         if found.corrected is None or margin is None
         else count_for_margin(sample, found.corrected, options, margin),
         left_out=left_out,
         notes=tuple(notes),
+    )
+
+
+def tell_raters(sample: CorrectedSample, estimate: Estimate, options: CorrectionOptions) -> list[str]:
+    """Whom the interval speaks of: these raters, or people like them."""
+    known = len(sample.raters)
+    if not known:
+        return ["no rater is named: the interval is of what these raters would say of all items, severe or not"]
+    if estimate.severity is None:
+        return ["one person rated: the interval is of what this person would say of all items, severe or not"]
+    told = [f"the interval allows for how {count(known, 'rater')} differ in severity"]
+    if count_more(sample, estimate, options) is None and (enough := count_raters(estimate, options)):
+        told.append(f"more ratings by the same raters would not halve it: {enough:,} raters in all would")
+    return told
+
+
+def tell_shared(shared: Shared) -> SharedRaters | None:
+    """Who rated both, as reports have it; None where no rater is named."""
+    if not len(shared.baseline.raters) and not len(shared.candidate.raters):
+        return None
+    known = shared.raters > 0
+    return SharedRaters(
+        raters=shared.raters,
+        baseline=shared.baseline.rated if known else 0,
+        candidate=shared.candidate.rated if known else 0,
+        needed=shared.needed,
     )
 
 
@@ -760,8 +1037,16 @@ def compare_aspects(
             continue
         before, after, options = baseline[aspect][0], candidate[aspect][0], options_of(aspect)
         judge = differ(before.judge, after.judge, options)
-        corrected, refused = None, before.refused or after.refused
-        if before.corrected is not None and after.corrected is not None:
-            corrected = tell_difference(differ_corrected(before.sample, after.sample, options))
-        found[aspect] = AspectDifference(judge=tell_difference(judge), corrected=corrected, refused=refused)
+        corrected, refused, shared = None, before.refused or after.refused, None
+        if before.sample.rated and after.sample.rated:
+            shared = share_raters(before.sample, after.sample, options)
+            refused = refused or shared.refused
+            if refused is None:
+                corrected = tell_difference(differ_shared(shared, options))
+        found[aspect] = AspectDifference(
+            judge=tell_difference(judge),
+            corrected=corrected,
+            refused=refused,
+            shared=None if shared is None else tell_shared(shared),
+        )
     return found

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks
-from app.domain.plain_text import tell_p
+from app.domain.plain_text import find_digits, tell_p, write_figure
 from app.domain.summary import MeasureKey
 from app.stats.corrected import (
     NO_RATINGS,
@@ -17,25 +17,35 @@ from app.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
     Differing,
+    Estimate,
+    Shared,
     correct,
-    differ_corrected,
+    differ_shared,
     find_interval,
+    share_raters,
     show,
+    split_width,
+    tell_reversed,
+    tell_shared,
 )
 from app.stats.gate_plan import PlannedRule, find_scale
-from app.stats.observations import Integers, Mask, number_first
-from app.stats.pairing import Columns, fold, list_measures, match_runs, number_keys, tabulate
+from app.stats.observations import Integers, Mask
+from app.stats.pairing import fold, list_measures, match_runs, number_items, number_units, tabulate
+from app.stats.resampling import find_quantile
+from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
 
 
 @dataclass(frozen=True)
 class CorrectedPair:
-    """A measure of the runs; `before` and `difference` are None where there is no such run, or nothing to correct."""
+    """A measure of the runs; `before` and `difference` are None where there is no such run, or nothing to correct.
+    `shared` is what the difference is estimated from, None where people rated one of them alone."""
 
     options: CorrectionOptions
     before: Corrected | None
     after: Corrected | None
     difference: Differing | None = None
+    shared: Shared | None = None
 
     @property
     def refused(self) -> str | None:
@@ -45,17 +55,27 @@ class CorrectedPair:
         for role, found in (("baseline", self.before), ("candidate", self.after)):
             if found is None or found.refused is not None:
                 return f"{role} run: {NO_RATINGS if found is None or found.refused is None else found.refused}"
-        return NO_RATINGS
+        return NO_RATINGS if self.shared is None or self.shared.refused is None else self.shared.refused
 
     def level(self, alpha: float) -> float:
         """The level of a test at alpha, at this look."""
         samples = [one.sample for one in (self.before, self.after) if one is not None]
+        if self.shared is not None:
+            samples = [self.shared.baseline, self.shared.candidate]
         return replace(self.options, alpha=alpha).settle(*samples).alpha if samples else alpha
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of either run that its judge goes against people."""
+        sides = (("baseline", self.before), ("candidate", self.after))
+        found = ((role, tell_reversed(one.sample)) for role, one in sides if one is not None)
+        return tuple(f"{role} run: {told}" for role, told in found if told is not None)
 
     @property
     def needed(self) -> int | None:
         """How many ratings the run needs that needs most."""
-        return max((one.needed for one in (self.before, self.after) if one and one.needed), default=None)
+        asked = [one.needed for one in (self.before, self.after, self.shared) if one and one.needed]
+        return max(asked, default=None)
 
 
 def correct_pairs(
@@ -72,49 +92,45 @@ def correct_pairs(
     kept = [np.ones(len(own.row), dtype=bool) for own in matched.columns]
     if paired:
         kept = [np.isin(own.row, rows) for own, rows in zip(matched.columns, matched.rows, strict=True)]
-    homes = number_homes((baseline, candidate), matched.columns, leading=1)
+    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
+    homes = [found[own.row] for found, own in zip(units, matched.columns, strict=True)]
     best = {**baseline.best, **candidate.best}
+    raters = number_raters(baseline, candidate)
     found = {}
     for key in measures:
         scale = find_scale(key[1], candidate) or find_scale(key[1], baseline)
         options = CorrectionOptions(alpha, "t", scale, looks)
         before, after = (
-            sample_run(run, key, best, homes=own, kept=chosen)
+            sample_run(run, key, best, homes=own, kept=chosen, raters=raters)
             for run, own, chosen in zip((baseline, candidate), homes, kept, strict=True)
         )
         sides = [None if one is None else correct(one, options) for one in (before, after)]
-        difference = None
-        if all(one is not None and one.corrected is not None for one in sides) and before and after:
-            difference = differ_corrected(before, after, options)
-        found[key] = CorrectedPair(options, sides[0], sides[1], difference)
+        difference, shared = None, None
+        if before is not None and after is not None and before.rated and after.rated:
+            shared = share_raters(before, after, options)
+            if shared.refused is None and all(one is not None and one.corrected is not None for one in sides):
+                difference = differ_shared(shared, options)
+        found[key] = CorrectedPair(options, sides[0], sides[1], difference, shared)
     return found
 
 
-def number_homes(
-    runs: Sequence[ComparedRun], columns: Sequence[Columns], *, leading: int | None = None
-) -> list[Integers]:
-    """The dialogue of each response of the runs, in numbers that all of them share; each of shape (responses,). An
-    item's dialogue is that of the `leading` run, where it has one there, else the response's own; a response without
-    one is of its item."""
-    sizes = np.cumsum([len(own.keys) for own in columns])[:-1]
-    items = np.split(number_keys(np.concatenate([own.keys for own in columns])), sizes)
-    item = [numbers[own.row] for numbers, own in zip(items, columns, strict=True)]
-    own = [run.table.clusters for run in runs]
-    home = np.zeros(sum(map(len, items)), dtype=np.int64)
-    if leading is not None:
-        named = own[leading] != 0
-        home[item[leading][named]] = own[leading][named]
-    found = [np.where(home[numbers] != 0, home[numbers], clusters) for numbers, clusters in zip(item, own, strict=True)]
-    names = [np.stack([one, np.where(one == 0, numbers, -1)], axis=1) for one, numbers in zip(found, item, strict=True)]
-    numbered = number_first(number_keys(np.concatenate(names)))
-    return np.split(numbered, np.cumsum([len(one) for one in found])[:-1])
+def number_raters(*runs: ComparedRun) -> Integers:
+    """The keys of all who rated any of the runs, ascending: a rater's number is the place there."""
+    keys = [each.rater for run in runs for each in run.table.said.values()]
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *keys]))
 
 
 def sample_run(
-    run: ComparedRun, key: MeasureKey, best: Mapping[str, float], *, homes: Integers, kept: Mask | None = None
+    run: ComparedRun,
+    key: MeasureKey,
+    best: Mapping[str, float],
+    *,
+    homes: Integers,
+    raters: Integers,
+    kept: Mask | None = None,
 ) -> CorrectedSample | None:
     """The run's responses that have a value, of those that are `kept`, with the numbers of their dialogues; shapes
-    (responses,). None without any."""
+    (responses,). `raters` are the keys that number the raters. None without any."""
     table = run.table
     values = table.values.get(key)
     if values is None:
@@ -129,14 +145,25 @@ def sample_run(
     weights = None
     if rated.any() and np.ptp(table.weights[held][rated]) > 0:
         weights = np.where(rated, table.weights[held], np.nan)
+    given = table.said.get(key[1])
+    said = None
+    if given is not None and key[0] != "blended":
+        said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
     if key[0] == "aspect" and key[1] in best:
         scores, ratings = fold(scores, best[key[1]]), fold(ratings, best[key[1]])
-    return CorrectedSample(scores, ratings, homes[held], weights)
+        # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0.
+        said = None if said is None else replace(said, value=ratings[said.item])
+    return CorrectedSample(scores, ratings, homes[held], weights, said)
 
 
 def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
     """Aspects and composites: people rate no blended values."""
     return [key for key in list_measures(*runs) if key[0] != "blended"]
+
+
+def tell_notes(corrected: Mapping[str, CorrectedMeasure]) -> tuple[str, ...]:
+    """The notes of all measures, each with its name."""
+    return tuple(f"{name}, {note}" for name, one in corrected.items() for note in one.notes)
 
 
 def compare_corrected(
@@ -175,6 +202,8 @@ def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int
         verdict="inconclusive" if not significant or found is None else "better" if found.difference > 0 else "worse",
         refused=pair.refused,
         ratings_needed=pair.needed,
+        shared=None if pair.shared is None else tell_shared(pair.shared),
+        notes=pair.notes,
     )
 
 
@@ -210,15 +239,16 @@ def judge_corrected(
             found.append(judge_drop(one, pairs[one.key], told[one.key[1]], alpha, tests))
         if one.rule.min_mean is not None:
             found.append(judge_minimum(one, means[one.key]))
-        reasons.append(join_reasons(one, found))
+        reasons.append(join_reasons(one, found, told[one.key[1]].notes if one.key[1] in told else ()))
     return reasons, told
 
 
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks) -> CorrectedPair:
     """A measure of one run."""
     options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks)
-    (homes,) = number_homes([run], [tabulate(run)])
-    sample = sample_run(run, key, run.best, homes=homes)
+    columns = tabulate(run)
+    homes = number_items(columns)[columns.row]
+    sample = sample_run(run, key, run.best, homes=homes, raters=number_raters(run))
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 
 
@@ -234,8 +264,11 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
     if found is None or pair.before is None or pair.after is None:
         return "not-enough-data", "inconclusive", f"no corrected figure: {pair.refused}"
     ratings = f"{told.rated_baseline:,} and {count(told.rated_candidate, 'rating')} by people"
+    if told.shared is not None:
+        shared, raters = told.shared, count(told.shared.raters, "rater")
+        ratings = f"{shared.baseline:,} and {count(shared.candidate, 'rating')} by {raters} of both runs"
     p = "" if told.p_adjusted is None else f"; {tell_p(told.p_adjusted)} after Holm over {tests}"
-    figures = f"{tell_fall(found, p)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
+    figures = f"{tell_fall(found, p, tolerated)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
     if told.p_adjusted is None:
         return "not-enough-data", "inconclusive", f"{figures}: no spread, so that nothing can be told"
     if told.p_adjusted >= alpha:
@@ -249,25 +282,32 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
 def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, figures: str, level: float) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
     detectable, wanted = find_reach(found, level), one.must_detect or one.rule.max_drop or 0.0
-    seen = f"{figures}: no significant drop; one of {detectable:.3f} would have been seen with 80 % power"
+    seen = f"{figures}: no significant drop; one of {write_figure(detectable)} would have been seen with 80 % power"
     if detectable <= wanted:
         return "held", "pass", seen
     fewest = min(told.rated_baseline, told.rated_candidate)
+    if told.shared is not None:
+        fewest = min(told.shared.baseline, told.shared.candidate)
     needed = f": some {ceil(fewest * (detectable / wanted) ** 2):,} ratings of each run" if wanted else ""
     return "not-enough-data", "inconclusive", f"{seen}, and {wanted:g} must be{needed}"
 
 
-def tell_fall(found: Differing, p: str) -> str:
+def tell_fall(found: Differing, p: str, tolerated: float) -> str:
     """What the mean did, with its interval and p."""
-    span = "no interval" if found.interval is None else f"interval {found.interval[0]:+.3f} to {found.interval[1]:+.3f}"
-    return f"{'fell' if found.difference < 0 else 'rose'} by {abs(found.difference):.3f} ({span}{p})"
+    span = "no interval"
+    if found.interval is not None:
+        span = f"interval {' to '.join(write_figure(end, signed=True) for end in found.interval)}"
+    size = abs(found.difference)
+    amount = write_figure(size, max(find_digits(size, 0.0, 3), find_digits(size, tolerated, 3)))
+    word = "changed" if not float(amount) else "fell" if found.difference < 0 else "rose"
+    return f"{word} by {amount} ({span}{p})"
 
 
 def tell_judge_alone(pair: CorrectedPair) -> str:
     """The difference by the judge alone."""
     if pair.before is None or pair.after is None:
         return "–"
-    return f"{pair.after.judge.clustered.mean - pair.before.judge.clustered.mean:+.3f}"
+    return write_figure(pair.after.judge.clustered.mean - pair.before.judge.clustered.mean, signed=True)
 
 
 def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
@@ -282,28 +322,50 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
     options = pair.options.settle(found.sample)
     low, high = find_interval(found.corrected, options) or (own.mean, own.mean)
     figures = (
-        f"the corrected mean is {own.mean:.3f} ({low:.3f} to {high:.3f}; {count(rated, 'rating')} by people; by the "
-        f"judge alone {found.judge.clustered.mean:.3f}), at least {least:g} is asked for"
+        f"the corrected mean is {write_figure(own.mean, find_digits(own.mean, least, 3))} ({write_figure(low)} to "
+        f"{write_figure(high)}; {count(rated, 'rating')} by people; by the judge alone "
+        f"{write_figure(found.judge.clustered.mean)}), at least {least:g} is asked for"
     )
+    if len(found.sample.raters) == 1:
+        return "not-enough-data", "inconclusive", f"{figures}: {ONE_RATER}"
     if own.mean < least and high < least:
         return "below-minimum", "fail", figures
     shortfall = one.shortfall or 0.0
-    detectable = reach(options.alpha, own.freedom) * own.error
+    margin = found.corrected.find_margin(options.alpha, normal=False)
+    power = reach(options.alpha, own.freedom) - find_quantile(own.freedom, options.alpha)
+    detectable = margin + power * found.corrected.error
     if own.mean >= least and (low >= least or detectable <= shortfall):
         return "held", "pass", figures
     aim = shortfall if own.mean >= least else least - own.mean
-    needed = ceil(rated * (detectable / aim) ** 2) if aim else 0
-    return "not-enough-data", "inconclusive", f"{figures}: some {needed:,} ratings would tell"
+    return (
+        "not-enough-data",
+        "inconclusive",
+        f"{figures}: {tell_needed(found.corrected, options, rated, aim / detectable)}",
+    )
 
 
-def join_reasons(one: PlannedRule, found: Sequence[Finding]) -> GateReason:
-    """The findings of one rule as a reason: the worst decides."""
+ONE_RATER = "one person rated, and how severe this person is cannot be told: ratings by others are needed"
+
+
+def tell_needed(estimate: Estimate, options: CorrectionOptions, rated: int, share: float) -> str:
+    """What would make the interval as small as this share of itself."""
+    if estimate.severity is None:
+        return f"some {ceil(rated / share**2) if share else 0:,} ratings would tell"
+    lasting, shrinking = split_width(estimate, options.alpha, estimate.clustered.freedom, normal=False)
+    left = (share * estimate.find_margin(options.alpha, normal=False)) ** 2 - lasting
+    if left <= 0:
+        return "more ratings by the same raters would not tell: more raters are needed"
+    return f"some {ceil(rated * shrinking / left):,} ratings would tell"
+
+
+def join_reasons(one: PlannedRule, found: Sequence[Finding], notes: Sequence[str] = ()) -> GateReason:
+    """The findings of one rule as a reason, with what a reader should know of the figures: the worst decides."""
     order = ("fail", "inconclusive", "pass")
     ranked = sorted(found, key=lambda finding: order.index(finding[1]))
     if not ranked:
         ranked = [("no-values", "inconclusive", "neither run has values")]
     code, verdict, _ = ranked[0]
-    detail = "; ".join(finding[2] for finding in ranked)
+    detail = "; ".join([*(finding[2] for finding in ranked), *notes])
     return GateReason.model_validate(
         {"code": code, "aspect": one.rule.aspect, "verdict": verdict, "detail": detail, "rule": one.number}
     )

@@ -12,9 +12,11 @@ from app.domain.errors import InvalidRequest
 from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, SystemLevel
 from app.domain.validation import clip
 from app.stats.agreement import compare_raters, named_ratings, tabulate_pairs
+from app.stats.correlation_intervals import COEFFICIENTS, Estimate, estimate
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
-from app.stats.resampling import COEFFICIENTS, NANOSECONDS, afford, count_clusters, interval_of, resample
+from app.stats.resampling import count_clusters
 from app.stats.statistics import FEWEST, deviations, kendall, obstacle, pearson, settle, settled_means, spearman
+from app.stats.validity import follow_people
 
 FEWEST_SYSTEMS = 3
 
@@ -23,15 +25,15 @@ COMMON_SHARE = 0.4
 
 ROUNDING = 1e-12
 
-TOO_MANY = "so many items, or aspects of them, would take too long to resample"
+NO_FIGURE = "there is no figure to have an interval"
 
 
 def correlate(
     observations: Observations, *, match: Mapping[str, str] | None = None, resamples: int = 2000, seed: int = 0
 ) -> CorrelationReport:
-    """Scores against ratings by aspect. Every aspect is resampled with the same seed, whatever others there are; of
-    many items, or many aspects, with fewer resamples. `match` names, for a score, the rating of another name that it is
-    compared with (`mate`: `acceptability`). Raises InvalidRequest where there is no such score or no such rating."""
+    """Scores against ratings by aspect. `match` names, for a score, the rating of another name that it is compared with
+    (`mate`: `acceptability`). `resamples` and `seed` move nothing: they were of intervals by bootstrap, and the report
+    repeats them for older callers. Raises InvalidRequest where there is no such score or no such rating."""
     ratings, scores = observations.ratings, observations.scores
     pairs = {aspect: aspect for aspect in ratings if aspect in scores} | dict(match or {})
     for score, rating in pairs.items():
@@ -39,7 +41,7 @@ def correlate(
             raise InvalidRequest(f"no record has the score {clip(score)!r}", pointer="/match")
         if rating not in ratings:
             raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
-    nanoseconds = NANOSECONDS / max(1, len(pairs))
+    tests = sum(not aspect.endswith(".blended") for aspect in pairs)
     return CorrelationReport(
         systems=len(observations.systems),
         items=observations.units,
@@ -48,7 +50,7 @@ def correlate(
         resamples=resamples,
         seed=seed,
         aspects={
-            aspect: correlate_aspect(observations, aspect, resamples, seed, nanoseconds, rating=rating)
+            aspect: correlate_aspect(observations, aspect, rating=rating, tests=tests)
             for aspect, rating in pairs.items()
         },
         unmatched={
@@ -58,32 +60,19 @@ def correlate(
     )
 
 
-def correlate_aspect(
-    observations: Observations,
-    aspect: str,
-    resamples: int,
-    seed: int,
-    nanoseconds: float,
-    *,
-    rating: str,
-) -> AspectCorrelation:
-    """The figures of one score over the units that have both it and the `rating`. Its resamples may take about so many
-    nanoseconds."""
+def correlate_aspect(observations: Observations, aspect: str, *, rating: str, tests: int) -> AspectCorrelation:
+    """The figures of one score, of `tests` that are compared, over the units that have both it and the `rating`."""
     scores = values_by_unit(observations, observations.scores[aspect])
     ratings = observations.means(observations.ratings[rating])
     both = ~np.isnan(scores) & ~np.isnan(ratings)
-    # In an order that does not hang on that of the lines: the same seed must draw the same items.
+    # In an order that does not hang on that of the lines.
     units = observations.unit_order[both[observations.unit_order]]
     x, y = scores[units], ratings[units]
     cluster = number_first(observations.unit_cluster[units])
     settled = settled_means(observations, observations.ratings[rating])[units]
     figures, undefined = correlations(x, settled)
-    resamples, resampled = afford(x, settled, resamples, nanoseconds)
-    found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, "there is no figure to have an interval")
-    if not undefined:
-        drawn = resample(x, settled, cluster, resamples, seed, names=resampled)
-        clusters = count_clusters(cluster)
-        found |= {name: interval_of(drawn[name], clusters) if name in drawn else TOO_MANY for name in COEFFICIENTS}
+    found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, NO_FIGURE)
+    found |= {name: one.interval() for name, one in estimate_all(x, settled, cluster, figures).items()}
     found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), cluster)
     for name, interval in found.items():
         figures[f"{name}_interval"] = None if isinstance(interval, str) else interval
@@ -103,12 +92,12 @@ def correlate_aspect(
         contexts=len(np.unique(observations.unit_item[units])),
         clusters=count_clusters(cluster),
         **figures,
-        resamples=resamples,
         score_mean=float(x.mean()) if len(x) else None,
         rating_mean=float(y.mean()) if len(y) else None,
         bias=float(x.mean() - y.mean()) if len(x) else None,
         ceiling=ceiling,
         system_level=system_level,
+        within_systems=follow_people(observations, rating, scores, both, tests=tests),
         notes=tuple(compare_scales(x, settled)),
         undefined=undefined,
     )
@@ -128,6 +117,13 @@ def correlations(x: Floats, y: Floats) -> tuple[dict[str, Any], dict[str, str]]:
     if reason is not None:
         return dict.fromkeys(COEFFICIENTS), dict.fromkeys(COEFFICIENTS, reason)
     return {"spearman": float(spearman(x, y)), "pearson": float(pearson(x, y)), "kendall": kendall(x, y)}, {}
+
+
+def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, Any]) -> dict[str, Estimate]:
+    """The coefficients of two columns of shape (n,) that have a figure, with what their intervals are computed from."""
+    return {
+        name: estimate(name, x, y, cluster, figures[name]) for name in COEFFICIENTS if figures.get(name) is not None
+    }
 
 
 def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float] | str:

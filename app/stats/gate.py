@@ -11,14 +11,15 @@ whole dialogues are added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, floor, log2, sqrt
+from math import ceil, floor, isfinite, log2, sqrt
 from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
+from scipy.special import betaincinv
 
 from app.domain.comparison import (
     FINDING,
@@ -36,17 +37,29 @@ from app.domain.comparison import (
 )
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
-from app.domain.plain_text import stands_still, tell_p
+from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
 from app.domain.summary import MeasureKey
 from app.stats import resampling
-from app.stats.comparison import compare, cover, cover_aspects, find_best, tell_contexts
+from app.stats.comparison import (
+    Sides,
+    adjust_measures,
+    compare_closely,
+    cover,
+    cover_aspects,
+    find_best,
+    find_reached,
+    judge_measure,
+    refuse_mixed,
+    tell_contexts,
+    unfold,
+)
 from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import BLENDED, PlannedRule, plan
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import number_items, tabulate
 from app.stats.resampling import Clustered
-from app.stats.statistics import DECIMALS, adjust_holm, count, reach
+from app.stats.statistics import DECIMALS, count, reach
 
 MIN_COVERAGE = 0.98
 
@@ -79,9 +92,10 @@ def judge_gate(
     what `compare` raises.
     """
     asked = plan(rules, candidate, baseline)
-    comparison = None
+    comparison: Comparison | None = None
+    sides: dict[MeasureKey, Sides] = {}
     if baseline is not None:
-        comparison = compare(
+        comparison, sides = compare_closely(
             baseline,
             candidate,
             alpha=alpha,
@@ -90,6 +104,8 @@ def judge_gate(
             seed=seed,
             link=link,
         )
+    elif not allow_signature_mismatch:
+        refuse_mixed(candidate)
     coverage = cover(candidate, measures_of(asked))
     corrected: dict[str, CorrectedMeasure] = {}
     if estimate == "corrected":
@@ -97,7 +113,8 @@ def judge_gate(
         paired = comparison is not None and comparison.pairing.test == "paired"
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
-        ruled = list(judge_rules(asked, candidate, comparison, alpha))
+        ruled = list(judge_rules(asked, candidate, comparison, alpha, {} if link is not None else sides))
+        comparison = comparison and retell(comparison, asked, alpha)
     reasons = [
         *tell_judge(judge),
         judge_coverage(
@@ -233,10 +250,14 @@ def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "")
 
 
 def judge_rules(
-    asked: Sequence[PlannedRule], candidate: ComparedRun, comparison: Comparison | None, alpha: float
+    asked: Sequence[PlannedRule],
+    candidate: ComparedRun,
+    comparison: Comparison | None,
+    alpha: float,
+    sides: Mapping[MeasureKey, Sides],
 ) -> Iterator[GateReason]:
-    """One reason a rule."""
-    drops = list_drops(asked, comparison, alpha)
+    """One reason a rule. `sides` has the values of measures whose power is to be told by them."""
+    drops = list_drops(asked, comparison, alpha, sides)
     minima = list_minima(asked, candidate, alpha)
     unlinked = comparison.link.refused if comparison is not None and comparison.link is not None else {}
     for one in asked:
@@ -287,29 +308,57 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
     return found
 
 
-def list_drops(asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float) -> dict[int, Drop]:
+def list_drops(
+    asked: Sequence[PlannedRule], comparison: Comparison | None, alpha: float, sides: Mapping[MeasureKey, Sides]
+) -> dict[int, Drop]:
     """By number of the rule, what there is to judge its drop by. Holm's adjustment is over the measures of these rules
     alone: what no rule asks about does not make the gate blinder."""
     if comparison is None:
         return {}
     compared = [one for one in asked if one.rule.most is not None]
-    found = {key: find(comparison, key) for key in measures_of(compared)}
-    adjusted = dict(zip(found, adjust_holm([one.p if one else None for one in found.values()]), strict=True))
+    found, adjusted = adjust_ruled(compared, comparison)
+    tests = sum(one is not None and one.p is not None and not stands_still(one) for one in found.values())
     return {
         one.number: Drop(
             measure=measure,
             p=adjusted[one.key],
-            tests=max(1, sum(p is not None for p in adjusted.values())),
+            tests=max(1, tests),
             alpha=alpha,
             tolerated=one.rule.most,
             must_detect=one.must_detect,
             step=one.step,
             width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
+            largest=None if one.scale is None else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
+            sides=sides.get(one.key),
         )
         for one in compared
         if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
     }
+
+
+def adjust_ruled(
+    compared: Sequence[PlannedRule], comparison: Comparison
+) -> tuple[dict[MeasureKey, Measure | None], dict[MeasureKey, float | None]]:
+    """The measures that these rules name, and their p by Holm over them alone."""
+    found = {key: find(comparison, key) for key in measures_of(compared)}
+    return found, dict(zip(found, adjust_measures(found.values()), strict=True))
+
+
+def retell(comparison: Comparison, asked: Sequence[PlannedRule], alpha: float) -> Comparison:
+    """The comparison in which what a rule on drops names has the p of the rules, and the verdict by it: the table below
+    a gate's verdict says no other."""
+    found, adjusted = adjust_ruled([one for one in asked if one.rule.most is not None], comparison)
+    kinds: dict[str, dict[str, Measure]] = {}
+    for (kind, name), measure in found.items():
+        field, own = (f"{kind}s" if kind != "blended" else kind), name.removeprefix(FINDING)
+        if measure is not None:
+            p = adjusted[kind, name]
+            # A rate of findings stands there as it is: less of them is better.
+            turned = measure if kind != "finding" else unfold(measure)
+            update = {"p_adjusted": p, "verdict": judge_measure(turned, p, alpha)}
+            kinds.setdefault(field, dict(getattr(comparison, field)))[own] = measure.model_copy(update=update)
+    return comparison.model_copy(update=kinds)
 
 
 def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
@@ -363,7 +412,9 @@ class RuleFinding:
 class Drop:
     """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
-    `width` the scale's, None where values know none. `same` says that the run is compared with itself."""
+    `width` the scale's, None where values know none. `largest` is the largest drop that a rating's scale allows, None
+    where it is not known. `same` says that the run is compared with itself. `sides` are the values, None where their
+    power is told by the standard error."""
 
     measure: Measure
     p: float | None
@@ -373,7 +424,9 @@ class Drop:
     must_detect: float
     step: float = 1.0
     width: float | None = None
+    largest: float | None = None
     same: bool = False
+    sides: Sides | None = None
 
     @property
     def significant(self) -> bool:
@@ -413,15 +466,50 @@ class Drop:
         """The smallest drop shown with 80 % power at that level; None where the values show no spread, or too much for
         any drop that the scale allows."""
         reached = self.reached
-        return None if reached is None or (self.width is not None and reached > self.width) else reached
+        if reached is None or not isfinite(reached) or (self.width is not None and reached > self.width):
+            return None
+        return reached
 
-    @property
+    @cached_property
     def reached(self) -> float | None:
-        """The same, though the scale were to allow no such drop."""
+        """The same, though the scale were to allow no such drop; infinite where no such drop is found."""
         error, freedom = self.measure.standard_error, self.measure.freedom
         if not error or freedom is None or self.least_p() >= self.level:
             return None
-        return reach(self.level, freedom) * error
+        if self.sides is None:
+            return reach(self.level, freedom) * error
+        return None if self.few_differ else find_reached(self.sides, self.level)
+
+    @property
+    def few_differ(self) -> bool:
+        """Whether so few dialogues differ that no test finds a drop in them."""
+        return self.sides is not None and self.measure.differing < resampling.FEWEST_TEST_CLUSTERS
+
+    @property
+    def allowed(self) -> float:
+        """The drop up to which a rule may hold."""
+        return max(self.must_detect, self.tolerated)
+
+    def bound_unseen(self, times: float = 1.0) -> float | None:
+        """The largest mean drop, with 1 − alpha confidence, if `times` as many dialogues were there and no more of them
+        differed than do: the share that may differ (Clopper and Pearson), each by the whole scale. Of none that differs
+        in n it is 1 − alpha^(1/n). None where the scale is not known."""
+        if self.largest is None or self.sides is None:
+            return None
+        differing, clusters = self.measure.differing, times * self.sides.weighed.effective
+        share = float(betaincinv(differing + 1, clusters - differing, 1 - self.alpha)) if differing < clusters else 1.0
+        return max(self.size if times == 1 else 0.0, self.largest * share)
+
+    def count_to_exclude(self) -> int:
+        """How many items it takes for `bound_unseen` to be what is allowed, if no more dialogues differ."""
+        low, high = 0.0, 1.0
+        while (self.bound_unseen(2 * high) or 0.0) > self.allowed:
+            low, high = high, 2 * high
+        high *= 2
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if (self.bound_unseen(middle) or 0.0) > self.allowed else (low, middle)
+        return ceil(ceil(high * self.measure.clusters - 1e-6) * self.turns - 1e-9)
 
     @property
     def changing(self) -> float:
@@ -463,7 +551,7 @@ def judge_drop(drop: Drop) -> RuleFinding:
             detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
             return RuleFinding(drop.word, "fail", detail)
         detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
-        return RuleFinding("held", "pass", detail)
+        return hold(drop, detail)
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
@@ -478,33 +566,96 @@ def judge_standstill(drop: Drop) -> RuleFinding:
     value = "no value" if best is None else f"no value's distance from {best:g}"
     value = "no conversation's rate" if drop.rises else value
     detail = f"{value} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
-    if drop.least_p() < drop.level:
+    if drop.least_p() >= drop.level:
+        return lack(f"{detail}, but so few could not show a {drop.word}; {tell_fewest(drop, share=1.0)}")
+    return weigh_few(drop, detail)
+
+
+def weigh_few(drop: Drop, detail: str) -> RuleFinding:
+    """Fewer dialogues differ than a test needs: what so many may hide is bounded by how many there are."""
+    bound = drop.bound_unseen()
+    if bound is None:
         return RuleFinding("held", "pass", detail)
-    return lack(f"{detail}, but so few could not show a {drop.word}; {tell_fewest(drop, share=1.0)}")
+    unseen = f"a {drop.word} of up to {bound:.3g} may not have shown"
+    if bound <= drop.allowed:
+        return hold(drop, f"{detail}; {unseen}")
+    needed = f"{tell_needed(drop, drop.count_to_exclude())}{'' if drop.measure.test == 'sign-flip' else ' in each run'}"
+    return lack(f"{detail}; {unseen}, and {drop.allowed:g} must: about {needed} would do if no more differ")
 
 
 def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
     """No significant change: that means something only where a drop that matters would have been seen."""
-    aim, detectable = f"{drop.must_detect:g}", drop.reached
-    if drop.p is None:
-        return lack(f"{figures}: not tested; {drop.measure.undefined.get('p', 'there is no test')}")
-    if drop.least_p(drop.changing) >= drop.level:
-        return lack(f"{figures}: not significant, which a {drop.word} of {aim} could not be; {tell_fewest(drop)}")
+    lacking = find_lack(drop)
+    if lacking:
+        return lack(f"{figures}: {lacking}")
+    if drop.few_differ:
+        return weigh_few(drop, f"{figures}: not significant; {tell_differing_units(drop)}")
+    detectable = drop.reached
     if detectable is None:
         unknown = f"the smallest detectable {drop.word} is not known"
         why = drop.measure.undefined.get("smallest_detectable", unknown)
         return lack(f"{figures}: not significant; {why}")
-    seen = f"{figures}: no significant {drop.word}; one of {detectable:.3f} would have been seen with 80 % power"
+    seen = (
+        f"{figures}: no significant {drop.word}; one of {write_figure(detectable)} would have been seen with 80 % power"
+    )
     if drop.detectable is None:
         unseen = f"no {drop.word} that the scale allows is sure to be seen with such data"
         seen = f"{figures}: no significant {drop.word}; {unseen}"
+    if not isfinite(detectable):
+        return lack(seen)
     if detectable > drop.must_detect:
         needed = drop.measure.n * (detectable / drop.must_detect) ** 2
         where = "" if drop.measure.test == "sign-flip" else " in each run"
-        return lack(f"{seen}, and {aim} must be: about {tell_needed(drop, needed)}{where} would do")
+        return lack(f"{seen}, and {drop.must_detect:g} must be: about {tell_needed(drop, needed)}{where} would do")
+    return hold(drop, seen)
+
+
+def find_lack(drop: Drop) -> str:
+    """Why it means nothing that the drop is not significant, whatever drop would have been seen; else empty."""
+    if drop.p is None:
+        return f"not tested; {drop.measure.undefined.get('p', 'there is no test')}"
+    if drop.measure.doubt and drop.size > 0:
+        return drop.measure.doubt
+    if contradicts(drop):
+        few = f"; {tell_differing_units(drop)}" if drop.few_differ else ""
+        return f"not significant, though all of the interval is worse{few}"
+    if drop.least_p(drop.changing) >= drop.level:
+        return f"not significant, which a {drop.word} of {drop.must_detect:g} could not be; {tell_fewest(drop)}"
     if drop.size > drop.must_detect:
-        return lack(f"{figures}: not significant, though more than the {aim} that must be seen: too few items differ")
-    return RuleFinding("held", "pass", seen)
+        return f"not significant, though more than the {drop.must_detect:g} that must be seen: too few items differ"
+    return ""
+
+
+def hold(drop: Drop, detail: str) -> RuleFinding:
+    """The rule holds, unless the interval reaches a drop beyond the tolerated one by more than must be detected."""
+    reached = reach_worst(drop)
+    if reached is not None and reached > drop.tolerated + drop.must_detect:
+        limit = f"{drop.tolerated:g} tolerated by more than the {drop.must_detect:g} that must be seen"
+        return lack(f"{detail}; but the interval goes beyond the {limit}")
+    return RuleFinding("held", "pass", detail)
+
+
+def reach_worst(drop: Drop) -> float | None:
+    """The largest drop in the interval; None where there is no interval."""
+    interval = drop.measure.interval
+    return None if interval is None else (interval[1] if drop.rises else -interval[0])
+
+
+def contradicts(drop: Drop) -> bool:
+    """Whether all of the interval is worse, and the drop as observed is more than tolerated, though the test at the
+    same level finds nothing."""
+    interval, p = drop.measure.interval, drop.measure.p
+    if interval is None or p is None or p < drop.alpha or drop.size <= drop.tolerated:
+        return False
+    return (interval[0] if drop.rises else -interval[1]) > 0
+
+
+def tell_differing_units(drop: Drop) -> str:
+    """How many dialogues differ, and that these are few for a test."""
+    measure = drop.measure
+    units = measure.clusters if measure.test == "sign-flip" else measure.clusters_baseline + measure.clusters_candidate
+    few = f"{measure.differing:,} of {count(units, 'item' if drop.turns <= 1 else 'dialogue')}"
+    return f"{few} differ, and a test needs six"
 
 
 def lack(detail: str) -> RuleFinding:
@@ -516,7 +667,10 @@ def tell_fewest(drop: Drop, share: float | None = None) -> str:
     """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
     if drop.measure.test != "sign-flip":
         return "more items in each run are needed"
-    return f"about {tell_needed(drop, drop.count_fewest(share or drop.changing))} are the fewest"
+    fewest = drop.count_fewest(share or drop.changing)
+    if drop.few_differ and drop.bound_unseen() is not None:
+        fewest = max(fewest, drop.count_to_exclude())
+    return f"about {tell_needed(drop, fewest)} are the fewest"
 
 
 def tell_needed(drop: Drop, items: float) -> str:
@@ -528,20 +682,35 @@ def tell_needed(drop: Drop, items: float) -> str:
 
 def tell_power(drop: Drop) -> str:
     """What these data could show, where that is known."""
-    return "" if drop.detectable is None else f"; a {drop.word} of {drop.detectable:.3f} would be seen with 80 % power"
+    return (
+        ""
+        if drop.detectable is None
+        else f"; a {drop.word} of {write_figure(drop.detectable)} would be seen with 80 % power"
+    )
 
 
 def tell_change(drop: Drop) -> str:
     """The change with its interval, p and n."""
     measure = drop.measure
     words = ("rose", "fell") if drop.rises else ("fell", "rose")
-    word = words[0] if drop.size > 0 else words[1] if drop.size < 0 else "changed"
+    before, after = measure.baseline_mean or 0.0, measure.candidate_mean or 0.0
+    # As many digits as show that there is a change, and on which side of what is tolerated.
+    digits = max(
+        find_digits(before, after, 3), find_digits(drop.size, 0.0, 3), find_digits(drop.size, drop.tolerated, 3)
+    )
+    amount = write_figure(abs(drop.size), digits)
+    word = "changed" if not float(amount) else words[0] if drop.size > 0 else words[1]
     interval = measure.interval
     level = f"{100 * (1 - drop.alpha):g} % interval of the difference"
-    within = f"; {level} {interval[0]:+.3f} to {interval[1]:+.3f}" if interval is not None else ""
+    within = f"; {level} {tell_bounds(interval)}" if interval is not None else ""
     p = f"; {tell_p(drop.p)} after Holm over {drop.tests}" if drop.p is not None else ""
-    means = f"from {measure.baseline_mean:.3f} to {measure.candidate_mean:.3f}{tell_ratings(measure)}"
-    return f"{word} by {abs(drop.size):.3f} ({means}{within}{p}; {tell_size(measure)})"
+    means = f"from {write_figure(before, digits)} to {write_figure(after, digits)}{tell_ratings(measure)}"
+    return f"{word} by {amount} ({means}{within}{p}; {tell_size(measure)})"
+
+
+def tell_bounds(interval: tuple[float, float]) -> str:
+    """`-0.521 to +0.103`."""
+    return " to ".join(write_figure(end, signed=True) for end in interval)
 
 
 def tell_ratings(measure: Measure) -> str:
@@ -549,7 +718,7 @@ def tell_ratings(measure: Measure) -> str:
     before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
     if measure.best is None or before is None or after is None:
         return ""
-    return f", minus the distance from {measure.best:g}; mean rating {before:.3f} to {after:.3f}"
+    return f", minus the distance from {measure.best:g}; mean rating {write_figure(before)} to {write_figure(after)}"
 
 
 def tell_size(measure: Measure) -> str:
@@ -657,13 +826,13 @@ def judge_minimum(asked: Minimum) -> RuleFinding:
     figures = tell_mean(asked)
     lowest, highest = (asked.bound(end) for end in asked.limits)
     if asked.mean < round(asked.least, DECIMALS):
-        detail = f"{figures}; {tell_interval(asked, 'upper')} reaches {highest:.3f}"
+        detail = f"{figures}; {tell_interval(asked, 'upper')} reaches {write_figure(highest)}"
         if highest < asked.least:
             return RuleFinding("below-minimum", "fail", detail)
         needed = asked.find_needed(asked.least - asked.mean)
         return lack(f"{detail}: {tell_enough(asked, needed)} would show so small a shortfall")
     if lowest >= asked.least:
-        return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {lowest:.3f}")
+        return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {write_figure(lowest)}")
     needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"
     if needed <= asked.n:
         return RuleFinding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
@@ -688,8 +857,9 @@ def tell_mean(asked: Minimum) -> str:
     """The mean, of what, and what it should be."""
     of = ""
     if asked.best is not None and asked.ratings is not None:
-        of = f" of minus the distance from {asked.best:g}, with a mean rating of {asked.ratings:.3f},"
-    return f"the mean{of} is {asked.mean:.3f} ({tell_items(asked, asked.n)}), at least {asked.least:g} is asked for"
+        of = f" of minus the distance from {asked.best:g}, with a mean rating of {write_figure(asked.ratings)},"
+    mean = write_figure(asked.mean, find_digits(asked.mean, asked.least, 3))
+    return f"the mean{of} is {mean} ({tell_items(asked, asked.n)}), at least {asked.least:g} is asked for"
 
 
 def tell_interval(asked: Minimum, end: str) -> str:

@@ -23,10 +23,12 @@ from scipy.special import stdtr
 from app.domain.comparison import ComparedRun
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
+from app.domain.plain_text import write_figure
 from app.domain.rubric import MeanComposite, Rubric
-from app.domain.run_frame import RunTable
+from app.domain.run_frame import RunTable, key_all
 from app.domain.summary import MeasureKey
-from app.stats.observations import Floats, Integers
+from app.stats.correlation_intervals import estimate
+from app.stats.observations import Floats, Integers, join_shared, number_first
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach
 
@@ -89,14 +91,16 @@ def link_judges(
                 "repeatability": JudgeRepeats(old=round(float(repeats[0, 0]), 6), new=round(float(repeats[0, 1]), 6)),
             }
         )
-    again = correlate(drawn_moments)[1 if several else 0]
-    low, high = (float(end) for end in np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5]))
+    interval = find_interval(pairs, float(plain[0]), float(corrected[0]), correlate(drawn_moments)[1])
+    if isinstance(interval, str):
+        return told.model_copy(update={"reason": f"the judges' correlation has no interval: {interval}"}), None
+    low, high = interval
     least, which = (LEAST_CORRECTED, "corrected ") if several else (LEAST_CORRELATION, "")
     told = told.model_copy(update={"correlation_interval": (round(low, 6), round(high, 6))})
     if low < least:
         reason = (
-            f"the judges agree too little to be linked: the lower bound of their {which}correlation is {low:.2f}, and "
-            f"{least:g} is needed"
+            f"the judges agree too little to be linked: the lower bound of their {which}correlation is "
+            f"{write_figure(low, 2)}, and {least:g} is needed"
         )
         return told.model_copy(update={"reason": reason}), None
     table, tables = (
@@ -112,6 +116,18 @@ def link_judges(
     needed = max(FEWEST_PAIRS, ceil(len(pairs.old) * (margin / MARGIN) ** 2))
     update = {"state": "linked", "table": levels, "margin": round(margin, 6), "pairs_needed": needed}
     return told.model_copy(update=update), np.round(tables, DECIMALS)
+
+
+def find_interval(pairs: JudgePairs, plain: float, corrected: float, again: Floats) -> tuple[float, float] | str:
+    """The 95 % interval of the correlation, or why there is none. With several samples it is that of the corrected one:
+    the plain one's, corrected as the figure is, made as wide as the resamples of the corrected one, shape (draws,),
+    which know how uncertain the repeatability is."""
+    found = estimate("pearson", pairs.old, pairs.new, pairs.clusters, plain).interval()
+    if isinstance(found, str) or pairs.noise is None:
+        return found
+    low, high = np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5])
+    scale = corrected / plain if plain else 1.0
+    return max(-1.0, min(float(low), scale * found[0])), min(1.0, max(float(high), scale * found[1]))
 
 
 def spread(ends: Floats) -> tuple[float, float]:
@@ -444,13 +460,11 @@ def move_values(table: RunTable, moved: Mapping[str, Floats], rubric: Rubric) ->
 
 
 def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int, ...]) -> JudgePairs:
-    """The pairs of one aspect, of responses with `means`, `noise` and `cluster`, the old judge's first. A dialogue is
-    the one that either batch names; a response without one stands alone."""
-    numbers: dict[str, int] = {}
-    clusters = []
-    for number, (old, new) in enumerate(rated):
-        name = old.cluster or new.cluster
-        clusters.append(numbers.setdefault(f"#{number}" if name is None else name, len(numbers)))
+    """The pairs of one aspect, of responses with `means`, `noise` and `cluster`, the old judge's first. Responses that
+    share a dialogue in either batch belong together; one without any stands alone."""
+    named = [(number, own.cluster) for number, pair in enumerate(rated) for own in pair if own.cluster is not None]
+    members = np.array([number for number, _ in named], dtype=np.int64)
+    clusters = number_first(join_shared(members, number_first(key_all([name for _, name in named])), len(rated)))
     old_noise, new_noise = (
         np.array([pair[side].noise.get(aspect, np.nan) for pair in rated], dtype=np.float64) for side in (0, 1)
     )
@@ -464,7 +478,7 @@ def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int
     return JudgePairs(
         np.array([old.means[aspect] for old, _ in rated], dtype=np.float64),
         np.array([new.means[aspect] for _, new in rated], dtype=np.float64),
-        np.array(clusters, dtype=np.int64),
+        clusters,
         levels,
         noise,
     )

@@ -88,16 +88,8 @@ class Observations:
         of one dialogue; numbers from 0 with gaps, shape (units,)."""
         if self.dialogue is None:
             return self.unit_item
-        # scipy costs a tenth of a second to load.
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         named = np.flatnonzero(self.dialogue != NO_DIALOGUE)
-        items, dialogues = len(self.items), int(self.dialogue.max(initial=0)) + 1
-        edges = self.item[named], items + self.dialogue[named]
-        graph = coo_array((np.ones(len(named), dtype=np.int8), edges), shape=(items + dialogues,) * 2)
-        joined: Integers = connected_components(graph, directed=False)[1].astype(np.int64)
-        return joined[self.unit_item]
+        return join_shared(self.item[named], self.dialogue[named], len(self.items))[self.unit_item]
 
     @property
     def cluster(self) -> Integers:
@@ -137,6 +129,21 @@ def number_first(keys: Integers) -> Integers:
     place = np.empty(len(first), dtype=np.int64)
     place[np.argsort(first)] = np.arange(len(first))
     return place[number]
+
+
+def join_shared(members: Integers, groups: Integers, count: int) -> Integers:
+    """The connected component of each of `count` members, of whom those that share a group belong together; shape
+    (count,). `members` and `groups`, both of shape (n,) and numbered from 0, say who is in which group."""
+    if not len(members):
+        return np.arange(count)
+    # scipy costs a tenth of a second to load.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    size = count + int(groups.max()) + 1
+    graph = coo_array((np.ones(len(members), dtype=np.int8), (members, count + groups)), shape=(size, size))
+    found: Integers = connected_components(graph, directed=False)[1][:count].astype(np.int64)
+    return found
 
 
 def average_groups(values: Floats, group: Integers, groups: int) -> Floats:

@@ -15,7 +15,7 @@ from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
 from app.domain.run_frame import RunFrame, RunTable
 from app.domain.summary import Kind, MeasureKey
-from app.stats.observations import Floats, Integers, Mask, average_groups, number_first
+from app.stats.observations import Floats, Integers, Mask, average_groups, join_shared, number_first
 from app.stats.statistics import count
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding")
@@ -121,7 +121,7 @@ def tabulate(run: ComparedRun, shared_ids: Integers | None = None, best: Mapping
         responses=len(table),
         averaged=int(np.sum(np.bincount(row) > 1)),
         unfolded={measure: average_groups(ratings[measure], row, size) for measure in folded},
-        clusters=take_first(table.clusters, row, size if table.clusters.any() else 0, known=table.clusters != 0),
+        clusters=name_clusters(table.clusters, row, size),
         row=row,
     )
 
@@ -147,11 +147,15 @@ def take_first(values: Integers, row: Integers, size: int, known: Mask | None = 
     return found
 
 
-def number_clusters(clusters: Integers) -> Integers:
-    """A number for each dialogue, shape (items,); an item that stands alone has one of its own."""
-    first, number = np.unique(clusters, return_index=True, return_inverse=True)[1:]
-    found: Integers = np.where(clusters == 0, len(clusters) + np.arange(len(clusters)), first[number])
-    return found
+def name_clusters(clusters: Integers, row: Integers, size: int) -> Integers:
+    """The key of each item's dialogue, shape (size,), from those of its responses, shape (responses,): 0 where none is
+    known, and empty where none is known of any item. Dialogues that share an item are one and have the key of the
+    first."""
+    known = clusters != 0
+    if not known.any():
+        return np.empty(0, dtype=np.int64)
+    joined = join_shared(row[known], number_first(clusters[known]), size)
+    return take_first(clusters, joined[row], int(joined.max()) + 1, known=known)[joined]
 
 
 def fold(ratings: Floats, best: float) -> Floats:
@@ -173,13 +177,13 @@ def pair_up(
     elif comparable:
         differing = int(np.sum((before != 0) & (after != 0) & (before != after)))
     test: PairingTest = "unpaired" if asked == "unpaired" else "paired"
+    paired = test == "paired"
     items = min(len(baseline.keys), len(candidate.keys))
     reason = explain(asked, len(rows), items, numbered=numbered, comparable=comparable)
-    paired = test == "paired"
-    numbers = [number_pairs(baseline, candidate, rows)] if paired else number_runs(baseline, candidate)
-    units = [len(np.unique(own)) for own in numbers]
+    numbers = number_units(baseline, candidate, rows)
+    units = [len(np.unique(own)) for own in ([numbers[0][rows[:, 0]]] if paired else numbers)]
     if items and (len(rows) or not paired):
-        reason += tell_units(baseline, candidate, units)
+        reason += tell_units(baseline, candidate, rows, units)
     pairing = Pairing(
         test=test,
         pairs=len(rows),
@@ -208,33 +212,48 @@ def find_partners(baseline: Integers, candidate: Integers) -> Integers:
     return np.stack([rows, partner[rows]], axis=1)
 
 
-def number_pairs(baseline: Columns, candidate: Columns, rows: Integers) -> Integers:
-    """The dialogues of the pairs, of which `rows` of shape (pairs, 2) are the rows in both runs: those of the candidate
-    run, where it knows none those of the baseline run, else each pair its own; shape (pairs,)."""
-    if not len(candidate.clusters) and not len(baseline.clusters):
-        return np.arange(len(rows))
-    side = 1 if len(candidate.clusters) else 0
-    return number_clusters((baseline, candidate)[side].clusters)[rows[:, side]]
+def number_units(baseline: Columns, candidate: Columns, rows: Integers) -> list[Integers]:
+    """The unit of each item of the baseline run, and of the candidate run: a number, which the two items of a pair
+    share; shapes (items,). `rows`, of shape (pairs, 2), are the pairs' rows in both runs.
 
-
-def number_runs(baseline: Columns, candidate: Columns) -> list[Integers]:
-    """The dialogues of each run's items, where it knows none each item its own; shapes (items,)."""
-    return [number_items(own) for own in (baseline, candidate)]
+    Items that share a dialogue in either run are of one unit, and so are all that are joined in this way: a dialogue
+    that one run does not know, or knows only in part, makes its items no less dependent.
+    """
+    sizes = len(baseline.keys), len(candidate.keys)
+    place = np.arange(sum(sizes))
+    place[sizes[0] + rows[:, 1]] = rows[:, 0]
+    clusters = np.concatenate(
+        [
+            own.clusters if len(own.clusters) else np.zeros(size, dtype=np.int64)
+            for own, size in zip((baseline, candidate), sizes, strict=True)
+        ]
+    )
+    known = clusters != 0
+    unit = join_shared(place[known], number_first(clusters[known]), len(place))[place]
+    return [unit[: sizes[0]], unit[sizes[0] :]]
 
 
 def number_items(columns: Columns) -> Integers:
-    """The dialogues of a run's items, where it knows none each item its own; shape (items,)."""
-    return number_clusters(columns.clusters) if len(columns.clusters) else np.arange(len(columns.keys))
+    """The units of a run's items by itself; shape (items,)."""
+    known = np.flatnonzero(columns.clusters)
+    return join_shared(known, number_first(columns.clusters[known]), len(columns.keys))
 
 
-def tell_units(baseline: Columns, candidate: Columns, units: Sequence[int]) -> str:
-    """What is independent, as the end of a sentence."""
+def tell_units(baseline: Columns, candidate: Columns, rows: Integers, units: Sequence[int]) -> str:
+    """What is independent, and which run's dialogues tell it, as the end of a sentence. `rows` are those of the pairs
+    in both runs, `units` the numbers of units: of the pairs, or of both runs."""
     if not len(baseline.clusters) and not len(candidate.clusters):
         return "; no dialogues are known, so that items are the units"
-    if len(units) == 1:
-        whose = "candidate" if len(candidate.clusters) else "baseline"
-        return f"; the units are {count(units[0], 'dialogue')}, as the {whose} run has them"
-    return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"
+    if len(units) > 1:
+        return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"
+    found = f"; the units are {count(units[0], 'dialogue')}"
+    # What is joined further has fewer parts, so that as many parts are the same parts.
+    same = [
+        len(np.unique(number_items(own)[rows[:, side]])) == units[0] for side, own in enumerate((baseline, candidate))
+    ]
+    if any(same):
+        return f"{found}, as the {'candidate' if same[1] else 'baseline'} run has them"
+    return f"{found}: those of both runs, joined where they share an item"
 
 
 def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True) -> str:

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from app.domain.errors import InvalidRequest
+from app.domain.plain_text import round_figure
 from app.domain.validation import clip
 from app.stats.agreement import measure_agreement
 from app.stats.correlation import ceiling_of, correlations, values_by_unit
@@ -62,7 +63,8 @@ class PaperTable:
         """The highest figure of that column and part, as it is printed, if it is to be marked."""
         rows = self.rows[: len(self.rows) - self.footer] if self.bold else ()
         digits = self.columns[column].digits
-        return max((round(one, digits) for row in rows if (one := row.cells[column][part]) is not None), default=None)
+        found = (row.cells[column][part] for row in rows)
+        return max((float(round_figure(one, digits)) for one in found if one is not None), default=None)
 
 
 def make_table(

@@ -25,17 +25,16 @@ test keeps its level.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, inf, isfinite, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from app.stats.observations import Floats, Integers
-from app.stats.statistics import kendall, level
+from app.stats.statistics import level
 
 ROUNDING = 1e-9
 """Means that differ by less, relative to the largest, are equal but for rounding."""
@@ -137,6 +136,42 @@ def estimate_mean(
     share = find_share(found.mean, bounds)
     lower, upper = find_wilson(share, found.effective(share, width), quantile)
     return IntervalEstimate(found.mean, clip(low + width * lower, low + width * upper, bounds), found.clusters, None)
+
+
+RARE = 20
+"""Clusters with an event below which a rate's interval allows for one that is unlike them."""
+
+
+def estimate_rate(
+    sums: Floats, counts: Floats, *, bounds: tuple[float, float], alpha: float = 0.05
+) -> IntervalEstimate:
+    """The rate of events that most clusters lack, or all have, and its interval; arguments as of `estimate_mean`.
+
+    Of clusters that all lack it, n let a share of 1 − alpha^(1/n) have it. Where few have it they show little of how
+    differently others would: the interval is then that of `estimate_mean`, and at least the t interval with one more
+    cluster of the usual size, all of whose values are at the other end.
+    """
+    held = counts > 0
+    found = estimate_mean(sums, counts, bounds=bounds, alpha=alpha)
+    if found.mean is None or found.clusters < 2:
+        return found
+    sums, counts = sums[held], counts[held]
+    effective = float(counts.sum() ** 2 / (counts @ counts))
+    low, high = found.interval or (found.mean, found.mean)
+    for end, other in (bounds, bounds[::-1]):
+        away = int(np.count_nonzero(np.abs(sums - end * counts) > ROUNDING * (bounds[1] - bounds[0])))
+        if away >= RARE:
+            continue
+        reached = end + (1 - alpha ** (1 / effective)) * (other - end)
+        if away:
+            size = float(counts.mean())
+            widened = describe_clusters(np.append(sums, other * size), np.append(counts, size))
+            side = 1 if other > end else -1
+            reached = widened.mean + side * find_quantile(widened.freedom, alpha) * widened.error
+        low, high = min(low, reached), max(high, reached)
+    if low == high:
+        return found
+    return IntervalEstimate(found.mean, clip(low, high, bounds), found.clusters, None)
 
 
 def find_share(mean: float, bounds: tuple[float, float]) -> float:
@@ -246,20 +281,8 @@ def join_freedom(*sides: Clustered) -> float:
 CELLS = 2_000_000
 """Resamples by pairs, or flips by clusters, that are in memory at once."""
 
-MOST_PAIRED = 4_000
-"""Different pairs up to which the signs of all their differences are kept for Kendall's τ: 16 MB, and 64 or 128 MB
-while they are multiplied."""
-
-EXACT_IN_SINGLE = 2**24
-"""Integers below it are exact in single precision."""
-
-NANOSECONDS = 25_000_000_000
-"""Processor time that the resamples of all aspects of a report may take, by `estimate_nanoseconds`."""
-
 FEWEST_RESAMPLES = 200
 """With fewer, percentiles are too uncertain and there is no interval."""
-
-COEFFICIENTS = ("spearman", "pearson", "kendall")
 
 LEAST_DEFINED = 0.95
 """Share of resamples in which the figure must be defined: otherwise the percentiles would be too narrow."""
@@ -307,56 +330,6 @@ class Groups:
     def sum(self, counts: Counts) -> Counts:
         """Shape (resamples, n) to (resamples, groups)."""
         return np.add.reduceat(counts[:, self._order], self._starts, axis=1)
-
-
-def resample(
-    x: Floats, y: Floats, cluster: Integers, resamples: int, seed: int, *, names: Sequence[str] = COEFFICIENTS
-) -> dict[str, Floats]:
-    """Of Spearman's ρ, Pearson's r and Kendall's τ-b those named, in every resample, shape (resamples,), by name. The
-    columns are of shape (n,), and vary."""
-    (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
-    cells, cell = np.unique(x_place * len(y_values) + y_place, return_inverse=True)
-    groups = Groups(cell)
-    x, y = x_values[cells // len(y_values)], y_values[cells % len(y_values)]
-    makers: dict[str, Callable[[Floats, Floats], Figure]] = {
-        "spearman": lambda x, y: correlate_columns(ResampledRanks(x).of, ResampledRanks(y).of),
-        "pearson": lambda x, y: correlate_columns(lambda _: x, lambda _: y),
-        "kendall": kendall_of,
-    }
-    figures = {name: makers[name](x, y) for name in names}
-    found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in figures}
-    for counts in draw(cluster, resamples, seed):
-        held = groups.sum(counts)
-        for name, figure in figures.items():
-            found[name].append(figure(held))
-    return {name: np.concatenate(parts) for name, parts in found.items()}
-
-
-def afford(x: Floats, y: Floats, resamples: int, nanoseconds: float) -> tuple[int, tuple[str, ...]]:
-    """How many of the resamples there is time for, of two columns of shape (n,), and of which coefficients. Where there
-    are too few with Kendall's τ, which takes the longest, it is left out; where there are too few even so, there are
-    none. The interval of so many items is narrow: a few hundred resamples tell where it ends."""
-    cells = count_cells(x, y)
-    for names in (COEFFICIENTS, COEFFICIENTS[:2]):
-        most = int(nanoseconds / estimate_nanoseconds(len(x), cells, with_kendall="kendall" in names))
-        if most >= min(resamples, FEWEST_RESAMPLES):
-            return min(resamples, most), names
-    return 0, ()
-
-
-def count_cells(x: Floats, y: Floats) -> int:
-    """How many different pairs there are."""
-    (x_values, x_place), (y_values, y_place) = (np.unique(column, return_inverse=True) for column in (x, y))
-    return len(np.unique(x_place * max(1, len(y_values)) + y_place)) if len(x_values) else 0
-
-
-def estimate_nanoseconds(n: int, cells: int, *, with_kendall: bool) -> float:
-    """About how many nanoseconds one resample of n pairs takes, `cells` of them different: measured, not promised."""
-    calls = 300_000 / max(1, CELLS // max(1, n))
-    plain = 20 * n + 120 * cells + calls
-    if not with_kendall:
-        return plain
-    return plain + (0.03 * cells * cells if cells <= MOST_PAIRED else 180 * n)
 
 
 def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:
@@ -418,47 +391,6 @@ def correlate_deviations(counts: Counts, x: Floats, y: Floats) -> Floats:
     r = np.divide(products, np.sqrt(squares), out=np.full(len(counts), np.nan), where=squares > 0)
     clipped: Floats = np.clip(r, -1.0, 1.0)
     return clipped
-
-
-def correlate_columns(x: Figure, y: Figure) -> Figure:
-    """Pearson's r of two columns, of which `x` and `y` give the values in each resample."""
-    return lambda counts: correlate_deviations(counts, deviations(counts, x(counts)), deviations(counts, y(counts)))
-
-
-def kendall_of(x: Floats, y: Floats) -> Figure:
-    """τ-b of the pairs of two columns, shapes (n,)."""
-    if len(x) > MOST_PAIRED:
-        return lambda counts: np.array([kendall_of_row(x, y, row) for row in counts])
-    signs = sign_of_differences(x) * sign_of_differences(y)
-    columns = ResampledRanks(x), ResampledRanks(y)
-
-    def figure(counts: Counts) -> Floats:
-        # A pair of pairs counts the product of their counts. No sum of the matrix product is above a resample's size.
-        size = counts.sum(axis=1)
-        exact = np.float32 if size.max() < EXACT_IN_SINGLE else np.float64
-        signed = (counts.astype(exact) @ signs.astype(exact)).astype(np.float64)
-        concordance = np.einsum("ri,ri->r", signed, counts.astype(np.float64))
-        untied = [(size * size - (column.count(counts) ** 2).sum(axis=1)).astype(np.float64) for column in columns]
-        scale = np.sqrt(untied[0] * untied[1])
-        tau: Floats = np.divide(concordance, scale, out=np.full(len(counts), np.nan), where=scale > 0)
-        return np.clip(tau, -1.0, 1.0)
-
-    return figure
-
-
-def kendall_of_row(x: Floats, y: Floats, row: Integers) -> float:
-    """τ-b of one resample; NaN where a side is constant."""
-    a, b = np.repeat(x, row), np.repeat(y, row)
-    if a.min() == a.max() or b.min() == b.max():
-        return np.nan
-    return kendall(a, b)
-
-
-def sign_of_differences(values: Floats) -> NDArray[np.int8]:
-    """The sign of each value less each other, shape (n, n)."""
-    place = np.unique(values, return_inverse=True)[1].astype(np.int32)
-    signs: NDArray[np.int8] = np.sign(place[:, None] - place[None, :]).astype(np.int8)
-    return signs
 
 
 FEWEST_TEST_CLUSTERS = 6

@@ -384,4 +384,9 @@ def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:
 def reach(alpha: float, freedom: float) -> float:
     """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power. Both
     quantiles are those of t, whose degrees of freedom the error has."""
-    return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER))
+    return float(stdtrit(freedom, 1 - alpha / 2)) + find_power_quantile(freedom)
+
+
+def find_power_quantile(freedom: float) -> float:
+    """How many standard errors lie between what is just significant and a difference that is found with 80 % power."""
+    return float(stdtrit(freedom, POWER))

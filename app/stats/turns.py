@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import exp, log, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.stats.observations import Floats, Integers
-from app.stats.resampling import IntervalEstimate, estimate_mean
+from app.stats.resampling import IntervalEstimate, estimate_mean, estimate_rate
 
 MOST_STEPS = 20
 """Ranges of turns that rates are given for."""
@@ -111,7 +112,7 @@ def rate_turns(talks: Sequence[ConversationTurns], lengths: Integers) -> list[Tu
     found = []
     for number in range(ranges):
         counts: Floats = np.clip(lengths - number * width, 0, width).astype(np.float64)
-        estimate = estimate_mean(PERCENT[1] * faulty[number], counts, bounds=PERCENT)
+        estimate = estimate_rate(PERCENT[1] * faulty[number], counts, bounds=PERCENT)
         turns, wrong = int(counts.sum()), int(faulty[number].sum())
         start, end = number * width + 1, min((number + 1) * width, longest)
         found.append(TurnRate(start, end, turns, wrong, PERCENT[1] * wrong / turns, estimate.interval))
@@ -126,12 +127,13 @@ def estimate_survival(ends: Integers, failed: np.typing.NDArray[np.bool_], alpha
     left = np.bincount(ends, minlength=longest + 1)
     faults = np.bincount(ends[failed], minlength=longest + 1)
     at_risk = len(ends) - np.cumsum(left) + left
-    steps, share, variance = [], 1.0, 0.0
+    # In fractions: 4/5 · 3/4 · 5/6 is a half, and in binary a little more.
+    steps, share, variance = [], Fraction(1), 0.0
     for turn in range(1, longest + 1):
         n, d = int(at_risk[turn]), int(faults[turn])
-        share *= (n - d) / n
+        share *= Fraction(n - d, n)
         variance += d / (n * (n - d)) if n > d else 0.0
-        steps.append(SurvivalStep(turn, n, d, share, find_interval(share, variance, quantile)))
+        steps.append(SurvivalStep(turn, n, d, float(share), find_interval(float(share), variance, quantile)))
     return steps
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -51,11 +51,15 @@ class Admitted:
 
 
 class Authenticator:
-    """Authenticates callers. Without any keys, `allow_anonymous` admits everyone who shows none, from anywhere."""
+    """Authenticates callers. Without any keys, `allow_anonymous` admits everyone who shows none, from any machine, but
+    no page of another site. `host_names` are names of the service beside those that no other site can have."""
 
-    def __init__(self, key_store: Callable[[], APIKeyStore], *, allow_anonymous: bool) -> None:
+    def __init__(
+        self, key_store: Callable[[], APIKeyStore], *, allow_anonymous: bool, host_names: Collection[str] = ()
+    ) -> None:
         self._key_store = key_store
         self._allow_anonymous = allow_anonymous
+        self._host_names = frozenset(host_names)
         self._only: tuple[str, Admitted] | None = None
 
     def take_only(self, key: str, actor: str) -> None:
@@ -78,7 +82,7 @@ class Authenticator:
         if key is not None:
             return Admitted(key.project, key.scope, key)
         if not is_key(shown) and not await key_store.any():
-            self._require_loopback(request)
+            self._require_near(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
         raise RequestRefused(401, "unauthorized", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'})
@@ -94,28 +98,40 @@ class Authenticator:
         except StoreError:
             return True
 
-    def _require_loopback(self, request: Request) -> None:
-        if self._allow_anonymous:
-            return
+    def _require_near(self, request: Request) -> None:
+        """Refuses callers from other machines, unless they are admitted, and pages of other sites. Such a page is in
+        the browser of somebody who reaches the service: it shows in its Origin, or it has a host name that resolves to
+        the service's address (DNS rebinding)."""
         host = request.client.host if request.client else ""
-        if host not in LOOPBACK:
+        if host not in LOOPBACK and not self._allow_anonymous:
             detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
             raise RequestRefused(403, "loopback-only", detail)
-        # A page of another site in the user's browser also connects from loopback: with its own Origin, or under a host
-        # name that resolves to this machine (DNS rebinding).
-        named = request.headers.get("host", "")
-        name = named.rpartition(":")[0] or named
-        # A name that can be registered is no address, no single label, and not below localhost.
-        is_public = "." in name and not name.endswith(".localhost") and not ADDRESS.fullmatch(name)
-        if not is_local(request.headers.get("origin", "")) or is_public:
-            detail = "without keys the service answers pages of this machine only; make a key with `saiten keys create`"
+        named = request.headers.get("host", "").lower()
+        name = PORT.sub("", named)
+        if not (is_unregistered(name) or name in self._host_names):
+            detail = (
+                "without keys the service answers to localhost, to addresses, to names without a dot and to those in "
+                "SAITEN_ALLOWED_HOSTS"
+            )
             raise RequestRefused(403, "loopback-only", detail)
+        origin = request.headers.get("origin", "")
+        if origin and not (is_local(origin) or origin.lower().partition("://")[2] == named):
+            detail = "without keys the service answers its own pages only; make a key with `saiten keys create`"
+            raise RequestRefused(403, "loopback-only", detail)
+
+
+PORT = re.compile(r":[0-9]*$")
+
+
+def is_unregistered(name: str) -> bool:
+    """Whether no one can register the host name: it is an address, a single label, or below localhost."""
+    return "." not in name or name.endswith(".localhost") or ADDRESS.fullmatch(name) is not None
 
 
 def is_local(origin: str) -> bool:
-    """Whether an `Origin` header names this machine; true without one. A page with an opaque origin sends `null`."""
+    """Whether an `Origin` header names this machine. A page with an opaque origin sends `null`."""
     try:
-        return not origin or urlsplit(origin).hostname in LOCAL
+        return urlsplit(origin).hostname in LOCAL
     except ValueError:  # no browser sends this
         return False
 

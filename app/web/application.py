@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cachetools import LRUCache
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from app import __version__
-from app.container import announce, open_container, warming, working
+from app.container import Container, announce, open_container, warming, working
+from app.domain.batch import Batch
 from app.runtime.settings import Settings, open_tracing
 from app.web import openapi, problems
 from app.web.admission import Authenticator
@@ -29,6 +30,7 @@ from app.web.api import (
     ratings,
     rounds,
     rubrics,
+    sequences,
     validations,
 )
 from app.web.body import BodyMemory
@@ -55,8 +57,9 @@ from app.web.dashboard import (
     uploads,
 )
 from app.web.dependencies import Refusals
-from app.web.limits import EvaluationPlaces
+from app.web.limits import MOST_EXPERIENCES, EvaluationPlaces
 from app.web.middleware import Gatekeeper, RequestFrame
+from app.web.watching import RunWatch, StreamPlaces
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -85,6 +88,7 @@ ROUTERS = (
     analyses.comparisons,
     analyses.router,
     baselines.router,
+    sequences.router,
     links.router,
     ratings.router,
     rounds.router,
@@ -92,6 +96,7 @@ ROUTERS = (
     governance.audit,
     governance.policy,
     governance.erasures,
+    governance.judge_pause,
     operations.router,
     operations.documentation,
     operations.probes,
@@ -137,6 +142,11 @@ def create_application(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
+
+    async def find_runs(project: str, ids: Sequence[str]) -> list[Batch]:
+        container: Container = application.state.container
+        return await container.batches.find_each(project, ids)
+
     # What routes and layers read; `container` and `stopping` are set at the start.
     state = application.state
     state.limits = settings.limits
@@ -146,10 +156,16 @@ def create_application(settings: Settings) -> FastAPI:
     state.secure_cookies = settings.secure_cookies
     state.close_seconds = 0.0
     state.places = EvaluationPlaces(settings.most_evaluations)
+    state.experiences = LRUCache(MOST_EXPERIENCES)
     state.refusals = Refusals()
-    state.streams = Counter[str]()
+    state.streams = StreamPlaces(settings.project_streams)
+    state.watch = RunWatch(find_runs)
     state.attempts = attempt.Attempts()
-    state.admission = Authenticator(lambda: state.container.governance.keys, allow_anonymous=settings.allow_anonymous)
+    state.admission = Authenticator(
+        lambda: state.container.governance.keys,
+        allow_anonymous=settings.allow_anonymous,
+        host_names=(settings.allowed_hosts or "").split(","),
+    )
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
     # start, and matches every request twice.

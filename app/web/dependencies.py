@@ -112,7 +112,9 @@ async def administer(request: Request, container: Serving) -> None:
 Administering = Depends(administer)
 """For the `dependencies` of each route or router that only administrators may use."""
 
-ADMINISTRATIVE = frozenset({("GET", "/v1/audit"), ("PUT", "/v1/policy"), ("POST", "/v1/erasures")})
+ADMINISTRATIVE = frozenset(
+    {("GET", "/v1/audit"), ("PUT", "/v1/policy"), ("POST", "/v1/erasures"), ("DELETE", "/v1/judge/pause")}
+)
 """The routes with `Administering`; a test checks that both agree."""
 
 

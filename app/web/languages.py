@@ -71,7 +71,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 DEEPEST = 4
 """Sentences within sentences: a check of the judge in a reason of a gate, with the drift of an aspect in it."""
 
-PROSE = frozenset({"detail", "reason", "notes", "undefined"})
+PROSE = frozenset({"detail", "reason", "notes", "undefined", "doubt"})
 """Fields of comparisons and gates in which sentences stand."""
 
 LONGEST = 2_000

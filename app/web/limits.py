@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, time, timedelta
 from typing import Any
 
+from cachetools import LRUCache
 from fastapi import Request
 from starlette.types import Scope
 
@@ -20,6 +21,7 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.governance import APIKey
 from app.providers.ports import JudgingTask, RequestScope
 from app.runtime.telemetry import Telemetry
+from app.scoring.admission import Experience, ReservingPurse
 from app.scoring.case import ENGLISH
 from app.scoring.evaluate import ScoringContext
 from app.storage.request_windows import RateLimitDecision
@@ -86,9 +88,16 @@ async def require_money(request: Request) -> None:
     now = container.scoring.context.now()
     spent = await container.governance.spending.spent_usd(key.id, now)
     if spent >= most:
-        container.telemetry.limited("cost")
-        detail = f"this key may cost {most:.6g} USD a day and has cost {spent:.6g} today; the day ends at midnight UTC"
-        raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
+        raise refuse_cost(container, spent, most, now)
+
+
+def refuse_cost(container: Container, spent_usd: float, most_usd: float, now: datetime) -> CostLimitReached:
+    """The refusal of what a key's limit for the day does not allow."""
+    container.telemetry.limited("cost")
+    detail = (
+        f"this key may cost {most_usd:.6g} USD a day and has cost {spent_usd:.6g} today; the day ends at midnight UTC"
+    )
+    return CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
 
 def require_price(
@@ -130,12 +139,33 @@ def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext
     return True
 
 
-async def charge(request: Request, cost_usd: float) -> None:
-    """Adds the cost to what the key has spent today. Writes nothing if the cost is zero or there is no key."""
+MOST_EXPERIENCES = 1_000
+"""Keys of which a process remembers what their calls turned out to cost."""
+
+
+def open_purse(request: Request, now: datetime) -> ReservingPurse | None:
+    """The purse of one request, over what its key may cost today; None if the key has no limit."""
     container: Container = request.app.state.container
     key: APIKey | None = request.state.key
-    if key is not None and cost_usd > 0:
-        await container.governance.spending.charge(key.id, cost_usd, container.scoring.context.now())
+    if key is None or (most := usd_of(key, container)) is None:
+        return None
+    experiences: LRUCache[str, Experience] = request.app.state.experiences
+    experience = experiences.setdefault(key.id, Experience())
+
+    async def take(usd: float) -> None:
+        spent = await container.governance.spending.reserve(key.id, usd, most, now)
+        if spent is None:
+            return
+        if spent >= most:
+            raise refuse_cost(container, spent, most, now)
+        container.telemetry.limited("cost")
+        detail = (
+            f"this request would cost {usd:.6g} USD, and of the {most:.6g} USD that this key may cost a day "
+            f"{most - spent:.6g} are left; the day ends at midnight UTC"
+        )
+        raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
+
+    return ReservingPurse(take, experience)
 
 
 def seconds_left(now: datetime) -> float:
@@ -198,19 +228,28 @@ async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
     """Takes a place, and charges the caller's key with the cost of judging in the scope that it yields, even if an
     error ends it.
 
-    Raises Overloaded, and CostLimitReached if the limit is used up. Concurrent requests do not see each other's cost,
-    so a key may exceed its limit by what is in progress.
+    Raises Overloaded, and CostLimitReached if the limit is used up. What a key has reserved counts as spent until its
+    request is done, so that requests at once do not exceed the limit together.
     """
     places: EvaluationPlaces = request.app.state.places
-    with places.take(request.app.state.container.telemetry):
+    container: Container = request.app.state.container
+    with places.take(container.telemetry):
         await require_money(request)
-        scope = RequestScope(actor=request.state.actor)
+        now, key = container.scoring.context.now(), request.state.key
+        purse = open_purse(request, now)
+        scope = RequestScope(actor=request.state.actor, project=request.state.project, purse=purse)
+
+        async def charge() -> None:
+            due_usd = scope.cost_usd if purse is None else purse.due_usd(scope.cost_usd)
+            if key is not None and due_usd:
+                await container.governance.spending.charge(key.id, due_usd, now)
+
         try:
             yield scope
         except BaseException:
             try:
-                await charge(request, scope.cost_usd)
+                await charge()
             except StoreError as error:
                 logger.warning("a key was not charged: %s", error.loggable, extra={"code": error.code})
             raise
-        await charge(request, scope.cost_usd)
+        await charge()

@@ -35,6 +35,9 @@ from app.web.middleware import SAFE_HEADERS
 from app.web.problems import REFUSALS, problem
 
 HEADER_SECONDS = 25.0
+PIECE_BYTES = 256 * 1024
+"""What is sent of an answer at once."""
+
 LINGER_SECONDS = 5.0
 """How long a caller may go on sending after its answer. Closing at once could lose the answer."""
 
@@ -223,6 +226,12 @@ class ConnectionClose:
                 begun = True
                 if self._state.draining:
                     MutableHeaders(scope=message)["Connection"] = "close"
+            body = message.get("body", b"")
+            # In pieces, for which the sender waits in between: of tens of megabytes, each copy takes long.
+            for start in range(0, len(body) - PIECE_BYTES, PIECE_BYTES):
+                await send({"type": message["type"], "body": body[start : start + PIECE_BYTES], "more_body": True})
+            if len(body) > PIECE_BYTES:
+                message = {**message, "body": body[(len(body) - 1) // PIECE_BYTES * PIECE_BYTES :]}
             await send(message)
 
         try:

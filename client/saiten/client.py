@@ -45,6 +45,8 @@ from saiten.models import (
     EvaluationOptions,
     Exclusion,
     GateReport,
+    GateSequence,
+    GateSequences,
     GateTerms,
     Info,
     Item,
@@ -324,6 +326,18 @@ class AsyncClient:
     async def unpin_baseline(self, name: str) -> None:
         """The name has no pinned baseline any more."""
         await self._connection.request("DELETE", f"/v1/baselines/{part(name)}", again=False)
+
+    async def sequences(self) -> Sequence[GateSequence]:
+        """The project's sequences of builds in the order of their names, without their builds."""
+        return (await self._get(GateSequences, "/v1/sequences")).items
+
+    async def sequence(self, name: str) -> GateSequence:
+        """The sequence with its builds."""
+        return await self._get(GateSequence, f"/v1/sequences/{part(name)}")
+
+    async def delete_sequence(self, name: str) -> None:
+        """Forgets the sequence; the next gate of its name begins another."""
+        await self._connection.request("DELETE", f"/v1/sequences/{part(name)}", again=False)
 
     async def link(
         self, old: str | HasId, new: str | HasId, *, method: Literal["equipercentile", "linear"] | None = None
@@ -696,6 +710,9 @@ class Client(Blocking):
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
     baselines = blocking(AsyncClient.baselines)
+    sequences = blocking(AsyncClient.sequences)
+    sequence = blocking(AsyncClient.sequence)
+    delete_sequence = blocking(AsyncClient.delete_sequence)
     pin_baseline = blocking(AsyncClient.pin_baseline)
     unpin_baseline = blocking(AsyncClient.unpin_baseline)
     link = blocking(AsyncClient.link)

@@ -117,12 +117,14 @@ class ComparisonOptions(TypedDict, total=False):
 
 class GateTerms(ComparisonOptions, total=False):
     """The terms of a gate beside its rules. `judge_check` is the result of an earlier check. `coverage_only` compares
-    nothing: does the run have enough verdicts to be a baseline?"""
+    nothing: does the run have enough verdicts to be a baseline? `sequence` names the sequence of builds that the
+    candidate is the next of."""
 
     min_coverage: float
     check_judge: bool
     judge_check: JudgeCheck
     coverage_only: bool
+    sequence: str
 
 
 class JudgeCheckOptions(TypedDict, total=False):
@@ -316,7 +318,8 @@ class ValidationSource(Answer):
 
 
 class AspectValidation(Answer):
-    """How one aspect's ratings correlate with people's. `state` is validated, not-shown or unknown."""
+    """How one aspect's ratings correlate with people's. `state` is validated, follows, not-shown or
+    unknown."""
 
     n: int
     raters: int
@@ -411,6 +414,7 @@ class ResultRow(Answer):
     candidate: int | None = None
     cluster: str | None = None
     dialogue: str | None = None
+    ids_given: bool | None = None
     status: Literal["scored", "partial", "failed"]
     error: Failure | None = None
     id: str | None = None
@@ -481,6 +485,7 @@ class Batch(Answer):
     status: BatchStatus
     pause_reason: str | None = None
     pause_detail: str | None = None
+    waiting_reason: str | None = None
     mode: str = "live"
     rubric: str
     rubric_version: int | None = None
@@ -498,6 +503,7 @@ class Batch(Answer):
     signatures: dict[str, int] = Field(default_factory=dict)
     metadata: dict[str, str] = Field(default_factory=dict)
     texts: str = "keep"
+    ids_given: bool | None = None
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -649,7 +655,8 @@ class Measure(Undefinable):
     """One aspect, composite or blended aspect in both runs. Differences are candidate minus baseline in scale points.
 
     `p_adjusted` is p by Holm over the measures of the same kind; `smallest_detectable` is the difference that these
-    data show with 80 % power. Where `best` is the best value, minus the distance from it is compared.
+    data show with 80 % power. `doubt` says why a difference is not shown that sign flips alone would show. Where `best`
+    is the best value, minus the distance from it is compared.
     """
 
     kind: str
@@ -676,6 +683,8 @@ class Measure(Undefinable):
     baseline_rating_mean: float | None = None
     candidate_rating_mean: float | None = None
     ranks_favour: str = "neither"
+    differing: int = 0
+    doubt: str = ""
 
 
 class RunCoverage(Coverage):
@@ -698,6 +707,18 @@ class CorrectedFigure(MeanFigure):
 
     weight: float = Field(alias="lambda")
     standard_error: float
+    severity: bool = False
+    interval_by_these_raters: Interval = None
+
+
+class SharedRaters(Answer):
+    """The people who rated both sides of a difference, and how many responses of each. `needed` says how many they must
+    have rated of each where there is no difference."""
+
+    raters: int
+    baseline: int
+    candidate: int
+    needed: int | None = None
 
 
 class CorrectedMeasure(Answer):
@@ -716,6 +737,8 @@ class CorrectedMeasure(Answer):
     verdict: str
     refused: str | None = None
     ratings_needed: int | None = None
+    shared: SharedRaters | None = None
+    notes: tuple[str, ...] = ()
 
 
 class LinkMark(Answer):
@@ -777,6 +800,13 @@ class Baseline(Answer):
     pinned_at: datetime
 
 
+class JudgePause(Answer):
+    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called."""
+
+    seconds: float
+    until: datetime | None
+
+
 class Baselines(Answer):
     """All pinned baselines of a project, in the order of their names."""
 
@@ -819,6 +849,42 @@ class GateReason(Answer):
     detectable: float | None = None
 
 
+class SequenceBuild(Answer):
+    """A build of a sequence, by its place from 1; `batch` is None once it was erased."""
+
+    night: int
+    batch: str | None
+    judged_at: datetime
+    verdict: GateVerdict
+
+
+class GateSequence(Answer):
+    """Builds that gates judge against one baseline, with one `alpha` for all of them together."""
+
+    name: str
+    baseline: str
+    alpha: float
+    started_at: datetime
+    builds: tuple[SequenceBuild, ...] = ()
+
+
+class GateSequences(Answer):
+    """All sequences of a project in the order of their names, without their builds."""
+
+    items: tuple[GateSequence, ...]
+
+
+class SequenceMark(Answer):
+    """A gate's place in a sequence, what it may spend of `alpha`, and the noise between builds by measure."""
+
+    name: str
+    night: int
+    alpha: float
+    level: float
+    builds: int
+    noise: dict[str, float] = Field(default_factory=dict)
+
+
 class GateReport(Answer):
     """The verdict for a CI job, with its reasons: those that decided first."""
 
@@ -832,6 +898,7 @@ class GateReport(Answer):
     estimate: str = "judge"
     looks: str = "once"
     corrected: dict[str, CorrectedMeasure] = Field(default_factory=dict)
+    sequence: SequenceMark | None = None
     candidate: str = ""
     signatures: dict[str, int] = Field(default_factory=dict)
     reliability: dict[str, str] = Field(default_factory=dict)
@@ -958,6 +1025,7 @@ class RoundOptions(TypedDict, total=False):
     positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]
+    shared_with: str | None
 
 
 class RoundProgress(Answer):
@@ -967,6 +1035,17 @@ class RoundProgress(Answer):
     wanted: int
     complete: int
     raters: dict[str, int]
+
+
+class SharedProgress(Answer):
+    """How many people rated in a round and in the one that it shares items with, how many responses of each they rated,
+    and how many are needed."""
+
+    round: str
+    raters: int
+    here: int
+    there: int
+    needed: int
 
 
 class Round(Answer):
@@ -983,6 +1062,7 @@ class Round(Answer):
     closed_at: datetime | None = None
     progress: RoundProgress
     address: str
+    shared: SharedProgress | None = None
 
 
 class DrawnItem(Answer):
@@ -1173,6 +1253,18 @@ class SystemLevel(Undefinable):
     kendall: float | None
 
 
+class WithinSystems(Undefinable):
+    """Spearman's ρ within systems, of the `n` items that two named raters or more rated: what a judge's badge rests on.
+    The interval holds for all aspects at once, however often it is looked at."""
+
+    n: int
+    systems: int
+    raters: int
+    spearman: float | None
+    interval: Interval = None
+    agreement: float | None
+
+
 class AspectCorrelation(Undefinable):
     """Scores compared with the rater means of the same items. `bias` is the mean score minus the mean rating."""
 
@@ -1193,6 +1285,7 @@ class AspectCorrelation(Undefinable):
     resamples: int = 0
     ceiling: Ceiling | None = None
     system_level: SystemLevel | None = None
+    within_systems: WithinSystems | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -1389,6 +1482,8 @@ class CorrectedAspect(Answer):
     ratings_needed: int | None = None
     ratings_for_margin: int | None = None
     ratings_for_half_width: int | None = None
+    raters: int = 0
+    raters_for_half_width: int | None = None
     levels: dict[str, LevelShare] = Field(default_factory=dict)
     left_out: int = 0
     notes: tuple[str, ...] = ()
@@ -1416,6 +1511,7 @@ class AspectDifference(Answer):
     judge: CorrectedDifference
     corrected: CorrectedDifference | None
     refused: str | None = None
+    shared: SharedRaters | None = None
 
 
 class SystemsDifference(Answer):

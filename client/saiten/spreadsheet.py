@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 Cell = str | int | float | None
 """None is an empty cell."""
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula, or passes over in front of one (OWASP, CSV injection)."""
+FORMULA = re.compile(
+    r"[\t\r\n]|[\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*[=+\-@＝＋－＠]"
+)
+"""What a spreadsheet takes for the beginning of a formula, and what it or an importer passes over in front of one:
+white space and characters that are not seen (OWASP, CSV injection)."""
 
 
 def write_rows(rows: Sequence[Sequence[Cell]]) -> bytes:
@@ -25,7 +30,7 @@ def write_rows(rows: Sequence[Sequence[Cell]]) -> bytes:
 
 def defuse(text: str) -> str:
     """The text, after an apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 class FaultyTurn(Protocol):

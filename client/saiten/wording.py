@@ -38,9 +38,16 @@ def read_signature(signature: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
+LEVELS = (0.01, 0.05)
+"""Of significance, as they are usual."""
+
+
 def tell_p(p: float) -> str:
-    """A probability in few digits."""
-    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
+    """A probability in few digits. What is below a usual level is not shown as that level."""
+    if p < 0.0001:
+        return "p < 0.0001"
+    shown = f"{p:.2g}"
+    return f"p = {p:.4g}" if float(shown) in LEVELS and p not in LEVELS else f"p = {shown}"
 
 
 def describe_rule(rule: Any) -> str:

@@ -28,6 +28,7 @@ from tests.support.batches import (
     fail,
     finish,
     finish_all,
+    live,
     make_batch,
     make_candidates,
     run_chunk,
@@ -44,12 +45,17 @@ class Bench:
     store: BatchStore
     keys: EvaluationStore
     clock: HandClock
+    engine: AsyncEngine
+
+    async def live(self, seconds: float) -> None:
+        """Moves the clock while workers live."""
+        await live(self.engine, self.clock, seconds)
 
 
 @pytest.fixture
 async def bench(engine: AsyncEngine) -> Bench:
     clock = HandClock()
-    return Bench(BatchStore(engine, window=4, clock=clock), EvaluationStore(engine), clock)
+    return Bench(BatchStore(engine, window=4, clock=clock), EvaluationStore(engine), clock, engine)
 
 
 @pytest.fixture
@@ -901,6 +907,34 @@ async def test_a_batch_in_the_providers_mode_is_held_until_its_calls_are_answere
     assert await status(store) == "completed"
 
 
+# The rubric
+
+
+async def test_a_worker_with_another_file_of_the_rubric_leaves_the_batch_to_others(store: BatchStore) -> None:
+    await make_batch(store, count=C, rubric_digest="aa", rubric="ja-dialogue@2")
+    (job,) = await store.next_jobs("ba_1", 9)
+    asked = []
+
+    def has_rubric(name: str, digest: str) -> bool:
+        asked.append((name, digest))
+        return False
+
+    assert await store.claim(job, "w1", LEASE, has_rubric=has_rubric) is None
+    assert asked == [("ja-dialogue@2", "aa")]
+    waiting = await store.find("team", "ba_1")
+    assert waiting is not None
+    assert (waiting.status, waiting.waiting_reason) == ("queued", "rubric-differs")
+    # The next sweep queues it again, and not only once the queue seems to have lost it.
+    assert await store.sweep(9, 1000.0) == [job]
+    assert await store.claim(job, "w2", LEASE, has_rubric=lambda *_: True) is not None
+    going_on = await store.find("team", "ba_1")
+    assert going_on is not None
+    assert (going_on.status, going_on.waiting_reason) == ("running", None)
+    # It has not lost its chunk to one that may not have it.
+    assert await store.claim(job, "w1", LEASE, has_rubric=has_rubric) is None
+    assert await store.renew("w2", [job], LEASE) == Committed()
+
+
 # The deadline
 
 HOUR = 3600.0
@@ -911,10 +945,10 @@ async def test_a_batch_ends_at_its_deadline_with_what_is_missing_expired(bench: 
     await make_batch(store, count=C + 10, deadline_hours=1.0)
     work = await claim(store, 0)
     await store.commit("w1", [finish(work, 3), fail(work, 5)], [])
-    bench.clock.move(HOUR - 1)
+    await bench.live(HOUR - 1)
     assert await store.expire() == []
     assert await status(store) == "running"
-    bench.clock.move(2)
+    await bench.live(2)
     assert await store.claim(ChunkJob("ba_1", 1), "w2", LEASE) is None
     assert await store.expire() == []
     assert await status(store) == "completed"
@@ -933,19 +967,19 @@ async def test_a_batch_ends_at_its_deadline_with_what_is_missing_expired(bench: 
 async def test_time_in_which_a_batch_is_paused_or_queued_does_not_count(bench: Bench) -> None:
     store = bench.store
     await make_batch(store, count=10, deadline_hours=1.0)
-    bench.clock.move(5 * HOUR)
+    await bench.live(5 * HOUR)
     await store.commit("w1", [], [(await claim(store, 0)).job])
-    bench.clock.move(0.75 * HOUR)
+    await bench.live(0.75 * HOUR)
     await store.pause("ba_1", "requested", "…")
-    bench.clock.move(9 * HOUR)
+    await bench.live(9 * HOUR)
     await store.resume("team", "ba_1")
-    bench.clock.move(9 * HOUR)
+    await bench.live(9 * HOUR)
     await store.expire()
     await store.commit("w1", [], [(await claim(store, 0)).job])
-    bench.clock.move(0.2 * HOUR)
+    await bench.live(0.2 * HOUR)
     await store.expire()
     assert await status(store) == "running"
-    bench.clock.move(0.1 * HOUR)
+    await bench.live(0.1 * HOUR)
     await store.expire()
     assert (await status(store), (await counts(store)).expired) == ("completed", 10)
 
@@ -958,10 +992,10 @@ async def test_every_batch_has_a_deadline(bench: Bench, mode: str, hours: int) -
     assert found is not None
     assert found.deadline_hours == hours
     assert await store.claim(ChunkJob("ba_1", 0 if mode == "live" else COLLECT), "w1", LEASE) is not None
-    bench.clock.move(hours * HOUR - 1)
+    await bench.live(hours * HOUR - 1)
     await store.expire()
     assert await status(store) == "running"
-    bench.clock.move(1)
+    await bench.live(1)
     await store.expire()
     assert (await status(store), (await counts(store)).expired) == ("completed", 3)
     assert await store.sweep(4, 1.0) == []
@@ -971,7 +1005,7 @@ async def test_processes_that_end_a_batch_at_once_end_it_once(bench: Bench) -> N
     store = bench.store
     await make_batch(store, count=25 * C, deadline_hours=1.0, relevance=OWN_MEAN)
     await claim(store, 0)
-    bench.clock.move(HOUR)
+    await bench.live(HOUR)
     jobs = [job for told in await asyncio.gather(*(store.expire() for _ in range(3))) for job in told]
     assert jobs == [ChunkJob("ba_1", FINISH)]
     assert (await counts(store)).expired == 25 * C
@@ -979,6 +1013,60 @@ async def test_processes_that_end_a_batch_at_once_end_it_once(bench: Bench) -> N
     await claim(store, FINISH)
     await store.complete("ba_1")
     assert await status(store) == "completed"
+
+
+@pytest.mark.parametrize(("mode", "chunk"), [("live", 0), ("provider-batch", COLLECT)])
+async def test_time_in_which_no_worker_lives_does_not_count(bench: Bench, mode: str, chunk: int) -> None:
+    store = bench.store
+    await make_batch(store, count=10, deadline_hours=1.0, mode=mode)
+    assert await claim(store, chunk)
+    await bench.live(0.5 * HOUR)
+    bench.clock.move(60 * HOUR)
+    # Before the first sign too: a job that was queued may be claimed at once.
+    assert await store.claim(ChunkJob("ba_1", chunk), "w2", LEASE) is not None
+    await store.expire()
+    await bench.live(0.4 * HOUR)
+    await store.expire()
+    assert (await status(store), (await counts(store)).expired) == ("running", 0)
+    await bench.live(0.2 * HOUR)
+    await store.expire()
+    assert (await status(store), (await counts(store)).expired) == ("completed", 10)
+
+
+async def test_a_clock_that_jumps_counts_nothing(bench: Bench) -> None:
+    store = bench.store
+    await make_batch(store, count=10, deadline_hours=1.0)
+    await claim(store, 0)
+    for hours in (30, -60, 9000, -8000):
+        await bench.live(10.0)
+        bench.clock.move(hours * HOUR)
+        await store.expire()
+        assert await status(store) == "running"
+    await store.pause("ba_1", "requested", "…")
+    bench.clock.move(-5 * HOUR)
+    await store.resume("team", "ba_1")
+    await store.claim(ChunkJob("ba_1", 0), "w2", LEASE)
+    await bench.live(HOUR - 41.0)
+    await store.expire()
+    assert await status(store) == "running"
+    await bench.live(2.0)
+    await store.expire()
+    assert (await counts(store)).expired == 10
+
+
+async def test_signs_of_several_workers_count_the_time_once(bench: Bench) -> None:
+    ahead = BatchStore(bench.engine, clock=lambda: bench.clock() + timedelta(seconds=8))
+    await make_batch(bench.store, count=10, deadline_hours=1 / 60)
+    await claim(bench.store, 0)
+    for _ in range(25):
+        bench.clock.move(2.0)
+        await ahead.expire()
+        await bench.store.expire()
+    assert await status(bench.store) == "running"
+    for _ in range(6):
+        bench.clock.move(2.0)
+        await bench.store.expire()
+    assert (await counts(bench.store)).expired == 10
 
 
 # What waits

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 import pytest
 from redis.asyncio import Redis
 
+from app.domain.errors import JudgeUnavailable
 from app.providers.flow_control import FlowControl
 from app.providers.ports import Lane
 from app.runtime.flow_state import FIRST_CALLS, FIRST_LIMIT, Demand, FlowLimits, FlowState, LocalFlowState, Report
@@ -94,6 +98,24 @@ async def test_it_opens_again(open_state: Open):
     grant = await state.exchange(Report(closed_seconds=0.02), ask(1))
     assert grant.admitted == 0
     await asyncio.sleep((grant.wait_seconds or 0) + 0.001)
+    assert (await state.exchange(Report(), ask(1))).admitted == 1
+
+
+async def test_no_pause_is_longer_than_is_believed_and_one_call_comes_after_it(open_state: Open):
+    state = open_state(FlowLimits(100, longest_pause_seconds=0.05))
+    grant = await state.exchange(Report(successes=50, closed_seconds=86_400.0, probing=True), ask(9))
+    assert grant.admitted == 0
+    assert 0 < grant.closed_seconds < 0.051
+    await asyncio.sleep(0.06)
+    assert (await state.exchange(Report(), ask(9))).admitted == 1
+    assert (await state.exchange(Report(), ask(9, in_flight=1))).admitted == 0
+    assert (await state.exchange(Report(successes=1), ask(9))).admitted == 2
+
+
+async def test_an_operator_ends_a_pause(open_state: Open):
+    state = open_state()
+    await state.exchange(Report(closed_seconds=60.0), Demand())
+    await state.reopen()
     assert (await state.exchange(Report(), ask(1))).admitted == 1
 
 
@@ -305,13 +327,39 @@ async def test_endpoints_and_keys_share_nothing(client: Redis):
 
 
 async def test_the_key_is_not_in_redis_and_everything_expires(client: Redis):
-    state = open_shared(client, scope_of("https://a", "sk-secret"), BOUNDS)
+    state = open_shared(client, scope_of("https://a", "sk-secret"), FlowLimits(100, longest_pause_seconds=9000.0))
     await state.exchange(Report(closed_seconds=7200.0), Demand())
     names = [name.decode() for name in await client.keys("*")]
     assert len(names) == 2
     assert "sk-secret" not in " ".join(names)
     assert min([await client.ttl(name) for name in names]) > 0
     assert await client.ttl(min(names, key=len)) > 7200, "the pause outlives no other state"
+
+
+async def test_a_pause_that_another_process_left_in_redis_is_bounded_and_ends_in_all(client: Redis):
+    flows = [FlowControl(open_shared(client, "scope", BOUNDS)) for _ in range(2)]
+    # A release without a bound wrote it, or Redis' clock was put back.
+    await cast("Awaitable[int]", client.hset("saiten:flow:{scope}", "opens_at", str(time.time() + 86_400)))
+    for flow in flows:
+        assert 500 < await flow.find_pause() <= BOUNDS.longest_pause_seconds
+        with pytest.raises(JudgeUnavailable, match="no calls for another"):
+            async with flow.passage(max_wait_seconds=10):
+                pass
+    assert await flows[0].reopen() > 500
+    for flow in reversed(flows):
+        async with flow.passage(max_wait_seconds=10):
+            pass
+        await flow.close()
+
+
+async def test_a_pause_that_redis_missed_is_told_when_it_is_back(client: Redis):
+    state = open_shared(client, "scope", BOUNDS)
+    await state.exchange(Report(), Demand())
+    state._outage._lasts, state._outage._look_at = True, math.inf
+    await state.exchange(Report(closed_seconds=60.0), Demand())
+    state._outage._lasts = False
+    assert (await state.exchange(Report(), ask(1))).closed_seconds == pytest.approx(60, abs=5)
+    assert (await open_shared(client, "scope", BOUNDS).exchange(Report(), ask(1))).admitted == 0
 
 
 async def test_one_exchange_is_one_command(client: Redis):

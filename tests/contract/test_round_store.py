@@ -418,3 +418,18 @@ async def test_the_largest_round_works(bench: Bench) -> None:
     opened = make_round(drawn=2000, raters_per_item=1)
     await bench.rounds.open_round("team", opened, draw(range(1999, -1, -1)))
     assert len({*await Round(bench.rounds).rate("甲", 5)}) == 5
+
+
+async def test_responses_count_as_shared_by_those_who_rated_in_both(bench: Bench) -> None:
+    made = await open_round(bench)
+    await bench.rounds.open_round("team", make_round("rr_2"), draw(POSITIONS))
+    other = Round(bench.rounds, "rr_2")
+    assert await bench.rounds.count_shared("team", "rr_1", "rr_2") == (0, 0)
+    seen = {*await made.rate("甲", 2), *await made.rate("乙", 3)}
+    await made.rate("丙", 1)
+    for rater in "甲乙":
+        await other.rate(rater, 1)
+    assert await other.take("丙")  # given, and not rated
+    assert await bench.rounds.count_shared("team", "rr_1", "rr_2") == (2, len(seen))
+    assert (await bench.rounds.count_shared("team", "rr_2", "rr_1"))[0] == 2
+    assert await bench.rounds.count_shared("other", "rr_1", "rr_2") == (0, 0)

@@ -35,7 +35,7 @@ from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.tables import evaluations, metadata, run_frames, text_grams
 from app.storage.sql.texts import TextStore, erase_singles
-from tests.support.batches import LEASE, START, HandClock, claim
+from tests.support.batches import LEASE, START, HandClock, claim, live
 from tests.support.drawn import draw
 from tests.support.records import make_record, make_request
 
@@ -441,7 +441,7 @@ async def test_candidates_of_a_finished_batch_leave_consistent_figures(bench: Be
 
 async def test_what_expired_before_it_was_erased_is_counted_once(bench: Bench) -> None:
     await make_full_batch(bench, deadline_hours=1.0)
-    bench.clock.move(3600)
+    await live(bench.engine, bench.clock, 3600)
     await bench.batches.expire()
     assert (await found(bench)).counts.expired == 6
     assert await bench.texts.erase_marked("team", USER) == Erased(batches=0, candidates=2, evaluations=0)

@@ -27,7 +27,7 @@ from app.domain.errors import (
 from app.providers.flow_control import FlowControl, open_local_flow
 from app.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
 from app.providers.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
-from app.runtime.flow_state import Demand, FlowLimits, Report
+from app.runtime.flow_state import LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Report
 from app.storage.redis.flow import RedisFlowState
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_openai import (
@@ -152,15 +152,53 @@ async def test_a_wait_that_was_asked_for_is_kept(headers: dict[str, str]):
 
 
 async def test_a_wait_beyond_the_deadline_is_given_up_at_once():
-    async with open_bench(limited(**{"Retry-After": "3600"})) as bench:
+    async with open_bench(limited(**{"Retry-After": "300"})) as bench:
         with pytest.raises(JudgeUnavailable) as caught:
             await bench.rate()
-        assert caught.value.retry_after_seconds == 3600
+        assert caught.value.retry_after_seconds == 300
         assert len(bench.fake.requests) == 1
         with pytest.raises(JudgeUnavailable) as again:
             await bench.rate(None, make_dialogue("別の応答"))
-        assert again.value.retry_after_seconds == pytest.approx(3600, abs=5)
+        assert again.value.retry_after_seconds == pytest.approx(300, abs=5)
         assert len(bench.fake.requests) == 1, "nobody calls before the time that the endpoint asked for"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry-After": "1e9"},
+        {"Retry-After": "999999999"},
+        {"Retry-After": "Tue, 01 Jan 2999 00:00:00 GMT"},
+        {"Retry-After": "-5"},
+        {"Retry-After": "9" * 5000},
+        {"retry-after-ms": "1e300"},
+        {"retry-after-ms": "-1"},
+        {"retry-after-ms": "nan"},
+        {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "999999h"},
+    ],
+)
+async def test_no_header_stops_the_calls_for_longer_than_is_believed(headers: dict[str, str]):
+    time = FakeTime()
+    async with open_bench(sleep=time.sleep, clock=time.clock, max_attempts=1) as bench:
+        bench.fake.script(limited(**headers))
+        with pytest.raises(JudgeUnavailable) as caught:
+            await bench.rate()
+        assert (caught.value.retry_after_seconds or 0.0) <= LONGEST_PAUSE_SECONDS
+        # A caller without a deadline goes on by itself.
+        await bench.judge.judge(replace(make_task(None, make_dialogue("別の応答")), lane="batch"))
+        assert sum(time.slept) <= LONGEST_PAUSE_SECONDS + 1
+        assert len(bench.fake.requests) == 2
+
+
+async def test_a_reply_that_states_a_limit_of_years_is_one_among_others():
+    time = FakeTime()
+    stated = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "999999h"}
+    async with open_bench(
+        lambda asked: replace(valid(asked), headers=stated), sleep=time.sleep, clock=time.clock
+    ) as bench:
+        for text in ("一つ", "二つ", "三つ"):
+            await bench.rate(None, make_dialogue(text))
+        assert time.slept == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +208,9 @@ async def test_a_wait_beyond_the_deadline_is_given_up_at_once():
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "-3"}, None),
-        ({"retry-after-ms": "-3"}, 0.0),
+        ({"retry-after-ms": "-3"}, None),
+        ({"retry-after-ms": "9" * 5000, "retry-after": "9" * 5000}, None),
+        ({"retry-after-ms": "nan", "retry-after": "4"}, 4.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "nan"}, None),

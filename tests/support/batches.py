@@ -5,11 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import Usage
 from app.domain.work import CHUNK_SIZE, ChunkJob, FinishedCandidate, Work
+from app.storage.sql.batches.running_time import read_running_time
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.engine import change
+from app.storage.sql.tables import running_time
 from tests.support.records import make_record
 
 LEASE = 15.0
@@ -28,6 +34,15 @@ class HandClock:
 
     def move(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+
+
+async def live(engine: AsyncEngine, clock: HandClock, seconds: float) -> None:
+    """Moves the clock while workers live: the last of their signs, of which every few seconds has one, is now."""
+    async with change(engine) as connection:
+        time = await read_running_time(connection, clock())
+        clock.move(seconds)
+        skipped = clock() - timedelta(seconds=seconds) - time
+        await connection.execute(update(running_time).values(seen_at=clock(), skipped_seconds=skipped.total_seconds()))
 
 
 def make_candidates(count: int, first: int = 0, *, turns: int | None = None) -> list[tuple[Entry, Candidate]]:
@@ -63,10 +78,11 @@ async def make_batch(
     answer: KeyedAnswer | None = None,
     api_key: str | None = None,
     turns: int | None = None,
+    rubric_digest: str | None = None,
     **options: Any,
 ) -> None:
     """An accepted batch."""
-    await store.begin(project, batch_id, BatchOptions(**options), created_at)
+    await store.begin(project, batch_id, BatchOptions(**options), created_at, rubric_digest)
     await store.append(batch_id, make_candidates(count, turns=turns))
     await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
 

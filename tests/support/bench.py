@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.runs import RunReader
+from app.comparison.sequences import SequenceService
 from app.comparison.service import ComparisonService
 from app.domain.rubric import Rubric
 from app.providers.call_cache import CachedCalls
@@ -24,6 +25,7 @@ from app.storage.sql.frames import FrameStore
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.links import LinkStore
 from app.storage.sql.ratings import RatingStore
+from app.storage.sql.sequences import SequenceStore
 from tests.support.batches import START, HandClock
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder
@@ -85,6 +87,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         anchors=anchors,
         links=LinkService(batches=batches, links=LinkStore(engine), rubrics=source, now=now, new_id=lambda: "ln_1"),
         baselines=BaselineStore(engine),
+        sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=now),
         now=now,
         telemetry=telemetry,
     )

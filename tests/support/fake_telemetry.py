@@ -26,6 +26,9 @@ class FakeTelemetry(Telemetry):
     def cache(self, call: str, outcome: Outcome) -> None:
         self.told.append(("cache", call, outcome))
 
+    def left_to_others(self) -> None:
+        self.told.append(("left to others",))
+
     def judged(self, kind: str, usage: Usage, seconds: float) -> None:
         self.told.append(("judged", kind, str(usage.judge_calls)))
 

@@ -26,10 +26,10 @@ async def database(place: Path | str) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
-async def make_limited_key(place: Path | str, **limits: Any) -> tuple[str, Header]:
+async def make_limited_key(place: Path | str, *, project: str = "team", **limits: Any) -> tuple[str, Header]:
     """The id of a writing key, and its header."""
     async with database(place) as engine:
-        made, text = await APIKeyStore(engine).create("ci", "team", "write", **limits)
+        made, text = await APIKeyStore(engine).create("ci", project, "write", **limits)
     return made.id, {"Authorization": f"Bearer {text}"}
 
 

@@ -34,6 +34,7 @@ async def score_batch(
     systems: Sequence[str] = (),
     blend: float | None = None,
     clusters: Sequence[str | None] = (),
+    ids_given: bool | None = None,
     **options: Any,
 ) -> None:
     """A batch, of the rubric `small` unless the options name another; its result at each position from the columns; those in `fail` have failed.
@@ -48,7 +49,8 @@ async def score_batch(
         Entry(position=position, item=item, candidate=candidate, cluster=clusters[position] if clusters else None)
         for position, (item, candidate) in enumerate(named)
     ]
-    await store.begin(project, batch_id, BatchOptions(**{"rubric": "small", "relevance": None, **options}), START)
+    settled = BatchOptions(**{"rubric": "small", "relevance": None, **options})
+    await store.begin(project, batch_id, settled, START, ids_given=ids_given)
     await store.append(batch_id, [(place, pose(place)) for place in places])
     await store.accept(project, batch_id, unit_cost_usd=None, answer=None)
     work = await store.claim(ChunkJob(batch_id, 0), "w1", LEASE)

@@ -174,9 +174,9 @@ class WatchedStore(BatchStore):
         if self.away:
             raise StoreUnavailable("the store cannot be reached")
 
-    async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+    async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0, **how: Any) -> Work | None:
         self._check()
-        return await super().claim(job, owner, lease_seconds, begun)
+        return await super().claim(job, owner, lease_seconds, begun, **how)
 
     async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
         self._check()

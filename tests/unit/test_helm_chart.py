@@ -238,6 +238,11 @@ def test_settings_keep_what_the_values_say():
     assert data["OPENAI_BASE_URL"] == "https://llm.example.org/v1"
     assert data["SAITEN_RUBRICS"] == "/etc/saiten/rubrics"
     assert data["SAITEN_ALLOW_ANONYMOUS"] == "false"
+    assert "SAITEN_ALLOWED_HOSTS" not in data
+    opened = {"allowAnonymous": True, "ingress": {"enabled": True, "host": "saiten.example.org"}}
+    names = pick(render(opened), "ConfigMap")["data"]["SAITEN_ALLOWED_HOSTS"].split(",")
+    service = "demo-saiten.evaluation.svc"
+    assert names == [service, f"{service}.cluster.local", "saiten.example.org"]
 
 
 def test_traces_go_where_the_values_say_and_may():

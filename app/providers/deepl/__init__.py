@@ -28,4 +28,5 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
         telemetry=telemetry,
         timeout_seconds=settings.translator_timeout_seconds,
         max_attempts=settings.translator_attempts,
+        longest_pause_seconds=settings.longest_pause_seconds,
     )

@@ -71,8 +71,8 @@ class DeepLTranslator:
     one request. A caller that is cancelled does not cancel its request, because the characters are paid for.
 
     `server_url` None takes the server that fits the key. `timeout_seconds` limits one try, `max_wait_seconds` the pause
-    before the next; if DeepL asks for a longer pause, the call fails at once. Raises SettingsInvalid if key or URL are
-    unusable."""
+    before the next; if DeepL asks for a longer pause, the call fails at once. DeepL is called again after
+    `longest_pause_seconds`, whatever it asks for. Raises SettingsInvalid if key or URL are unusable."""
 
     auth_key: str
     _: KW_ONLY
@@ -81,6 +81,7 @@ class DeepLTranslator:
     timeout_seconds: float = 15.0
     max_attempts: int = 4
     max_wait_seconds: float = 20.0
+    longest_pause_seconds: float = 600.0
     max_concurrent_requests: int = 4
     telemetry: Telemetry | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -218,7 +219,8 @@ class DeepLTranslator:
                     texts = [passage.text for passage in request]
                     return await self._translate_in_time(texts, request[0].context, source)
             except DeepLFailure as failure:
-                if (pause := failure.error.retry_after_seconds) is not None:
+                if (asked := failure.error.retry_after_seconds) is not None:
+                    pause = failure.error.retry_after_seconds = min(asked, self.longest_pause_seconds)
                     self._closed_until = max(self._closed_until, self.clock() + pause)
                 raise
 

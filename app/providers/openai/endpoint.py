@@ -10,6 +10,8 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -20,7 +22,7 @@ import openai
 from cachetools import FIFOCache
 
 from app import __version__
-from app.domain.errors import JudgeUnavailable
+from app.domain.errors import JudgeUnavailable, UpstreamError
 from app.providers.flow_control import Call, FlowControl
 from app.providers.openai import errors
 from app.providers.openai.parameters import (
@@ -35,6 +37,7 @@ from app.providers.openai.parameters import (
 from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
+from app.runtime.threads import work_through
 
 KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
 PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
@@ -43,10 +46,11 @@ RawHeaders = tuple[tuple[bytes, bytes], ...]
 
 
 class RequestBodies:
-    """Writes questions as request bodies. The parts around the dialogue are cached."""
+    """Writes questions as request bodies. The parts around the dialogue are cached. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: FIFOCache[Way, tuple[bytes, bytes]] = FIFOCache(KEPT)
+        self._lock = Lock()
 
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
         """`question.body(conceded)` as JSON in UTF-8."""
@@ -55,13 +59,16 @@ class RequestBodies:
         aspects = tuple(aspect.id for aspect in question.aspects)
         which = (aspects, question.sample, question.attempt, question.max_output_tokens, question.marked)
         way = (question.model, question.options, prompt.prefix_digest, conceded, *which)
-        around = self._kept.get(way)
+        with self._lock:
+            around = self._kept.get(way)
         if around is None:
             body = question.body(conceded)
             *fixed, asked = body["messages"]
             written = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]})
             before, _, after = written.partition(dump(PLACE))
-            around = self._kept[way] = before, after
+            around = before, after
+            with self._lock:
+                self._kept[way] = around
         beginning, end = around
         return beginning + dump(prompt.user) + end
 
@@ -309,10 +316,10 @@ class OpenAIEndpoint:
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:
-                    raise errors.translate_error(error, api_key=self.api_key) from error
+                    raise self._translate(error) from error
                 conceded = concede(conceded, refused)
             except (openai.OpenAIError, TimeoutError) as error:
-                raise errors.translate_error(error, api_key=self.api_key) from error
+                raise self._translate(error) from error
         if conceded:
             known = self._conceded.get(question.model, ())
             self._conceded[question.model] = tuple(dict.fromkeys((*known, *conceded)))
@@ -326,6 +333,9 @@ class OpenAIEndpoint:
 
     async def close(self) -> None:
         await self._line.close()
+
+    def _translate(self, error: Exception) -> UpstreamError:
+        return errors.translate_error(error, api_key=self.api_key, longest_seconds=self.flow.longest_pause_seconds)
 
     def _read_refusal(self, error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
         if isinstance(error, openai.InternalServerError):
@@ -341,8 +351,8 @@ class OpenAIEndpoint:
         self, question: Question, conceded: tuple[str, ...], task: JudgingTask, ends_at: float
     ) -> dict[str, Any]:
         """The fields of the answer, after as many tries as allowed. Raises the SDK's errors, or JudgeUnavailable."""
-        content = self._bodies.write(question, conceded)
         prompt = question.prompt(structured="response_format" not in conceded)
+        content = await work_through(len(prompt.user), partial(self._bodies.write, question, conceded))
         # The number of characters stands for tokens; flow control learns the ratio.
         tokens = len(prompt.system) + len(prompt.user)
         with_probabilities = question.options.expected and "logprobs" not in conceded
@@ -389,7 +399,7 @@ class OpenAIEndpoint:
 
     def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
         if errors.concerns_account(error):
-            self.flow.turn_away(errors.translate_error(error, api_key=self.api_key))
+            self.flow.turn_away(self._translate(error))
         elif errors.may_retry(error):
             asked, limits = errors.retry_after(error), errors.read_limits(error.response.headers.raw)
             if isinstance(error, openai.RateLimitError):

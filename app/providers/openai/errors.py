@@ -14,7 +14,7 @@ import openai
 
 from app.domain import errors
 from app.domain.plain_text import clean
-from app.domain.retry_after import LONGEST_SECONDS, read_retry_after
+from app.domain.retry_after import LONGEST_CHARACTERS, LONGEST_SECONDS, read_retry_after
 from app.providers.flow_control import NO_LIMITS, RateLimits
 from app.providers.openai.reply import FILTER_CODES
 
@@ -50,6 +50,8 @@ def read_count(written: str | None) -> float | None:
 
 def read_duration(written: str | None) -> float:
     """Seconds of `1s`, `6m0s`, `120ms` or a bare number of seconds: from 0 to one day; 0 for other formats."""
+    if written and len(written) > LONGEST_CHARACTERS:
+        return 0.0
     if written and BARE_SECONDS.fullmatch(written):
         seconds = float(written)
     elif written and DURATION.fullmatch(written):
@@ -150,14 +152,19 @@ def is_filtered(error: openai.APIStatusError) -> bool:
     return isinstance(error.code, str) and error.code in FILTER_CODES
 
 
-def translate_error(error: Exception, *, api_key: str) -> errors.UpstreamError:
-    """The domain's error, with at most 200 characters of the endpoint's message and without the key."""
+def translate_error(
+    error: Exception, *, api_key: str, longest_seconds: float = LONGEST_SECONDS
+) -> errors.UpstreamError:
+    """The domain's error, with at most 200 characters of the endpoint's message and without the key. A longer pause
+    than `longest_seconds` is not passed on."""
     treatment = treat(error) or BROKEN
     if not isinstance(error, openai.APIStatusError):
         return treatment.becomes(treatment.advice)
     detail = f"{treatment.advice} (HTTP {error.status_code})"
     quoted = quote_words(upstream_message(error), api_key) if treatment.quotes else ""
-    return treatment.becomes(detail, retry_after_seconds=retry_after(error), said=quoted)
+    asked = retry_after(error)
+    seconds = None if asked is None else min(longest_seconds, asked)
+    return treatment.becomes(detail, retry_after_seconds=seconds, said=quoted)
 
 
 def details_of(error: openai.APIStatusError, name: str) -> list[str]:
@@ -193,8 +200,9 @@ def retry_after(error: BaseException) -> float | None:
 
 def read_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
     """Seconds of OpenAI's `retry-after-ms`, else of `Retry-After`: from 0 to one day; None if unreadable."""
+    written = headers.get("retry-after-ms") or ""
     with suppress(ValueError):
-        milliseconds = float(headers.get("retry-after-ms") or "")
-        if math.isfinite(milliseconds):
-            return min(LONGEST_SECONDS, max(0.0, milliseconds / 1000))
+        milliseconds = float(written[:LONGEST_CHARACTERS])
+        if math.isfinite(milliseconds) and milliseconds >= 0 and len(written) <= LONGEST_CHARACTERS:
+            return min(LONGEST_SECONDS, milliseconds / 1000)
     return read_retry_after(headers.get("retry-after"), now)

@@ -23,7 +23,15 @@ from app.providers.call_cache import Accept, CachedCalls, Make
 from app.providers.flow_control import FlowControl, open_local_flow
 from app.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
 from app.providers.openai.prices import Forecast, Prefixes, Prices
-from app.providers.openai.reply import Readings, Reply, Sample, SampleAnswer, read_reply, summarize
+from app.providers.openai.reply import (
+    Readings,
+    Reply,
+    Sample,
+    SampleAnswer,
+    price_reply,
+    read_reply,
+    summarize,
+)
 from app.providers.ports import (
     PROVIDER_BATCH_SHARE,
     DeferredCall,
@@ -34,7 +42,8 @@ from app.providers.ports import (
     Unanswered,
 )
 from app.runtime.flow_state import FlowLimits
-from app.runtime.tasks import run_together, within
+from app.runtime.tasks import run_few, within
+from app.runtime.threads import work_through
 
 if TYPE_CHECKING:
     from app.providers.openai.endpoint import OpenAIEndpoint
@@ -109,6 +118,13 @@ def is_printable(api_key: str) -> bool:
     return api_key.isascii() and api_key.isprintable()
 
 
+CALLS_AT_ONCE = 16
+"""Calls of one task that are in hand at once: a rubric whose ten aspects are asked for one by one has 160 with as many
+samples."""
+
+CHARACTERS_AT_ONCE = 500_000
+"""Characters of the prompts of one task that are in hand at once, each of which is there in several forms."""
+
 DEFAULT_MODEL = "gpt-6-luna"
 GRACE_SECONDS = 1.0
 
@@ -178,7 +194,14 @@ class OpenAIJudge:
     async def judge(self, task: JudgingTask) -> Judgement:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
         errors."""
-        samples: list[Sample] = await run_together(*(self._sample(one, task) for one in self._prepare(task)))
+        questions = await work_through(task.characters, partial(self._prepare, task))
+        expected_usd = 0.0
+        if task.scope.purse is not None and questions:
+            expected_usd = (self.estimate(task).cost_usd or 0.0) / len(questions)
+        longest = max((len(question.structured.user) for question in questions[:1]), default=1)
+        at_once = min(len(questions), CALLS_AT_ONCE, 1 + CHARACTERS_AT_ONCE // (longest + 1))
+        work = (partial(self._sample, one, task, expected_usd) for one in questions)
+        samples: list[Sample] = await run_few(work, at_once)
         return summarize(samples, task, kind=self.kind, endpoint=self._address.kind, prices=self.prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
@@ -226,6 +249,8 @@ class OpenAIJudge:
             user = enclose(task.dialogue, task.references, task.language)
         groups = group_aspects(task.rubric, task.aspects)
         questions = [self._prepare_question(task, aspects, user) for aspects in groups]
+        for question in questions:
+            _ = question.structured.digest  # which the trace needs, and which takes long of a long message
         if task.options.samples == 1:
             return questions
         return [replace(question, sample=sample) for question in questions for sample in range(task.options.samples)]
@@ -247,18 +272,18 @@ class OpenAIJudge:
             kinds=task.rubric.kind_ids,
         )
 
-    async def _sample(self, question: Question, task: JudgingTask) -> Sample:
-        """Asks until a reply rates every aspect, as often as the settings allow."""
-        answers = [await self._ask(question, task)]
+    async def _sample(self, question: Question, task: JudgingTask, expected_usd: float) -> Sample:
+        """Asks until a reply rates every aspect, as often as the settings allow. A call is expected to cost as much."""
+        answers = [await self._ask(question, task, expected_usd)]
         while not answers[-1].reading.complete and len(answers) <= self.malformed_retries:
             try:
-                answers.append(await self._ask(replace(question, attempt=len(answers)), task))
+                answers.append(await self._ask(replace(question, attempt=len(answers)), task, expected_usd))
             except ProviderBatchUnanswered:
                 break
         return Sample(tuple(answers))
 
-    async def _ask(self, question: Question, task: JudgingTask) -> SampleAnswer:
-        key = question.key(self._address.url)
+    async def _ask(self, question: Question, task: JudgingTask, expected_usd: float) -> SampleAnswer:
+        key = await work_through(len(question.structured.user), partial(question.key, self._address.url))
         kept = await self._replies.find(key) if self._replies else None
         read: dict[bytes, tuple[Reply, VerdictReading]] = {}
         fresh: dict[bytes, Reply] = {}
@@ -271,7 +296,9 @@ class OpenAIJudge:
                 detail = "the provider's batch left this call out, and it is not to be made live"
                 raise ProviderBatchUnanswered(detail)
             endpoint = self._endpoint.made or await self._endpoint.get()
-            reply = await endpoint.ask(question, key, task)
+            async with task.scope.paying(expected_usd) as payment:
+                reply = await endpoint.ask(question, key, task)
+                payment.cost_usd = price_reply(reply, question.model, self.prices).cost_usd or 0.0
             entry = reply.model_dump_json().encode()
             fresh[entry] = reply
             return entry

@@ -20,7 +20,7 @@ from app.domain.errors import SettingsInvalid
 from app.domain.model import Finite, Value, canonical_json
 from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose
 from app.domain.rubric import Aspect
-from app.domain.token_estimate import estimate_tokens
+from app.domain.token_estimate import UNIT, estimate_tokens, weigh_text
 from app.providers.ports import JudgingEstimate, JudgingTask
 
 RELEASE_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}\Z")
@@ -137,6 +137,7 @@ class Forecast:
         self._max_output_tokens = max_output_tokens
         self._fixed: FIFOCache[str, tuple[int, int]] = FIFOCache(PREFIXES)
         self._lock = Lock()
+        self._contexts = ContextWeights()
 
     def estimate(self, task: JudgingTask, groups: Sequence[tuple[Aspect, ...]], model: str) -> JudgingEstimate:
         """What one question a group of aspects takes, asked once a sample. Raises LanguageNotSupported."""
@@ -146,7 +147,7 @@ class Forecast:
         prefix_tokens = samples * sum(prefixes)
         kept_tokens = samples * sum(tokens for tokens in prefixes if tokens >= SURELY_CACHEABLE_TOKENS)
         spent = {
-            "prompt_tokens": prefix_tokens + calls * count_user(task),
+            "prompt_tokens": prefix_tokens + calls * count_user(task, self._contexts),
             "completion_tokens": samples * sum(completions),
         }
         return JudgingEstimate(
@@ -175,17 +176,42 @@ class Forecast:
         return found
 
 
-def count_user(task: JudgingTask) -> int:
+class ContextWeights:
+    """Weighs contexts, in hundredths of a token. Utterances of the last context are not weighed again: the contexts of
+    a conversation's turns share them."""
+
+    def __init__(self) -> None:
+        # With the context, so that no other utterance can have the identity of one of its own.
+        self._last: tuple[Sequence[Utterance], dict[int, int]] = ((), {})
+
+    def weigh(self, context: Sequence[Utterance]) -> int:
+        """The weight of all speakers and texts as JSON spells them."""
+        last, known = self._last
+        found: dict[int, int] = {}
+        for said in context:
+            weight = known.get(id(said)) if last else None
+            found[id(said)] = weigh_escaped(said.speaker + said.text) if weight is None else weight
+        self._last = context, found
+        return sum(found[id(said)] for said in context)
+
+
+def weigh_escaped(text: str) -> int:
+    """The weight of a text as JSON spells it, without the quotes."""
+    return weigh_text(json.dumps(text, ensure_ascii=False)[1:-1])
+
+
+QUOTES = weigh_text('""')
+
+
+def count_user(task: JudgingTask, contexts: ContextWeights) -> int:
     """The user message's tokens: those of its texts as JSON spells them, and those around them."""
     if task.window is not None:
         return estimate_tokens(enclose_conversation(task.window, task.language))
     message_tokens, utterance_tokens = count_frame(task.language, len(task.references))
     context = task.dialogue.context
-    texts = [task.dialogue.response, *task.references]
-    for said in context:
-        texts += (said.speaker, said.text)
-    content = json.dumps("".join(texts), ensure_ascii=False)
-    return message_tokens + len(context) * utterance_tokens + estimate_tokens(content)
+    rest = weigh_escaped("".join((task.dialogue.response, *task.references)))
+    content_tokens = -(-(contexts.weigh(context) + rest + QUOTES) // UNIT)
+    return message_tokens + len(context) * utterance_tokens + content_tokens
 
 
 def count_prefix(prefix: Prefix) -> int:

@@ -78,11 +78,19 @@ class Reply(Value):
 
 
 def parse(payload: bytes) -> Any:
-    """The payload as JSON; None if it is none."""
+    """The payload as JSON; None if it is none, or if a member is there twice: of two verdicts neither is taken."""
     try:
-        return json.loads(payload)
+        return json.loads(payload, object_pairs_hook=make_object)
     except (ValueError, RecursionError):
         return None
+
+
+def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; raises ValueError where two members have one name."""
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError
+    return found
 
 
 def read_completion(payload: bytes) -> dict[str, Any]:
@@ -348,15 +356,23 @@ def price_answer(answer: SampleAnswer, prices: Prices) -> Usage:
     """The usage of one answer; empty if it came from the cache."""
     if answer.hit:
         return Usage()
-    reply = answer.reply
-    model = reply.model if reply.model and prices.find(reply.model) else answer.question.model
+    usage = price_reply(answer.reply, answer.question.model, prices)
+    if usage.cost_usd is None or answer.price_share == 1:
+        return usage
+    return usage.model_copy(update={"cost_usd": answer.price_share * usage.cost_usd})
+
+
+def price_reply(reply: Reply, asked_model: str, prices: Prices) -> Usage:
+    """The usage of one call at the ordinary price, which is that of the model that was asked if the endpoint names one
+    without a price."""
+    model = reply.model if reply.model and prices.find(reply.model) else asked_model
     spent = {
         "prompt_tokens": reply.prompt_tokens,
         "cached_tokens": reply.cached_tokens,
         "completion_tokens": reply.completion_tokens,
     }
     cost_usd = prices.cost(model, **spent, written_tokens=reply.written_tokens)
-    return Usage(judge_calls=1, cost_usd=None if cost_usd is None else answer.price_share * cost_usd, **spent)
+    return Usage(judge_calls=1, cost_usd=cost_usd, **spent)
 
 
 def trace_call(answer: SampleAnswer) -> CallTrace:

@@ -5,8 +5,8 @@
 --   flight, and since when it waits for the others with none (0: it does not).
 -- ARGV: 1 this process; bounds: 2 concurrency, 3 requests and 4 tokens a minute (0: unknown); report: 5 successes,
 --   6 age of the youngest throttled call (-1: none), 7 seconds closed, 8 tokens, 9 requests and 10 tokens a minute as
---   told (0: not told); demand: 11 in flight, 12 how many may take every place, 13... tokens of each call; and between
---   them the constants of app/providers/flow_state.py, which the caller fills in.
+--   told (0: not told), 11 longest pause, 12 whether the endpoint asked for more (1); demand: 13 in flight, 14 how many
+--   may take every place, 15... tokens of each call; and between them the constants of app/providers/flow_state.py, which the caller fills in.
 -- Returns {admitted, places, wait (-1: none), closed, limit, processes, answered, requests and tokens a minute as told}.
 
 local FIRST_CALLS, FIRST_LIMIT, BURST = @FIRST_CALLS, @FIRST_LIMIT, @BURST_SECONDS
@@ -41,11 +41,14 @@ local processes = #others + 1
 local concurrency = argument(2)
 local limit = math.min(concurrency, (known.limit or math.min(concurrency, FIRST_LIMIT)) + argument(5))
 local answered = (known.answered == 1 or argument(5) > 0 or argument(6) >= 0) and 1 or 0
-local opens_at = math.max(known.opens_at or 0, now + argument(7))
+-- No longer than the longest pause, whatever stands there: a process with other settings may have written it, or Redis'
+-- clock was put back.
+local opens_at = math.min(math.max(known.opens_at or 0, now + argument(7)), now + argument(11))
 local halved_at = known.halved_at or 0
 if argument(6) >= 0 and now - argument(6) > halved_at then
   limit, halved_at = math.max(1, math.floor(limit / 2)), now
 end
+if argument(12) == 1 then limit = 1 end
 
 local told_requests = argument(9) > 0 and argument(9) or known.requests or 0
 local told_tokens = argument(10) > 0 and argument(10) or known.tokens or 0
@@ -77,9 +80,9 @@ local admitted, wait, closed, waiting = 0, -1, math.max(0, opens_at - now), fals
 if closed > NEGLIGIBLE then
   wait = closed
 else
-  for position = 13, #ARGV do
-    local room = admitted < argument(12) and places or for_batches
-    local calls = argument(11) + admitted
+  for position = 15, #ARGV do
+    local room = admitted < argument(14) and places or for_batches
+    local calls = argument(13) + admitted
     if calls >= room then break end
     if calls >= left then
       -- Without a call in flight it has to ask again; with some it has no more places than these until one ends.
@@ -101,7 +104,7 @@ redis.call('HSET', KEYS[1], 'limit', limit, 'answered', answered, 'opens_at', ex
   'halved_at', exact(halved_at), 'requests', told_requests, 'tokens', told_tokens,
   'requests_due', exact(requests_due), 'tokens_due', exact(tokens_due))
 redis.call('EXPIRE', KEYS[1], KEPT + math.ceil(closed))
-redis.call('HSET', KEYS[2], ARGV[1], exact(now) .. ' ' .. argument(11) + admitted .. ' ' ..
+redis.call('HSET', KEYS[2], ARGV[1], exact(now) .. ' ' .. argument(13) + admitted .. ' ' ..
   (waiting and exact(waits_since) or 0))
 redis.call('EXPIRE', KEYS[2], LIVE * 2)
 return {admitted, places, exact(wait), exact(closed), limit, processes, answered, tostring(told_requests),

@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, cast
 
@@ -55,6 +56,9 @@ class RedisFlowState:
         self._keys = [f"saiten:flow:{{{scope}}}", f"saiten:flow:{{{scope}}}:processes"]
         self._process = secrets.token_hex(8)
         self._bounds = [bounds.concurrency, bounds.requests_per_minute or 0, bounds.tokens_per_minute or 0]
+        self._longest_pause_seconds = bounds.longest_pause_seconds
+        self._alone = False
+        """Whether the last exchange did without Redis, which does not know what was reported then."""
         self._timeout_seconds = timeout_seconds
         self._local = LocalFlowState(bounds, clock=clock)
         self._outage = RedisOutage(
@@ -68,10 +72,18 @@ class RedisFlowState:
         )
 
     async def exchange(self, report: Report, demand: Demand) -> Grant:
+        if self._alone:
+            report = replace(report, closed_seconds=max(report.closed_seconds, self._local.closed_seconds))
         answer = await self._outage.ask(lambda: self._script(keys=self._keys, args=self._write(report, demand)))
+        self._alone = answer is None
         if answer is None:
             return await self._local.exchange(report, demand)
         return self._read(answer)
+
+    async def reopen(self) -> None:
+        """Also ends the pause in this process where Redis is away; the others learn of it only from Redis."""
+        await self._local.reopen()
+        await self._outage.ask(lambda: cast("Awaitable[int]", self._client.hdel(self._keys[0], "opens_at")))
 
     async def close(self) -> None:
         """Gives up its share at once, if Redis can be reached."""
@@ -86,7 +98,8 @@ class RedisFlowState:
         age = report.throttled_age_seconds
         learned = [report.requests_per_minute or 0, report.tokens_per_minute or 0]
         seen = [report.successes, -1 if age is None else max(0.0, age), report.closed_seconds, report.tokens, *learned]
-        return [self._process, *self._bounds, *seen, demand.in_flight, demand.interactive, *demand.tokens]
+        pauses = [self._longest_pause_seconds, int(report.probing)]
+        return [self._process, *self._bounds, *seen, *pauses, demand.in_flight, demand.interactive, *demand.tokens]
 
     def _read(self, answer: Sequence[Any]) -> Grant:
         admitted, places, wait, closed, limit, processes, answered, requests, tokens = map(float, answer)
@@ -94,6 +107,7 @@ class RedisFlowState:
             limit=int(limit),
             processes=int(processes),
             answered=bool(answered),
+            closed_seconds=closed,
             requests_per_minute=requests or None,
             tokens_per_minute=tokens or None,
         )

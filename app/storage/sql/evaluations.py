@@ -95,9 +95,14 @@ class EvaluationStore:
         if error is not None:
             raise error
 
-    async def save_all(self, project: str, records: Sequence[Record], calls: Sequence[str] = ()) -> None:
-        """Stores the records in one transaction: all of them or none. `calls` are those of all of them."""
-        await self._insert([describe(project, record, calls, None) for record in records])
+    async def save_all(self, project: str, records: Sequence[tuple[Record, Sequence[str]]]) -> None:
+        """Stores the records, each with its calls, in one transaction: all of them or none."""
+
+        def write() -> list[Row]:
+            return [describe(project, record, calls, None) for record, calls in records]
+
+        # In a thread: of a conversation's turns that were scored each holds the turns before it.
+        await self._insert(await asyncio.to_thread(write))
 
     async def close(self) -> None:
         """Waits for writes in progress, including those whose callers were cancelled."""

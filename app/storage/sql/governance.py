@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -100,16 +103,30 @@ def tell_events(*events: AuditEvent | None) -> None:
 
 spent = t.key_spending.c
 
+ROUNDING_USD = 1e-9
+"""A limit that is a multiple of a cost must not lose a call to binary fractions."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """USD to be added to what a key has spent on a day (UTC); with `most_usd`, only within that sum."""
+
+    key_id: str
+    day: str
+    usd: float
+    most_usd: float | None = None
+
 
 class SpendingStore:
-    """What each key has cost, exactly and for all processes. Batches are charged when their results are committed.
+    """What each key has cost, exactly and for all processes. Batches are charged when their results are committed;
+    other work reserves its cost before it begins, and gives back what it did not need.
     Raises the `Store…` errors of `app.domain.errors`. Charges that arrive while others are committed share the next
     transaction: those of one key all change one row, and would wait for each other's commits, each holding a
     connection."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._charges = Coalescer(self._charge_all, own_context=True)
+        self._charges: Coalescer[Charge, float | None] = Coalescer(self._charge_all, own_context=True)
 
     async def spent_usd(self, key_id: str, now: datetime) -> float:
         """On the day (UTC) of `now`."""
@@ -118,20 +135,59 @@ class SpendingStore:
         return found or 0.0
 
     async def charge(self, key_id: str, cost_usd: float, now: datetime) -> None:
-        """Returns when it is stored. It may also be stored if the caller is cancelled."""
-        await self._charges((key_id, cost_usd, now))
+        """Returns when it is stored; below 0, a reservation is given back. It may also be stored if the caller is
+        cancelled."""
+        await self._charges(Charge(key_id, day_of(now), cost_usd))
+
+    async def reserve(self, key_id: str, usd: float, most_usd: float, now: datetime) -> float | None:
+        """Adds the amount to what the key has spent on the day of `now`, unless that would be more than `most_usd`.
+        Returns None if it was added, else what the key has spent. The amount is given back if the caller is cancelled
+        meanwhile."""
+        adding = self._charges.submit(Charge(key_id, day_of(now), usd, most_usd))
+        try:
+            return await asyncio.shield(adding)
+        except asyncio.CancelledError:
+            adding.add_done_callback(partial(self._give_back, Charge(key_id, day_of(now), -usd)))
+            raise
+
+    def _give_back(self, back: Charge, added: asyncio.Future[float | None]) -> None:
+        if not added.cancelled() and added.exception() is None and added.result() is None:
+            self._charges.submit(back)
 
     async def close(self) -> None:
         """Waits for charges in progress, including those whose callers were cancelled."""
         await db.finish(self._engine, "charges", self._charges)
 
-    async def _charge_all(self, charges: Sequence[tuple[str, float, datetime]]) -> list[None]:
+    async def _charge_all(self, charges: Sequence[Charge]) -> list[float | None]:
+        """Stores the charges, then the reservations for which there is room; what the key had spent for each that was
+        not stored, None for the others."""
         costs: dict[tuple[str, str], float] = defaultdict(float)
-        for key_id, cost_usd, now in charges:
-            costs[day_of(now), key_id] += cost_usd
+        for one in charges:
+            if one.most_usd is None:
+                costs[one.day, one.key_id] += one.usd
+        refused: dict[int, float] = {}
+        # In one order for all, which prevents deadlocks. SQLite has one writer at a time.
+        reservations = sorted(
+            (one.day, one.key_id, number) for number, one in enumerate(charges) if one.most_usd is not None
+        )
         async with db.write(self._engine) as connection:
             await add_costs(connection, costs)
-        return [None] * len(charges)
+            for _, _, number in reservations:
+                if (spent_usd := await reserve_cost(connection, charges[number])) is not None:
+                    refused[number] = spent_usd
+        return [refused.get(number) for number in range(len(charges))]
+
+
+async def reserve_cost(connection: AsyncConnection, asked: Charge) -> float | None:
+    """Adds the amount where it leaves the sum within `most_usd`; otherwise returns what was spent before."""
+    this = (equals(spent.api_key, asked.key_id), spent.day == asked.day)
+    row = {"api_key": asked.key_id, "day": asked.day, "cost_usd": 0.0}
+    await connection.execute(db.insert_or_ignore(connection, t.key_spending), [row])
+    fits = spent.cost_usd + asked.usd <= (asked.most_usd or 0.0) + ROUNDING_USD
+    adding = update(t.key_spending).where(*this, fits).values(cost_usd=spent.cost_usd + asked.usd)
+    if (await connection.execute(adding)).rowcount:
+        return None
+    return float((await connection.execute(select(spent.cost_usd).where(*this))).scalar_one())
 
 
 async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], now: datetime) -> None:
@@ -142,9 +198,7 @@ async def charge_keys(connection: AsyncConnection, costs: Mapping[str, float], n
 async def add_costs(connection: AsyncConnection, costs: Mapping[tuple[str, str], float]) -> None:
     """Adds the costs (USD) by day and key."""
     # In one order for all, which prevents deadlocks.
-    rows = [
-        {"api_key": key_id, "day": day, "cost_usd": cost} for (day, key_id), cost in sorted(costs.items()) if cost > 0
-    ]
+    rows = [{"api_key": key_id, "day": day, "cost_usd": cost} for (day, key_id), cost in sorted(costs.items()) if cost]
     if rows:
         await connection.execute(db.insert_or_add(connection, t.key_spending, spent.cost_usd), rows)
 

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +42,10 @@ from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
 
 UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
+
+METHOD = "|validation:within-systems"
+"""What the judge of a stored validation ends with: how it was computed. One by an earlier method is neither read nor
+compared with, and while processes of two releases run, neither takes the other's for its own."""
 
 table, validation, anchor = t.human_ratings.c, validations.c, t.anchor_ratings.c
 excluded, rounds, task, result = t.rating_exclusions.c, t.rating_rounds.c, t.round_tasks.c, evaluations.c
@@ -265,7 +269,7 @@ class RatingStore:
 
     async def keep_validation(self, project: str, key: JudgeKey, found: Validation) -> None:
         """Stores the validation, replacing an earlier one of the same judge."""
-        judge, text = asdict(key), found.model_dump_json()
+        judge, text = asdict(replace(key, judge=key.judge + METHOD)), found.model_dump_json()
         # JSON has escapes for what a column cannot hold; the names do not.
         if not can_store(project, *judge.values()):
             raise InvalidRequest("a judge's name holds NUL or half of a surrogate pair, which cannot be kept")
@@ -273,16 +277,20 @@ class RatingStore:
         await db.execute(self._engine, db.insert_or_replace(self._engine, validations), row)
 
     async def validations(self, project: str) -> Mapping[JudgeKey, Validation]:
-        """The project's validations by judge."""
+        """The project's validations by judge, without those by another method."""
         query = (
             select(validation.judge, validation.validation)
             .where(equals(validation.project, project))
             .order_by(validation.judge)
         )
         rows = await db.fetch(self._engine, query)
+        keys = [JudgeKey(**json.loads(row.judge)) for row in rows]
         return {
-            JudgeKey(**json.loads(row.judge)): Validation.model_validate_json(row.validation, context=STORED)
-            for row in rows
+            replace(key, judge=key.judge.removesuffix(METHOD)): Validation.model_validate_json(
+                row.validation, context=STORED
+            )
+            for key, row in zip(keys, rows, strict=True)
+            if key.judge.endswith(METHOD)
         }
 
     async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:

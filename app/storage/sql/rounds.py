@@ -168,6 +168,22 @@ class RoundStore:
             lambda: [RatedTask.model_construct(position=row.position, rating=read_rating(row)) for row in rows]
         )
 
+    async def count_shared(self, project: str, round_id: str, other: str) -> tuple[int, int]:
+        """How many raters rated in both rounds, and how many responses of the first they rated; of rounds that the
+        project does not have, none."""
+        if not can_store(round_id, other):
+            return 0, 0
+        both = round_tasks.alias().c
+        elsewhere = select(both.key).where(both.round_id == other, both.done_at.is_not(None))
+        query = (
+            select(func.count(task.key.distinct()), func.count(task.position.distinct()))
+            .join_from(round_tasks, rating_rounds, rounds.id == task.round_id)
+            .join(round_items, (item.round_id == task.round_id) & (item.position == task.position))
+            .where(*named(project, round_id), task.done_at.is_not(None), task.key.in_(elsewhere))
+        )
+        found = await db.fetch_one(self._engine, query)
+        return (0, 0) if found is None else (found[0], found[1])
+
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """The progress of each round; rounds that the project does not have are left out."""
         ids = [one for one in dict.fromkeys(round_ids) if can_store(one)]

@@ -58,7 +58,8 @@ def fold(given: str) -> str:
 def searchable(entry: Entry, candidate: Candidate) -> str:
     """The text in which a search finds the candidate."""
     texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
-    return fold(SEPARATOR.join(texts))
+    # One by one: all of it at once would hold the interpreter for long.
+    return SEPARATOR.join(map(fold, texts))
 
 
 def name_entry(key: str, value: str) -> int:

@@ -78,10 +78,12 @@ evaluations = table(
 # `dearest_usd` is the highest cost of a result. The batch was last started at `resumed_at`, with `finished_before`
 # results. `tally` has the packed figures of all results, `intervals` those of their means; null if not known.
 # `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
-# the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at`; any other
-# has `left_seconds` of running time left, null before its start. `failed` does not include `expired`.
-# `estimated_calls` is the part of `judge_calls` that workers which died had begun. The index has only the beginning of
-# a name, because index entries have a limit and names have only the operator's.
+# the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at` by the
+# running clock; any other has `left_seconds` of running time left, null before its start. `failed` does not include
+# `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun. `ids_given`: the caller
+# gave an item an id; null if not known. `rubric_digest` is that of the rubric when the batch was accepted, null in
+# those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had another. The index has
+# only the beginning of a name, because index entries have a limit and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -112,9 +114,20 @@ batches = table(
     sa.Column("estimated_calls", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("left_seconds", sa.Float(precision=53), nullable=True),
     sa.Column("expires_at", Instant, nullable=True),
+    sa.Column("ids_given", sa.Boolean, nullable=True),
+    sa.Column("rubric_digest", sa.String(64), nullable=True),
+    sa.Column("rubric_differs", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),
+)
+
+# One row: when a worker last signed that it was alive, and the time that did not count as running time.
+running_time = table(
+    "running_time",
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seen_at", Instant, nullable=False),
+    sa.Column("skipped_seconds", sa.Float(precision=53), nullable=False),
 )
 
 # Numbered, because `key` may be too long for an index.
@@ -491,6 +504,30 @@ baselines = table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
     sa.Column("pinned_at", Instant, nullable=False),
+    sa.Index(None, "batch_id"),
+)
+
+# A sequence of builds goes with the batch that it is judged against. `key` is the digest of the name.
+sequences = table(
+    "sequences",
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("alpha", sa.Float(precision=53), nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Index(None, "batch_id"),
+)
+
+# A build whose batch was erased keeps its place: the error rate that it spent is not given back.
+sequence_builds = table(
+    "sequence_builds",
+    *columns(sa.String(64), "project", "key", primary_key=True),
+    sa.Column("night", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="SET NULL"), nullable=True),
+    sa.Column("judged_at", Instant, nullable=False),
+    sa.Column("verdict", sa.String(16), nullable=False),
+    sa.ForeignKeyConstraint(["project", "key"], ["sequences.project", "sequences.key"], ondelete="CASCADE"),
+    sa.Index(None, "project", "key", "batch_id", unique=True),
     sa.Index(None, "batch_id"),
 )
 

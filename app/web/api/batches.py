@@ -49,6 +49,7 @@ from app.web.dependencies import (
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
 from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
+from app.web.watching import StreamPlaces, steady
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
@@ -349,11 +350,15 @@ async def follow_batch(
     """
     if last_event_id in ENDS:
         return Response(status_code=204)
-    find = partial(container.batches.look, request.state.project, batch_id)
-    first = await find()
+    project: str = request.state.project
+    places: StreamPlaces = request.app.state.streams
+    places.require(project)
+    find = partial(request.app.state.watch.look, project, batch_id)
+    first = await container.batches.look(project, batch_id)
     if first is None:
         raise NotFound("there is no such batch in this project")
-    stream = stream_events(first, find, make_rest(request))
+    places.require(project)
+    stream = count_stream(places, project, stream_events(first, find, make_rest(request)))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
@@ -407,9 +412,14 @@ async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Bat
         return batch
 
 
-def steady(batch: Batch) -> Batch:
-    """The batch without the fields that change with time alone."""
-    return batch.model_copy(update={"rate_per_second": None, "estimated_end": None})
+async def count_stream(places: StreamPlaces, project: str, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The events, counted as a stream for as long as it is open."""
+    places.taken[project] += 1
+    try:
+        async for event in events:
+            yield event
+    finally:
+        places.taken[project] -= 1
 
 
 def write_event(name: str, batch: Batch) -> bytes:

@@ -10,9 +10,10 @@ from app.domain.errors import NotFound, RubricRequired
 from app.domain.evaluation import ConversationRequest, Evaluation, write_json
 from app.domain.plain_text import is_korean
 from app.governance.policies import settle_for
+from app.scoring.admission import admit
 from app.scoring.conversation import evaluate_conversation
 from app.web.api.evaluations import Include, write_evaluation
-from app.web.body import JSON, body_of
+from app.web.body import JSON, body_of, while_connected
 from app.web.dependencies import Serving, refuse_other_queries
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
@@ -56,10 +57,12 @@ async def create_conversation(
         async with evaluating(request) as scope:
             require_price(request, body.rubric, body.judge)
             asked = await settle_for(request.state.project, body, container.governance.policies)
-            record, turns = await evaluate_conversation(asked, container.scoring.context, scope)
+            context = container.scoring.context
+            await admit([asked], context, scope)
+            record, turns = await while_connected(request, evaluate_conversation(asked, context, scope))
         project: str = request.state.project
         # In one transaction, so that nothing is stored half.
-        await container.scoring.evaluations.save_all(project, [*turns, record], tuple(scope.keys))
+        await container.scoring.evaluations.save_all(project, [*turns, (record, tuple(scope.keys))])
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
         return Response(write_json(record).mark(badge), media_type="application/json")
 

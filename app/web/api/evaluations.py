@@ -26,8 +26,9 @@ from app.domain.evaluation import (
 )
 from app.domain.judge_check import require_moment
 from app.governance.policies import settle_for
+from app.scoring.admission import admit
 from app.scoring.evaluate import evaluate
-from app.web.body import JSON, body_of
+from app.web.body import JSON, body_of, while_connected
 from app.web.dependencies import (
     METADATA,
     METADATA_FILTER,
@@ -94,7 +95,9 @@ async def create_evaluation(
         async with evaluating(request) as scope:
             require_price(request, body.rubric, body.judge)
             asked = await settle_for(request.state.project, body, container.governance.policies)
-            record = await evaluate(asked, container.scoring.context, scope)
+            context = container.scoring.context
+            await admit([asked], context, scope)
+            record = await while_connected(request, evaluate(asked, context, scope))
         project: str = request.state.project
         written = write_json(record)
         await container.scoring.evaluations.save(project, record, tuple(scope.keys), written=written.record)

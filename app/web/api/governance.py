@@ -1,8 +1,9 @@
-"""`/v1/audit`, `/v1/policy` and `/v1/erasures`."""
+"""`/v1/audit`, `/v1/policy`, `/v1/erasures` and `/v1/judge/pause`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -118,3 +119,41 @@ async def erase_by_metadata(
     """
     state = request.state
     return asdict(await container.governance.erasures.erase(state.project, body.metadata, actor=state.actor))
+
+
+judge_pause = APIRouter(prefix="/v1/judge/pause", tags=["governance"])
+
+
+class JudgePause(BaseModel):
+    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called. `until` is
+    when the pause ends, in UTC."""
+
+    seconds: float
+    until: datetime | None
+
+
+@judge_pause.get("", summary="Read the judge's pause", responses={200: {"model": JudgePause}, **PROBLEMS})
+async def read_judge_pause(container: Serving) -> Response:
+    """Whether the judge's endpoint has asked for no calls (`Retry-After` or an exhausted rate limit), and until when. A
+    pause holds for all projects, and with Redis for all processes."""
+    seconds = await container.flow.find_pause()
+    until = container.scoring.context.now() + timedelta(seconds=seconds) if seconds else None
+    return Response(JudgePause(seconds=seconds, until=until).model_dump_json(), media_type=JSON)
+
+
+@judge_pause.delete(
+    "", status_code=204, summary="End the judge's pause", responses={**PROBLEMS}, dependencies=[Administering]
+)
+async def end_judge_pause(request: Request, container: Serving) -> Response:
+    """Calls the judge again at once, a few calls first. Needs the scope `admin`.
+
+    If the endpoint still refuses, it asks for its next pause.
+    """
+    state, now = request.state, container.scoring.context.now()
+    left = await container.flow.reopen()
+    detail = {"seconds": round(left, 3)}
+    event = AuditEvent(
+        at=now, project=state.project, actor=state.actor, action="judge.reopened", target="judge", detail=detail
+    )
+    await container.governance.audit.note(event)
+    return Response(status_code=204)

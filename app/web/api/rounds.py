@@ -11,7 +11,15 @@ from pydantic import BaseModel, Field
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.comparison import Looks
-from app.domain.human_rating import DrawnItem, RatingRound, RoundOptions, RoundProgress, RoundRequest, Signal
+from app.domain.human_rating import (
+    DrawnItem,
+    RatingRound,
+    RoundOptions,
+    RoundProgress,
+    RoundRequest,
+    SharedProgress,
+    Signal,
+)
 from app.domain.reports import CorrectedReport
 from app.ratings.rounds import missing
 from app.web.body import JSON, body_of
@@ -42,6 +50,9 @@ class Round(BaseModel):
     closed_at: datetime | None = Field(description="null while responses are handed out")
     progress: RoundProgress
     address: str = Field(description="path of the page on which people rate")
+    shared: SharedProgress | None = Field(
+        default=None, description="how far people rated both rounds that share items; null without one, and in lists"
+    )
 
 
 class RoundList(BaseModel):
@@ -68,7 +79,8 @@ async def open_round(
 ) -> Response:
     """Draws responses of one batch for people to rate: all that are scored, where there are fewer than `items`.
 
-    The probability of each is kept, and weights its ratings in corrected figures of the batch.
+    The probability of each is kept, and weights its ratings in corrected figures of the batch. With `shared_with` they
+    are the responses to the items of another batch's round: people who rate in both make the batches comparable.
     """
 
     async def make() -> Response:
@@ -146,10 +158,10 @@ async def describe(request: Request, container: Container, found: RatingRound) -
     progress = await container.ratings.rounds.progress(request.state.project, [found.id])
     if found.id not in progress:
         raise missing()
-    return present(found, progress[found.id])
+    return present(found, progress[found.id], await container.ratings.rounds.shared(request.state.project, found))
 
 
-def present(found: RatingRound, progress: RoundProgress) -> Round:
+def present(found: RatingRound, progress: RoundProgress, shared: SharedProgress | None = None) -> Round:
     """The round as the API has it."""
     return Round(
         id=found.id,
@@ -162,6 +174,7 @@ def present(found: RatingRound, progress: RoundProgress) -> Round:
         closed_at=found.closed_at,
         progress=progress,
         address=f"/rate/{found.id}",
+        shared=shared,
     )
 
 

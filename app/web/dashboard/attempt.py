@@ -22,6 +22,7 @@ from app.domain.validation import validate
 from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
 from app.runtime.tasks import cancel_for_good, run_together
+from app.scoring.admission import admit
 from app.scoring.evaluate import evaluate
 from app.web.dashboard import run_values
 from app.web.dashboard.language import mark, query
@@ -169,6 +170,7 @@ async def score(request: Request, container: Container, asked: EvaluationRequest
     async with evaluating(request) as scope:
         require_price(request, asked.rubric, asked.judge)
         asked = await settle_for(project, asked, container.governance.policies)
+        await admit([asked], context, scope)
         record = await evaluate(asked, context, scope)
     await container.scoring.evaluations.save(project, record, tuple(scope.keys))
 

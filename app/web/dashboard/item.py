@@ -29,6 +29,7 @@ from app.domain.evaluation import (
     Unrated,
 )
 from app.domain.human_rating import RatingFilter, StoredRating
+from app.domain.plain_text import round_figure
 from app.domain.redaction import kind_of_text
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
@@ -484,9 +485,11 @@ def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend |
     if relevance is None or relevance.score is None or relevance.baseline is None:
         return None
     c, w, b, b_mean = result.mean, relevance.weight, relevance.score, relevance.baseline
-    shown = round(result.blended, SHOWN_DIGITS)
-    digits = DIGITS
-    while digits < MOST_DIGITS and round(c + w * (round(b, digits) - round(b_mean, digits)), SHOWN_DIGITS) != shown:
+    shown, digits = round_figure(result.blended, SHOWN_DIGITS), DIGITS
+    while digits < MOST_DIGITS:
+        moved = float(round_figure(b, digits) - round_figure(b_mean, digits))
+        if round_figure(c + w * moved, SHOWN_DIGITS) == shown:
+            break
         digits += 1
     return Blend(c, w, b, b_mean, result.blended, digits)
 

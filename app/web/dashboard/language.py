@@ -19,10 +19,8 @@ from babel.messages.pofile import read_po
 from babel.support import NullTranslations, Translations
 from fastapi import Request
 
+from app.domain.plain_text import LEVELS, round_figure
 from app.web.languages import DEFAULT, LANGUAGES, negotiate
-
-LEVELS = (0.01, 0.05)
-"""Of significance, as pages offer them."""
 
 LANGUAGE_COOKIE = "saiten_language"
 
@@ -67,7 +65,7 @@ LEAST_DOLLARS = 0.0001
 def write_number(value: float, digits: int, locale: Locale) -> str:
     """`1,234.50`. Pages with a thousand numbers have a few different ones."""
     shape = "#,##0" + ("." + "0" * digits if digits else "")
-    return str(numbers.format_decimal(value, format=shape, locale=locale))
+    return str(numbers.format_decimal(round_figure(value, digits), format=shape, locale=locale))
 
 
 class LocaleFormats:
@@ -110,7 +108,8 @@ class LocaleFormats:
         shown = min(share, 1 - step) if share < 1 else share
         shown = max(shown, step) if share > 0 else shown
         shape = "0." + "0" * digits if digits else "0"
-        return numbers.format_percent(shown, format=f"{shape}%", locale=self._locale)
+        rounded = round_figure(shown, digits + 2)
+        return numbers.format_percent(rounded, format=f"{shape}%", locale=self._locale)
 
     def money(self, dollars: float | None) -> str:
         """`US$0.0042`: four digits behind the point below a dollar, two above; never nothing of something."""
@@ -136,7 +135,7 @@ class LocaleFormats:
         if value < 0.001:
             return "< 0.001"
         # What is below a usual level must not be shown as that level.
-        is_near = round(value, 3) in LEVELS and value not in LEVELS
+        is_near = float(round_figure(value, 3)) in LEVELS and value not in LEVELS
         return self.number(value, 5 if is_near else 3)
 
     def moment(self, at: datetime | None) -> str:
@@ -233,11 +232,13 @@ TERMS: Mapping[str, Mapping[str, str]] = {
     },
     "reliability": {
         "validated": mark("validated"),
+        "follows": mark("follows people"),
         "not-shown": mark("not shown"),
         "unknown": mark("unknown"),
     },
     "trust": {
-        "validated": mark("The judge's ratings are shown to go with people's on this aspect."),
+        "validated": mark("The judge's ratings are shown to go well with people's on this aspect."),
+        "follows": mark("The judge's ratings are shown to go with people's on this aspect, but perhaps only weakly."),
         "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
         "unknown": mark("This judge has not been compared with people on this aspect."),
     },

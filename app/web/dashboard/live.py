@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +21,13 @@ from app.container import Container
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
 from app.web.api import batches
-from app.web.api.batches import ENDS, GoesOn, look, steady
+from app.web.api.batches import ENDS, GoesOn, look
 from app.web.dashboard.exploration import read_number
 from app.web.dashboard.language import Speech, speech_of
 from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
+from app.web.watching import RunWatch, StreamPlaces, steady
 
 logger = logging.getLogger("saiten.web")
 
@@ -69,48 +69,45 @@ async def follow_runs(
     `since` is the newest run that a list shows, whose filter the other parameters are; `results` is a run of whose
     results a page has seen `seen`.
     """
-    streams: Counter[str] = request.app.state.streams
-    if request.headers.get("last-event-id") == OVER or streams["open"] >= MOST_STREAMS:
+    places: StreamPlaces = request.app.state.streams
+    watch: RunWatch = request.app.state.watch
+    if request.headers.get("last-event-id") == OVER or places.taken.total() >= MOST_STREAMS:
         return Response(status_code=204)
-    finds = {
-        run_id: partial(container.batches.look, project, run_id)
-        for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]
-    }
-    runs = {run_id: found for run_id, find in finds.items() if (found := await find()) is not None}
+    places.require(project)
+    finds = {run_id: partial(watch.look, project, run_id) for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]}
+    looked = await asyncio.gather(*(find() for find in finds.values()))
+    runs = {run_id: found for run_id, found in zip(finds, looked, strict=True) if found is not None}
     news = await find_news(request, container, project)
     if not runs and news is None:
         raise NotFound("there is none of these runs in this project")
 
+    language = speech_of(request).language
+
     def show(batch: Batch) -> str:
-        return render_text(request, "progress.html", batch=batch)
+        return watch.show(batch, project, language, lambda one: render_text(request, "progress.html", batch=one))
+
+    # Others may have come in while the store was asked.
+    places.require(project)
 
     told = stream_events(runs, finds, show, partial(say_end, request), batches.make_rest(request), news=news)
     # Otherwise nginx holds events back until its buffer is full.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(count_stream(streams, told), headers=headers)
-
-
-async def count_stream(streams: Counter[str], events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The events, counted as a stream for as long as it is open."""
-    streams["open"] += 1
-    try:
-        async for event in events:
-            yield event
-    finally:
-        streams["open"] -= 1
+    return EventSourceResponse(batches.count_stream(places, project, told), headers=headers)
 
 
 async def find_news(request: Request, container: Container, project: str) -> News | None:
     """What is to be counted; None where the page asks for none. Raises NotFound for a run that is not there."""
     speech, asked = speech_of(request), request.query_params
+    watch: RunWatch = request.app.state.watch
     if (since := asked.get("since")) is not None:
         seen, wanted = read_cursor(since or None), read_asked(request).filter()
+        list_runs, key = partial(container.batches.list, project, wanted, after=None), repr(wanted)
 
         async def count_runs() -> int:
-            newest = await container.batches.list(project, wanted, after=None, limit=1)
+            newest = await watch.once((project, key, 1), lambda: list_runs(limit=1))
             if not newest or (seen is not None and (newest[0].created_at, newest[0].id) <= seen):
                 return 0
-            found = await container.batches.list(project, wanted, after=None, limit=MOST_NEW + 1)
+            found = await watch.once((project, key, MOST_NEW), lambda: list_runs(limit=MOST_NEW + 1))
             return sum(seen is None or (one.created_at, one.id) > seen for one in found)
 
         return News(count_runs, lambda count: say_news(speech, count))
@@ -119,7 +116,7 @@ async def find_news(request: Request, container: Container, project: str) -> New
         known = read_number(asked.get("seen")) or 0
 
         async def count_results() -> int:
-            batch = await container.batches.look(project, run_id)
+            batch = await watch.look(project, run_id)
             return 0 if batch is None else max(0, batch.counts.total - batch.counts.queued - known)
 
         return News(count_results, lambda count: say_results(speech, count))
@@ -158,7 +155,7 @@ async def stream_events(
         changed = False
         for run_id, before in list(open_runs.items()):
             found = await look(finds[run_id], before)
-            if found is not None and steady(found) == steady(before):
+            if found is before or (found is not None and steady(found) == steady(before)):
                 continue
             changed = True
             yield write("gone", {"id": run_id}) if found is None else write_event(found, show, say)

@@ -22,6 +22,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
+from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.domain.dialogue import is_invisible
@@ -111,13 +112,32 @@ def environment_of(language: str) -> Environment:
     return made
 
 
+class Page(Response):
+    """A page that is written when it is sent, in a thread: callers' texts can make it as long as they like."""
+
+    def __init__(self, status: int, write: Callable[[], str], *, compressed: bool) -> None:
+        super().__init__(b"", status, HEADERS, "text/html; charset=utf-8")
+        self._write = write
+        self._compressed = compressed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.body, is_compressed = await asyncio.to_thread(self._make)
+        self.headers["Content-Length"] = str(len(self.body))
+        if is_compressed:
+            self.headers["Content-Encoding"] = "gzip"
+        await super().__call__(scope, receive, send)
+
+    def _make(self) -> tuple[bytes, bool]:
+        body = self._write().encode()
+        if self._compressed and len(body) > LEAST_BYTES:
+            return gzip.compress(body, 5, mtime=0), True
+        return body, False
+
+
 def render(request: Request, template: str, status: int = 200, /, **context: Any) -> Response:
     """The page in the visitor's language, with its headers, compressed if the browser accepts it."""
-    body, headers = render_text(request, template, **context).encode(), dict(HEADERS)
-    if len(body) > LEAST_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
-        body = gzip.compress(body, 5, mtime=0)
-        headers["Content-Encoding"] = "gzip"
-    return Response(body, status, headers, "text/html; charset=utf-8")
+    accepted = "gzip" in request.headers.get("accept-encoding", "")
+    return Page(status, partial(render_text, request, template, **context), compressed=accepted)
 
 
 def render_text(request: Request, template: str, /, **context: Any) -> str:

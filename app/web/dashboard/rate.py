@@ -53,7 +53,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
             opened = await container.ratings.rounds.open(project, given["run"], options)
         except (NotFound, InvalidRequest) as error:
             field_name = (error.pointer or "").removeprefix("/")
-            if field_name in {"positions", "aspect", "judges"}:
+            if field_name in WRONG_CHOICE:
                 faults[field_name] = describe_fault(field_name, request.app.state.limits)
                 return await show_list(request, container, project, given, faults)
             faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
@@ -151,7 +151,7 @@ class RatingFault(NamedTuple):
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options, or None if a field is not valid; its fault is added to `faults`."""
     document: dict[str, Any] = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
-    document |= {name: given[name] for name in ("choose", "aspect") if given[name]}
+    document |= {name: given[name] for name in ("choose", "aspect", "shared_with") if given[name]}
     if given["judges"]:
         document["judges"] = given["judges"].split(",")
     if given["positions"]:
@@ -164,23 +164,23 @@ def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, Rat
         return None
 
 
+WRONG_CHOICE: Mapping[str, str] = {
+    "positions": mark("Choose responses of this run that the judge has rated."),
+    "choose": mark("Choose one of these."),
+    "aspect": mark("Choose an aspect of the run's rubric, and a choice other than at random."),
+    "judges": mark("Choose at most %(most)s other runs of this project, for unsteady responses."),
+    "shared_with": mark("Choose a round of another run that has the same items, and responses at random."),
+}
+
+
 def describe_fault(name: str, limits: Limits) -> RatingFault:
     """What the field takes."""
     if name in BOUNDS:
         low, high = BOUNDS[name]
         return RatingFault(WHOLE_NUMBER, {"low": low, "high": high})
-    if name == "positions":
-        return RatingFault(mark("Choose responses of this run that the judge has rated."), {})
-    if name == "choose":
-        return RatingFault(mark("Choose one of these."), {})
-    if name == "aspect":
-        return RatingFault(mark("Choose an aspect of the run's rubric, and a choice other than at random."), {})
-    if name == "judges":
-        return RatingFault(
-            mark("Choose at most %(most)s other runs of this project, for unsteady responses."), {"most": MOST_JUDGES}
-        )
-    most = limits.name_characters
-    return RatingFault(NAME, {"most": most})
+    if name in WRONG_CHOICE:
+        return RatingFault(WRONG_CHOICE[name], {"most": MOST_JUDGES})
+    return RatingFault(NAME, {"most": limits.name_characters})
 
 
 def read_whole(text: str) -> int | str:

@@ -160,6 +160,7 @@ async def show_one(
         margin=request.query_params.get("margin", "").strip()[:32],
         plan=await plan(container, project, found.batch, request.query_params.get("margin", "")),
         progress=progress,
+        shared=await container.ratings.rounds.shared(project, found),
         batch=batch,
         rubric=rubric,
         names=name_measures(rubric, speech_of(request)) if rubric else {},

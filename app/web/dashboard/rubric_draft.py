@@ -23,6 +23,7 @@ from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.governance.policies import settle_for
 from app.runtime.tasks import run_together
+from app.scoring.admission import admit
 from app.scoring.conversation import evaluate_conversation
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.rubric_files import RubricFault, RubricSource, examine_draft
@@ -149,11 +150,15 @@ async def score(
         async with evaluating(request) as scope:
             scope.bypass_cache = True
             require_price(request, asked.rubric, asked.judge, context=context)
+            policies = container.governance.policies
             if isinstance(asked, ConversationRequest):
-                settled = await settle_for(project, asked, container.governance.policies)
-                record, _ = await evaluate_conversation(settled, context, scope)
+                whole = await settle_for(project, asked, policies)
+                await admit([whole], context, scope)
+                record, _ = await evaluate_conversation(whole, context, scope)
             else:
-                record = await evaluate(await settle_for(project, asked, container.governance.policies), context, scope)
+                single = await settle_for(project, asked, policies)
+                await admit([single], context, scope)
+                record = await evaluate(single, context, scope)
     except (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError) as error:
         return TriedDialogue(asked, trouble=clip(error.detail, 400))
     return TriedDialogue(asked, record.evaluation)

@@ -105,12 +105,14 @@ class SystemChange(NamedTuple):
 
 
 class TrendPanel(NamedTuple):
-    """An aspect's drawing, the same for phones where that is another, and its change points."""
+    """An aspect's drawing, the same for phones where that is another, its change points, and by system the standard
+    deviation between its builds that their items do not explain."""
 
     aspect: TrendAspect
     drawing: Markup
     narrow: Markup | None
     changes: Sequence[SystemChange]
+    noises: Sequence[tuple[str | None, float]]
 
 
 class Trend(NamedTuple):
@@ -247,6 +249,7 @@ async def draw_panels(
             drawn[number * count],
             drawn[number * count + 1] if count > 1 else None,
             [change for lane in lanes[number] for change in lane.changes],
+            [(lane.system, lane.noise) for lane in lanes[number] if lane.noise is not None],
         )
         for number, aspect in enumerate(aspects)
     ]
@@ -307,12 +310,14 @@ def link_run(run: TrendRun, stored: StoredLink) -> TrendRun:
 
 @dataclass(frozen=True)
 class SystemLane:
-    """A system's points by run, the runs before which it was scored in another way, and its change points."""
+    """A system's points by run, the runs before which it was scored in another way, its change points, and the noise
+    between the newest of its builds that were scored alike."""
 
     system: str | None
     points: Sequence[TrendPoint | None]
     breaks: Sequence[int]
     changes: Sequence[SystemChange]
+    noise: float | None
 
 
 def make_lane(aspect: TrendAspect, runs: Sequence[TrendRun], system: str | None) -> SystemLane:
@@ -326,26 +331,27 @@ def make_lane(aspect: TrendAspect, runs: Sequence[TrendRun], system: str | None)
             continue
         if piece and runs[piece[-1]].ways != run.ways:
             breaks.append(number)
-            changes += find_changes(aspect, runs, figures, piece)
+            changes += find_changes(aspect, runs, figures, piece)[0]
             piece = []
         piece.append(number)
-    changes += find_changes(aspect, runs, figures, piece)
-    return SystemLane(system, points, breaks, changes)
+    newest, noise = find_changes(aspect, runs, figures, piece)
+    return SystemLane(system, points, breaks, [*changes, *newest], noise)
 
 
 def find_changes(
     aspect: TrendAspect, runs: Sequence[TrendRun], figures: Sequence[TrendFigure | None], piece: Sequence[int]
-) -> list[SystemChange]:
-    """The change points among these runs of a system, of those that have an interval or whose ratings are all alike."""
-    from app.stats.change_points import find_change_points
+) -> tuple[list[SystemChange], float | None]:
+    """The change points among these runs of a system, of those that have an interval or whose ratings are all alike,
+    and the noise between them."""
+    from app.stats.change_points import find_levels
 
     known = [(number, figure) for number in piece if (figure := figures[number]) is not None]
     if not known:
-        return []
+        return [], None
     numbers = [number for number, _ in known]
-    found = find_change_points([figure.mean for _, figure in known], [figure.error or 0.0 for _, figure in known])
+    found = find_levels([figure.mean for _, figure in known], [figure.error or 0.0 for _, figure in known])
     changes, start = list[SystemChange](), 0
-    for one in found:
+    for one in found.changes:
         level = sum(figure.mean for _, figure in known[start : one.at]) / (one.at - start)
         start = one.at
         first, earliest, latest = numbers[one.at], numbers[one.earliest], numbers[one.latest]
@@ -353,7 +359,7 @@ def find_changes(
         change = TrendChange(first, earliest, latest, one.difference, direction)
         labels = [runs[number].label for number in (first, earliest, latest)]
         changes.append(SystemChange(runs[first].system, change, one.interval, *labels))
-    return changes
+    return changes, found.noise
 
 
 def tell_direction(aspect: TrendAspect, before: float, after: float) -> Direction:

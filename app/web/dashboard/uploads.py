@@ -17,7 +17,7 @@ from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.dataset import FileQuestion, FileReport, UploadedFile
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
-from app.web.body import Upload, require_media_type
+from app.web.body import Upload, require_media_type, while_connected
 from app.web.dashboard.language import language_of, mark, query
 from app.web.dashboard.page import (
     Form,
@@ -65,6 +65,7 @@ TROUBLES = {
     "damaged": mark("It is damaged, or needs more memory than there is for it."),
     "too-many": mark("It has more items than a run may have. Divide it."),
     "too-much": mark("Its items are too large together. Divide it."),
+    "expands": mark("Its items take a hundred times as much room as the file. Save it as CSV or NDJSON."),
     "columns": mark("No column is known as context or response. Choose below which column is what."),
     "encoding": mark("Its encoding was not recognised, or is another one in some lines. Choose it below."),
 }
@@ -222,6 +223,7 @@ async def keep_upload(request: Request, container: Serving, project: WritablePro
     """Keeps the items as a dataset and redirects to it, or throws the file away. A form that is sent twice leads to the
     dataset that it made."""
     form = await read_form(request)
+    await count_request(request, request.state.key)
     try:
         return await keep_or_discard(request, container, project, upload_id, form)
     except NotFound as error:
@@ -248,7 +250,7 @@ async def keep_or_discard(request: Request, container: Container, project: str, 
         name = check_name(form.get("name"), container.settings.limits)
     except InvalidRequest as error:
         return await show_report(request, container, project, upload, asked, name=form.get("name"), fault=error.detail)
-    kept = await datasets.keep(project, upload, asked, name)
+    kept = await while_connected(request, datasets.keep(project, upload, asked, name))
     if isinstance(kept, FileReport):
         return redirect(address_of(upload, asked))
     dataset, is_new = kept
@@ -269,7 +271,7 @@ async def show_report(
     datasets = container.dashboard.datasets
     key = ("upload", upload.id, asked)
     found = await container.dashboard.readings.get(
-        project, key, lambda: datasets.look(upload, asked), wait_seconds=WAIT_SECONDS
+        project, key, lambda: datasets.look(project, upload, asked), wait_seconds=WAIT_SECONDS
     )
     report = found if isinstance(found, FileReport) else None
     return render(

@@ -17,6 +17,7 @@ from app.domain.batch import Batch
 from app.domain.comparison import Comparison, GateReason, GateReport, GateVerdict, Measure, Verdict
 from app.domain.composites import range_of
 from app.domain.errors import SignatureMismatch
+from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.ratings.reliability import asked_of
@@ -241,7 +242,8 @@ def explain_rule(reason: GateReason, measure: Measure, speech: Speech) -> str:
 
 def size_of(measure: Measure, speech: Speech) -> dict[str, str]:
     """The figures of a change."""
-    p, size = speech.formats.p(measure.p_adjusted), speech.formats.number(abs(measure.difference or 0.0))
+    amount = abs(measure.difference or 0.0)
+    p, size = speech.formats.p(measure.p_adjusted), speech.formats.number(amount, find_digits(amount, 0.0, 2))
     return {"size": size, "p": p if p.startswith("<") else f"= {p}"}
 
 

@@ -50,6 +50,7 @@ COMMANDS = {
     "erase": mark("Erase everything that has certain metadata."),
     "keys": mark("Create, list and revoke API keys."),
     "audit": mark("Show what administrators did."),
+    "reopen": mark("Call a judge again that asked for a pause."),
     "database": mark("Show the schema's revision, bring it up to date, or take it back."),
     "demo": mark("Score bundled dialogues through a private service."),
 }
@@ -64,6 +65,7 @@ OWN = {
     "init": "saiten.commands.init:command",
     "link": "saiten.commands.link:command",
     "ratings": "saiten.commands.ratings:command",
+    "reopen": "saiten.commands.reopen:command",
     "score": "saiten.commands.score:command",
     "simulate": "saiten.commands.simulate:command",
 }

@@ -13,7 +13,7 @@ from saiten.commands.files import name_file
 from saiten.commands.gate import make_progress
 from saiten.commands.gate_settings import GateSettings, make_settings
 from saiten.commands.items import choose_reading, read_whole, reading_options
-from saiten.commands.output import DASH, STATES, TerminalTable, console, figure, open_progress, print_sheet
+from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.errors import SaitenError
@@ -107,12 +107,12 @@ def print_summary(summary: Summary) -> None:
     heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
     rows: list[tuple[str, ...]] = []
     for name, found in {**summary.aspects, **summary.composites}.items():
-        interval = DASH if found.interval is None else "[{:.2f}, {:.2f}]".format(*found.interval)
-        rows.append((name, str(found.n), str(getattr(found, "unrated", "")), figure(found.mean, ".2f"), interval))
+        unrated = str(getattr(found, "unrated", ""))
+        rows.append((name, str(found.n), unrated, figure(found.mean, ".2f"), bounds(found.interval)))
     if summary.findings is not None:
         for code, rate in summary.findings.codes.items():
-            interval = DASH if rate.interval is None else "[{:.2f}, {:.2f}]".format(*rate.interval)
-            rows.append((f"finding:{code} / 100", str(rate.system_turns), "", figure(rate.rate, ".2f"), interval))
+            turns, shown = str(rate.system_turns), figure(rate.rate, ".2f")
+            rows.append((f"finding:{code} / 100", turns, "", shown, bounds(rate.interval)))
     states = zip(STATES.values(), (counts.scored, counts.partial, counts.failed), strict=True)
     told = ", ".join(tell(words, count=count) for words, count in states if count)
     title = f"{summary.name} ({summary.batch})" if summary.name else summary.batch

@@ -123,6 +123,11 @@ class GateCommand(click.Command):
     help="How often corrected figures are looked at while people go on rating (once).",
 )
 @click.option("--link", metavar="LINK", help="Show a baseline of another judge on this judge's scale (ln_…).")
+@click.option(
+    "--sequence",
+    metavar="NAME",
+    help="Judge the next of a sequence of builds, with one alpha for the whole sequence: for nightly gates.",
+)
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
@@ -152,7 +157,7 @@ def command(
 
     Without any rule no aspect may drop. must_detect, relevance, judge and metadata are keys of saiten.toml only.
 
-    Exit 0: pass; 1: fail, a rule is broken beyond doubt; 2: inconclusive, or not enough coverage, or the judge moved;
+    Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
     from saiten.commands.gating import GateJob
@@ -199,6 +204,10 @@ def require_use(
         raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=NAME))
     if save is not None and record is not None:
         raise click.UsageError(tell("--record writes the results and compares nothing: leave --save out"))
+    if settings.sequence is not None and (settings.url is None or record is not None):
+        raise click.UsageError(
+            tell("--sequence needs a service that keeps the sequence: name it with --url, and leave --record out")
+        )
     for path in (junit, markdown, save, record, settings.judge_reference):
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise InvalidItems(tell("{path}: there is no such folder", path=path))

@@ -46,6 +46,7 @@ class GateSettings(BaseModel):
     estimate: str = "judge"
     looks: str = "once"
     link: str | None = None
+    sequence: str | None = None
     check_judge: bool = False
     url: str | None = None
     candidate: str | None = None

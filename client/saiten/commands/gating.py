@@ -21,8 +21,17 @@ from saiten.commands.assertions import Assertion, Finding, answers_of, check, se
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
-from saiten.commands.markdown import GATE_VERDICTS, VOID, has_moved, name_measure, remark, show_size, uses_lexical
-from saiten.commands.output import DASH, LEFT, console, figure, print_line
+from saiten.commands.markdown import (
+    GATE_VERDICTS,
+    VOID,
+    has_moved,
+    name_measure,
+    remark,
+    show_size,
+    tell_sequence,
+    uses_lexical,
+)
+from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
 from saiten.commands.runs import (
     Found,
     Items,
@@ -32,6 +41,7 @@ from saiten.commands.runs import (
     find,
     find_pinned,
     find_rubric,
+    find_sequence_baseline,
     name_rubric,
     options_of,
     save_results,
@@ -41,6 +51,7 @@ from saiten.commands.runs import (
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, SignatureMismatch
+from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
@@ -83,6 +94,8 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
         print_reason(remarked, on=target, void=moved and reason.about == "rule")
     if moved:
         target.print(Text(tell(VOID)))
+    if report.sequence is not None:
+        print_line(tell_sequence(report.sequence), target)
     if report.comparison is not None:
         print_comparison(report.comparison, on=target)
 
@@ -182,18 +195,19 @@ def tell_verdict(measure: Measure) -> str:
 
 def tell_difference(measure: Measure) -> str:
     """`-0.38 [-0.52, -0.27]`."""
-    written = figure(measure.difference, "+.2f")
-    if measure.difference is None or measure.interval is None:
-        return written
-    low, high = measure.interval
-    return f"{written} [{low:+.2f}, {high:+.2f}]"
+    if measure.difference is None:
+        return DASH
+    written = write_figure(measure.difference, find_digits(measure.difference, 0.0, 2), signed=True)
+    return written if measure.interval is None else f"{written} {bounds(measure.interval, '+.2f')}"
 
 
 def list_notes(comparison: Comparison, measures: Mapping[str, Measure], *, wide: bool) -> Iterator[str]:
     """What does not fit into the table, and why figures are missing: each reason once."""
     found = {name: one.smallest_detectable for name, one in measures.items() if one.smallest_detectable is not None}
     if found and not wide:
-        yield tell("detectable: {names}", names=", ".join(f"{name} {value:.2f}" for name, value in found.items()))
+        yield tell(
+            "detectable: {names}", names=", ".join(f"{name} {figure(value, '.2f')}" for name, value in found.items())
+        )
     yield from comparison.notes
     reasons: dict[str, dict[str, None]] = {}
     for name, measure in measures.items():
@@ -327,7 +341,9 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         if settings.baseline is not None and job.record is None:
             baseline = await find(service, settings.baseline, "baseline", settings)
         elif job.record is None:
-            baseline = await find_pinned(service, candidate, settings)
+            if settings.sequence is not None:
+                baseline = await find_sequence_baseline(service, settings.sequence)
+            baseline = baseline or await find_pinned(service, candidate, settings)
         settings = await keep_version(service, candidate, baseline, settings)
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)
@@ -414,14 +430,10 @@ def name_judge(kind: str, job: GateJob) -> None:
     click.echo(tell(LEXICAL), err=True)
 
 
-async def judge_runs(
-    service: Connection,
-    job: GateJob,
-    candidate: Batch | Results,
-    baseline: Batch | Results | None,
-    check: Object | None,
+def write_request(
+    job: GateJob, candidate: Batch | Results, baseline: Batch | Results | None, check: Object | None
 ) -> Object:
-    """The verdict on the scored runs; also writes the candidate's results to `save`."""
+    """What the gate is asked, without the runs. Raises SaitenError for what only batches have."""
     settings = job.settings
     request: Object = {**settings.model_dump(include={*TERMS}), "rules": settings.rules, "judge_check": check}
     # Older services do not know these fields.
@@ -433,6 +445,24 @@ async def judge_runs(
         if isinstance(candidate, Results) or isinstance(baseline, Results):
             raise SaitenError(tell("a link is stored with a service's batches: name both runs as batches (ba_…)"))
         request["link"] = settings.link
+    if settings.sequence is not None:
+        if isinstance(candidate, Results) or isinstance(baseline, Results):
+            raise SaitenError(tell("a sequence is of a service's batches: name both runs as batches or items"))
+        request["sequence"] = settings.sequence
+        if "alpha" not in settings.model_fields_set:
+            del request["alpha"]  # the sequence has its own
+    return request
+
+
+async def judge_runs(
+    service: Connection,
+    job: GateJob,
+    candidate: Batch | Results,
+    baseline: Batch | Results | None,
+    check: Object | None,
+) -> Object:
+    """The verdict on the scored runs; also writes the candidate's results to `save`."""
+    request = write_request(job, candidate, baseline, check)
     if isinstance(candidate, Batch) and not isinstance(baseline, Results):
         if job.save is not None:
             await save_results(service, candidate, job.save)

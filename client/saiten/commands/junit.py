@@ -100,6 +100,8 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
         yield "estimate", report.estimate
     if report.comparison is not None and report.comparison.link is not None:
         yield "link", f"{report.comparison.link.id} ({', '.join(report.comparison.link.runs)})"
+    if report.sequence is not None:
+        yield "sequence", f"{report.sequence.name}, build {report.sequence.night}"
     yield "alpha", f"{report.alpha:g}"
     yield "coverage", f"{report.coverage.rated}/{report.coverage.expected}"
     for name, state in report.reliability.items():

@@ -14,6 +14,7 @@ import click
 from saiten.commands.files import InvalidItems
 from saiten.commands.service import NO_JUDGE, URL, open_service, send
 from saiten.connection import Connection, Object
+from saiten.figures import write_figure
 from saiten.language import tell
 from saiten.models import Batch, Link, Links
 from saiten.plain_text import escape_controls, printable
@@ -121,7 +122,7 @@ def show(link: Link) -> None:
         if one.state == "refused":
             click.echo(printable(tell("{name}: not linked: {reason}", name=name, reason=one.reason or "")))
             continue
-        levels = "  ".join(f"{level} -> {shown.value:.2f}" for level, shown in one.table.items())
+        levels = "  ".join(f"{level} -> {write_figure(shown.value, 2)}" for level, shown in one.table.items())
         click.echo(printable(tell("{name}: {levels}  (n {n})", name=name, levels=levels, n=one.n)))
         if one.pairs_needed is not None and one.pairs_needed > one.n:
             told = tell(

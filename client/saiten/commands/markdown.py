@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
-from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure
+from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure, SequenceMark
+from saiten.plain_text import printable
 from saiten.wording import describe_rule, name_rule, read_signature, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
@@ -46,6 +48,8 @@ def write_markdown(report: GateReport) -> str:
         name_runs(report),
         *list_reasons(report),
     ]
+    if report.sequence is not None:
+        parts.append(f"{escape(tell_sequence(report.sequence))}.")
     parts += write_corrected(report)
     if report.comparison is not None:
         parts += write_table(report.comparison)
@@ -56,6 +60,7 @@ def write_markdown(report: GateReport) -> str:
 
 REMARKS = {
     "validated": mark(" (judge shown to follow people's ratings here)"),
+    "follows": mark(" (judge shown to follow people's ratings here, perhaps only weakly)"),
     "not-shown": mark(" (judge not shown to follow people's ratings here)"),
     "unknown": mark(" (judge not known to follow people's ratings here)"),
 }
@@ -98,6 +103,18 @@ def name_runs(report: GateReport) -> str:
         alpha=alpha,
         reason=escape(report.comparison.pairing.reason),
     )
+
+
+def tell_sequence(sequence: SequenceMark) -> str:
+    """Which build of which sequence was judged, with which error rate, and the noise between builds."""
+    told = tell(
+        "build {night} of the sequence {name}, alpha {alpha} for all of its builds together",
+        night=f"{sequence.night:,}",
+        name=sequence.name,
+        alpha=f"{sequence.alpha:g}",
+    )
+    noise = ", ".join(f"{name} {value:.3f}" for name, value in sequence.noise.items())
+    return printable(told + (tell("; noise between builds: {noise}", noise=noise) if noise else ""))
 
 
 def tell_link(comparison: Comparison) -> str:
@@ -202,15 +219,18 @@ def name_measure(name: str, measure: Measure) -> str:
 
 def show(figure: float | None) -> str:
     """A mean in three decimals."""
-    return DASH if figure is None else f"{figure:.3f}"
+    return DASH if figure is None else write_figure(figure)
 
 
 def show_difference(measure: Measure | CorrectedMeasure) -> str:
     """The difference, with its interval where there is one."""
     if measure.difference is None:
         return DASH
-    shown = f"{measure.difference:+.3f}"
-    return shown if measure.interval is None else f"{shown} [{measure.interval[0]:+.3f}, {measure.interval[1]:+.3f}]"
+    shown = write_figure(measure.difference, find_digits(measure.difference, 0.0, 3), signed=True)
+    if measure.interval is None:
+        return shown
+    low, high = (write_figure(end, signed=True) for end in measure.interval)
+    return f"{shown} [{low}, {high}]"
 
 
 def show_size(measure: Measure) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.commands.folding import fold
+from saiten.figures import write_figure
 from saiten.language import mark, tell, tell_items
 from saiten.plain_text import escape_controls, printable
 
@@ -192,8 +194,12 @@ def cell(row: dict[str, Any], name: str, *, compact: bool) -> str:
         return DASH
     if aspect["unrated"] is not None:
         return UNRATED if compact else tell("unrated")
-    shown = str(aspect["rating"]) if len(aspect["samples"]) == 1 else f"{aspect['mean']:.2f}±{aspect['sd']:.2f}"
-    return shown if aspect["blended"] is None or compact else f"{shown} ({aspect['blended']:.2f})"
+    shown = (
+        str(aspect["rating"])
+        if len(aspect["samples"]) == 1
+        else f"{figure(aspect['mean'], '.2f')}±{figure(aspect['sd'], '.2f')}"
+    )
+    return shown if aspect["blended"] is None or compact else f"{shown} ({figure(aspect['blended'], '.2f')})"
 
 
 def number(value: float | None) -> str:
@@ -202,9 +208,20 @@ def number(value: float | None) -> str:
 
 
 def figure(value: float | None, form: str = ".3f") -> str:
-    """The value, or a dash. What lies between two figures is rounded alike on all machines, whose sums differ in the
-    last bit."""
-    return DASH if value is None else format(round(value, 9), form)
+    """The value, or a dash."""
+    found = FORM.fullmatch(form)
+    if value is None or found is None:
+        return DASH if value is None else format(value, form)
+    return write_figure(value, int(found["digits"]), signed=bool(found["sign"]))
+
+
+FORM = re.compile(r"(?P<sign>\+)?\.(?P<digits>[0-9])f")
+"""A form with digits behind the point."""
+
+
+def bounds(interval: tuple[float, float] | None, form: str = ".2f") -> str:
+    """`[2.58, 3.08]`, or a dash."""
+    return DASH if interval is None else f"[{figure(interval[0], form)}, {figure(interval[1], form)}]"
 
 
 def notes(row: dict[str, Any]) -> str:
@@ -241,7 +258,7 @@ def mean_of(values: list[float | None]) -> str:
     """The mean of the rated ones, with how many are missing."""
     rated = [value for value in values if value is not None]
     missing = tell(" ({count} unrated)", count=len(values) - len(rated)) if len(rated) < len(values) else ""
-    return (f"{statistics.fmean(rated):.2f}" if rated else DASH) + missing
+    return (figure(statistics.fmean(rated), ".2f") if rated else DASH) + missing
 
 
 def open_progress(*, shown: bool = True) -> Progress:

@@ -24,7 +24,8 @@ from saiten.formats.encodings import find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.language import mark, tell
 from saiten.plain_text import clip, escape_controls, printable
-from saiten.spreadsheet import FORMULA_STARTS, write_rows
+from saiten.spreadsheet import FORMULA as UNDEFUSED
+from saiten.spreadsheet import write_rows
 from saiten.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
 TARGET = ("item", "evaluation", "batch", "candidate", "system")
@@ -42,8 +43,8 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 """Booleans in a table, in any letter case."""
 
 COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
-DEFUSED = re.compile(f"'+(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
-FORMULA = re.compile(f"'*(?:{'|'.join(map(re.escape, FORMULA_STARTS))})")
+DEFUSED = re.compile(f"'+(?:{UNDEFUSED.pattern})")
+FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
 COUNT = re.compile("[0-9]{1,10}")
 ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -473,6 +474,9 @@ def whose(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--judge-batch", "judges", multiple=True, metavar="ID", help="Other judges' batch of these responses.")
 @click.option("--raters-per-item", type=int, metavar="N", help="How many raters each response gets (3).")
 @click.option("--seed", type=int, metavar="N", help="The same draws the same responses (0).")
+@click.option(
+    "--shared-with", metavar="ROUND", help="Another run's round: the same items, for people who rate in both."
+)
 @URL
 def open_round(batch: str, url: str | None, judges: tuple[str, ...], **options: Any) -> None:
     """Open a rating round of a batch: people then rate on its page.
@@ -492,6 +496,17 @@ def open_round(batch: str, url: str | None, judges: tuple[str, ...], **options: 
             address=opened.get("address"),
         )
     )
+    if shared := opened.get("shared"):
+        click.echo(
+            tell(
+                "{needed} responses of each run must be rated by people who rate in both rounds, or the runs cannot be "
+                "compared on people's scale; so far {here} here and {there} in {round}",
+                needed=shared.get("needed"),
+                here=shared.get("here"),
+                there=shared.get("there"),
+                round=shared.get("round"),
+            )
+        )
     if opened.get("note"):
         click.echo(f"saiten: {opened['note']}", err=True)
 

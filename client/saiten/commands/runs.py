@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,7 +24,7 @@ from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
 from saiten.formats import FoundItem
 from saiten.language import tell
-from saiten.models import Baselines, Batch
+from saiten.models import Baselines, Batch, GateSequence
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
@@ -70,7 +71,9 @@ class ResultLine(ResultPart):
 
     status: str
     item: str | None = None
+    position: int | None = None
     candidate: int | None = None
+    ids_given: bool | None = None
     rubric: RubricPart | None = None
     aspects: dict[str, AspectPart] = Field(default_factory=dict)
     composites: dict[str, float | None] = Field(default_factory=dict)
@@ -238,6 +241,19 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     if isinstance(candidate, Batch) and (candidate.id == found.id or candidate.rubric_name != found.rubric_name):
         return None
     click.echo(tell("baseline: {id}, which is pinned for this name", id=found.id), err=True)
+    return found
+
+
+async def find_sequence_baseline(service: Connection, name: str) -> Batch | None:
+    """The baseline of the sequence; None where it is not begun yet. Prints which."""
+    try:
+        answer = await service.request("GET", f"/v1/sequences/{quote(name, safe='')}")
+    except ServiceRefused as error:
+        if error.status != NOT_FOUND:
+            raise
+        return None
+    found = read(Batch, await service.batch(read(GateSequence, read_object(answer)).baseline))
+    click.echo(tell("baseline: {id}, that of the sequence {name}", id=found.id, name=printable(name)), err=True)
     return found
 
 

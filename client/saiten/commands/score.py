@@ -25,6 +25,7 @@ from saiten.commands.results import require_output_file, write_results
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.figures import write_figure
 from saiten.formats import FoundItem
 from saiten.language import tell
 from saiten.plain_text import printable, quote_reply
@@ -437,7 +438,9 @@ class FindingTally:
 
     def describe(self) -> str:
         """`findings per 100 system turns (240): judge 3.33, repetition 0.42`."""
-        rates = ", ".join(f"{code} {100 * count / self.system_turns:.2f}" for code, count in sorted(self.codes.items()))
+        rates = ", ".join(
+            f"{code} {write_figure(100 * count / self.system_turns, 2)}" for code, count in sorted(self.codes.items())
+        )
         return tell(
             "findings per 100 system turns ({turns}): {rates}",
             turns=self.system_turns,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import pickle
 import re
@@ -379,7 +380,7 @@ def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
             continue
         sheet.reset_dimensions()  # some programs state wrong ones
         known, seen, blank = 0, 0, 0
-        for cells in sheet.iter_rows(values_only=True):
+        for cells in read_rows(sheet, name):
             if all(cell is None for cell in cells):
                 blank += 1
                 if blank > 10_000:
@@ -414,7 +415,9 @@ def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
     """The rows of a sheet. All cells that are merged in a column have the value, as a question beside two answers."""
     merged = find_merged(sheet)
     under: dict[int, tuple[int, Any]] = {}
-    for number, row in enumerate(sheet.iter_rows(values_only=True)):
+    for number, row in enumerate(read_rows(sheet, name)):
+        if not under and number not in merged and all(cell is None for cell in row):
+            continue  # blank, as a million rows may be before one that is numbered so
         cells = [unescape(cell) if isinstance(cell, str) else cell for cell in row]
         for column, (bottom, value) in list(under.items()):
             if number > bottom:
@@ -425,7 +428,33 @@ def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
         for column, bottom in merged.get(number, ()):
             if column < len(cells):
                 under[column] = bottom, cells[column]
-        yield tell("{name}: sheet {title}, row {row}", name=name, title=sheet.title, row=number + 1), cells
+        yield name_row(sheet, name, number + 1), cells
+
+
+MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
+"""Of a sheet, as Excel has them. A row or cell may state any number, and those before it are made as blank ones."""
+
+
+def read_rows(sheet: Any, name: str) -> Iterator[tuple[Any, ...]]:
+    """The cells of each row; raises UnreadableInput for a row, column or number that no sheet has."""
+    for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        if number > MOST_ROWS or len(row) > MOST_COLUMNS:
+            raise UnreadableInput(
+                tell(
+                    "{where}: a sheet has at most {rows:,} rows and {columns:,} columns",
+                    where=name_row(sheet, name, number),
+                    rows=MOST_ROWS,
+                    columns=MOST_COLUMNS,
+                )
+            )
+        if any(isinstance(cell, float) and math.isinf(cell) for cell in row):
+            raise UnreadableInput(tell("{where}: a number is not finite", where=name_row(sheet, name, number)))
+        yield row
+
+
+def name_row(sheet: Any, name: str, number: int) -> str:
+    """Where a row is; it counts from 1."""
+    return tell("{name}: sheet {title}, row {row}", name=name, title=sheet.title, row=number)
 
 
 def unescape(text: str) -> str:

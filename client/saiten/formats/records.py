@@ -139,9 +139,11 @@ def parse_cell(value: Any) -> Any:
     if "'" not in value or len(value) > MOST_LITERAL:
         return value
     try:
-        return ast.literal_eval(value.strip())  # as pandas writes lists and objects to CSV
+        found = ast.literal_eval(value.strip())  # as pandas writes lists and objects to CSV
+        json.dumps(found, default=str, skipkeys=True, allow_nan=False)  # a ValueError where a number became infinite
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return value
+    return found
 
 
 def parse_text(value: Any) -> Any:
@@ -162,7 +164,12 @@ SPACE = re.compile(r"[ \t\r\n]*")
 
 def parse_documents(text: str, where: str, most: int | None = None) -> list[Any]:
     """The values of JSON texts behind each other, as `jq` writes them; raises as parse_json does."""
-    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: make_object(pairs, where), parse_int=read_integer)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=lambda pairs: make_object(pairs, where),
+        parse_int=read_integer,
+        parse_float=read_float,
+        parse_constant=read_constant,
+    )
     value: list[Any] = []
     try:
         start = skip_space(text, 0)
@@ -183,6 +190,8 @@ def parse_documents(text: str, where: str, most: int | None = None) -> list[Any]
                 colno=error.colno,
             )
         ) from None
+    except NumberTooLarge:
+        raise UnreadableInput(tell("{where}: a number is not finite", where=where)) from None
     except RecursionError:
         raise UnreadableInput(tell("{where}: is nested too deeply", where=where)) from None
     if "\\u" in text:
@@ -204,9 +213,27 @@ def make_object(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
     return found
 
 
+class NumberTooLarge(ArithmeticError):
+    """A number is larger than any that can be stored. Not a ValueError, which a damaged document raises."""
+
+
 def read_integer(digits: str) -> int | float:
-    """An integer, or a float where it has so many digits that reading them exactly would take long."""
-    return int(digits) if len(digits) <= 20 else float(digits)
+    """An integer, or a float where it has so many digits that reading them exactly would take long; raises
+    NumberTooLarge."""
+    return int(digits) if len(digits) <= 20 else read_float(digits)
+
+
+def read_float(digits: str) -> float:
+    """A number that is finite; raises NumberTooLarge."""
+    number = float(digits)
+    if math.isinf(number):
+        raise NumberTooLarge
+    return number
+
+
+def read_constant(name: str) -> float:
+    """NaN, which pandas writes for a cell without a value; raises NumberTooLarge for the infinities."""
+    return read_float(name.replace("Infinity", "inf"))
 
 
 def refuse_surrogates(text: str, value: Any, where: str) -> None:

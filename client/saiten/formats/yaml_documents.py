@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from saiten.formats.errors import UnreadableInput
-from saiten.formats.records import read_integer
+from saiten.formats.records import NumberTooLarge, read_float, read_integer
 from saiten.language import tell
 
 MOST_CHARACTERS = 32 * 1024 * 1024
@@ -109,9 +110,12 @@ def resolve(text: str) -> Any:
     """A plain scalar of YAML 1.2."""
     if text in WORDS:
         return WORDS[text]
-    if INTEGER.fullmatch(text):
-        return read_integer(text)
-    return float(text) if len(text) < 400 and FLOAT.fullmatch(text) else text
+    with suppress(NumberTooLarge):  # which stays a text
+        if INTEGER.fullmatch(text):
+            return read_integer(text)
+        if len(text) < 400 and FLOAT.fullmatch(text):
+            return read_float(text)
+    return text
 
 
 def parse_yaml(lines: Iterable[str], name: str) -> Iterator[Any]:

@@ -157,6 +157,13 @@ securityContext:
 {{- end }}
 {{- end -}}
 
+{{/* Names by which callers without a key reach the service; not NAME.NAMESPACE, which somebody may register. */}}
+{{- define "saiten.hosts" -}}
+{{- $service := printf "%s.%s.svc" (include "saiten.fullname" .) .Release.Namespace -}}
+{{- printf "%s,%s.cluster.local" $service $service -}}
+{{- if .Values.ingress.enabled }},{{ .Values.ingress.host }}{{ end -}}
+{{- end -}}
+
 {{/* The settings that are no secrets; what is empty is left to the service's default. */}}
 {{- define "saiten.settings" -}}
 {{- $known := dict
@@ -171,6 +178,7 @@ securityContext:
   "SAITEN_ENCODER_EN" .Values.encoder.en
   "SAITEN_RUBRICS" (ternary "/etc/saiten/rubrics" "" (ne .Values.rubrics.configMap ""))
   "SAITEN_ALLOW_ANONYMOUS" (ternary "true" "false" .Values.allowAnonymous)
+  "SAITEN_ALLOWED_HOSTS" (ternary (include "saiten.hosts" .) "" .Values.allowAnonymous)
   "SAITEN_SECURE_COOKIES" (ternary "true" "" (and .Values.ingress.enabled (ne .Values.ingress.tlsSecretName "")))
   "SAITEN_TRACING" (ternary "otlp" "" (ne .Values.tracing.endpoint ""))
   "OTEL_EXPORTER_OTLP_ENDPOINT" .Values.tracing.endpoint

@@ -215,7 +215,15 @@ async def test_no_text_begins_as_a_formula(start):
     assert first["item"] == second["item"] == first["signature"] == first["evaluation"] == f"'{item}"
 
 
-@pytest.mark.parametrize("text", ["", "a=1", "1-2", "甲", "'=1"])
+@pytest.mark.parametrize(
+    "before", [" ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060", "\u202e", "\u00ad", " \u200b\x1f\t "]
+)
+@pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@A1", "＝1"])
+def test_what_is_not_seen_hides_no_formula(before: str, start: str) -> None:
+    assert defuse(before + start) == f"'{before}{start}"
+
+
+@pytest.mark.parametrize("text", ["", " 甲=1", "a=1", "1-2", "甲", "'=1"])
 def test_other_texts_stay(text):
     assert defuse(text) == text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import logging
 import os
 import resource
@@ -9,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from app.batches.datasets import OF_ONE, ReadingTurns
 from app.batches.file_reading import MEMORY_BYTES, limit_process, read_file
 from app.domain.dataset import FileQuestion
 from app.domain.dialogue import Limits
-from app.domain.errors import StoreFull
+from app.domain.errors import Overloaded, StoreFull
 
 TABLE = "質問,応答\nおはよう,おはようございます\n"
 FULL = Path("/dev/full")
@@ -50,3 +53,46 @@ def test_the_process_is_limited_and_ended_before_the_service() -> None:
         limited = resource.getrlimit(resource.RLIMIT_AS) == (MEMORY_BYTES, MEMORY_BYTES)
         os._exit(0 if limited and OOM.read_text() == "1000\n" else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+async def test_a_file_holds_no_more_than_its_size_allows(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(("質問,応答\n" + "あ,い\n" * 90_000).encode(), mtime=0))
+    assert path.stat().st_size < 4_000
+    with path.open("r+b") as file:
+        report = await read_file(file, path.name, FileQuestion(), Limits())
+    assert report.trouble == "expands"
+    assert report.items < 90_000
+
+
+async def test_a_pile_of_files_delays_another_project_by_one_file() -> None:
+    turns, began, ends = ReadingTurns(), list[str](), dict[str, asyncio.Event]()
+
+    async def read(project: str, name: str) -> None:
+        ends[name] = asyncio.Event()
+        async with turns.take(project):
+            began.append(name)
+            await ends[name].wait()
+
+    pile = [asyncio.create_task(read("many", f"many {number}")) for number in range(OF_ONE)]
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await read("many", "too many")
+    others = [asyncio.create_task(read(name, name)) for name in ("one", "two")]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert began == ["many 0", "one"]
+    ends["many 0"].set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert began == ["many 0", "one", "two"]
+    pile[1].cancel()  # its caller has gone
+    ends["one"].set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert began[3:] == ["many 2"]
+    for task in (*pile, *others):
+        task.cancel()
+    await asyncio.gather(*pile, *others, return_exceptions=True)
+    async with turns.take("many"):  # nobody holds a place any more
+        pass

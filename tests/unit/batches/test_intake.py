@@ -52,7 +52,7 @@ class RecordingStore:
         self._failing = failing
         self._error = error or StoreUnavailable("gone")
 
-    async def begin(self, *_: object) -> None:
+    async def begin(self, *_: object, **__: object) -> None:
         self._step("begin")
 
     async def append(self, _: str, candidates: Sequence[tuple[Entry, Candidate]]) -> None:

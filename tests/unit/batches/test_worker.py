@@ -22,7 +22,7 @@ from app.storage.queue import AsyncioJobQueue, Handler, QueueUnavailable
 from tests.support.batches import LEASE, claim, run_chunk
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.waiting import LIMIT_SECONDS
-from tests.support.worker_bench import OWNER, Bench, MakeBench, turns
+from tests.support.worker_bench import OWNER, RUBRIC, Bench, MakeBench, turns
 
 CONCURRENCY = 8
 IN_HAND = 12
@@ -85,6 +85,23 @@ async def test_a_batch_is_scored_to_its_end(make_bench: MakeBench) -> None:
     assert bench.store.statuses() == dict.fromkeys(range(5 * CHUNK_SIZE), "scored")
     assert len(bench.judge.tasks) == 5 * CHUNK_SIZE
     assert bench.telemetry.told[-1] == ("holding", "0")
+
+
+async def test_a_batch_of_another_rubric_file_is_left_to_others(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await make_bench(window=window_of(CONCURRENCY))
+    await bench.post(2 * CHUNK_SIZE, rubric_digest="0" * 64)
+    await bench.post(2, "ba_2", rubric_digest=RUBRIC.digest)
+    await enqueue(bench)
+    await enqueue(bench, "ba_2")
+    async with running(make_worker(bench)):
+        await until(is_completed(bench, "ba_2"))
+        await until(lambda: bench.telemetry.told.count(("left to others",)) >= 2)
+    assert len(bench.judge.tasks) == 2
+    assert bench.store.look().status == "queued"
+    (said,) = [one for one in caplog.records if getattr(one, "code", None) == "rubric-differs"]
+    assert "is not the service's (000000000000)" in said.getMessage()
 
 
 async def test_at_a_stop_what_is_in_hand_finishes_and_the_rest_goes_back(make_bench: MakeBench) -> None:

@@ -62,6 +62,7 @@ SERVICES: dict[Words, Words] = {
     ("baseline", "pin"): ("nightly", "ba_00"),
     ("baseline", "list"): (),
     ("baseline", "unpin"): ("nightly",),
+    ("reopen",): (),
 }
 
 

@@ -372,3 +372,22 @@ def test_reports_are_written_though_nobody_reads_the_verdict(tmp_path: Path) -> 
     assert ET.parse(tmp_path / "junit.xml").getroot().get("failures") == "0"
     closed = saiten_redirected(">&-", "gate", *asked, folder=tmp_path)
     assert (closed.returncode, "Traceback" in closed.stderr) == (COULD_NOT_RUN, False)
+
+
+async def test_a_sequence_is_of_a_service_and_keeps_its_baseline(tmp_path: Path) -> None:
+    items = write_items(tmp_path, "good.ndjson")
+    local = gate(tmp_path, "--candidate", items, "--baseline", items, "--sequence", "nightly")
+    assert (local.returncode, "--sequence needs a service" in local.stderr) == (COULD_NOT_RUN, True), local.stderr
+    async with serving(tmp_path) as client:
+        url = ("--url", str(client.base_url), "--name", "main", "--sequence", "nightly", "--max-drop", "overall=0.1")
+        await gating(tmp_path, *url[:4], "--candidate", items, "--record", "base.ndjson")
+        first = await gating(tmp_path, *url, "--candidate", items, "--baseline", "latest:main")
+        assert first.returncode == INCONCLUSIVE, first.stderr
+        assert "build 1 of the sequence nightly, alpha 0.05" in first.stdout
+        files = ("--markdown", "night.md", "--junit", "night.xml")
+        second = await gating(tmp_path, *url, "--candidate", items, *files)
+        assert "that of the sequence nightly" in second.stderr
+        assert "Build 2 of the sequence" in (tmp_path / "night.md").read_text().replace("build 2", "Build 2")
+        assert '<property name="sequence" value="nightly, build 2" />' in (tmp_path / "night.xml").read_text()
+        stored = await gating(tmp_path, *url, "--candidate", items, "--baseline", "base.ndjson")
+        assert (stored.returncode, "a sequence is of" in stored.stderr) == (COULD_NOT_RUN, True), stored.stderr

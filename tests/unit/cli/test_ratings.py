@@ -218,6 +218,9 @@ async def test_a_table_of_items_alone_makes_the_badge_of_the_judge_that_rated_th
     assert re.match("rr_[0-9a-f]+: 5 responses; ", opened.stdout)
     assert "drawn at random" in opened.stderr
     assert saiten(*asked, "0", folder=tmp_path).returncode == 2
+    own = saiten(*asked, "5", "--shared-with", opened.stdout.split(":")[0], folder=tmp_path)
+    assert own.returncode == 2
+    assert "a round of another batch" in own.stderr
 
 
 def test_a_whole_file_is_said_to_be_simulated(tmp_path: Path) -> None:

@@ -64,6 +64,21 @@ def test_results_without_items_are_numbered_as_they_stand() -> None:
     assert run.numbered
 
 
+@pytest.mark.parametrize(
+    ("changes", "numbered"),
+    [
+        ({}, False),  # by `saiten score`, which names what has an id alone, or by hand
+        ({"position": 0, "ids_given": True}, False),
+        ({"position": 0, "ids_given": False}, True),
+        ({"position": 0}, True),  # of a batch of an earlier release, which does not tell
+    ],
+)
+def test_numbers_are_ids_where_the_caller_gave_them(changes: dict[str, Any], numbered: bool) -> None:
+    run = read(*(make_result(item=str(number), **changes) for number in range(3)))
+    assert run.numbered is numbered
+    assert not read(make_result(item="a", **changes)).numbered or changes.get("ids_given") is False
+
+
 def test_fields_of_later_versions_are_passed_over() -> None:
     later = make_result(0, mood="calm")
     later["aspects"]["overall"]["median"] = 3

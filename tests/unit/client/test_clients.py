@@ -107,6 +107,11 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (await client.pin_baseline("main", before)).batch == before.id
     assert [(one.name, one.batch) for one in await client.baselines()] == [("main", before.id)]
     await client.unpin_baseline("main")
+    night = await client.gate(candidate=after.asked, baseline=before.id, rules=[rule], sequence="nightly")
+    assert (night.sequence and night.sequence.night) == 1
+    assert [one.baseline for one in await client.sequences()] == [before.id]
+    assert [one.batch for one in (await client.sequence("nightly")).builds] == [after.asked.id]
+    await client.delete_sequence("nightly")
 
     harsher = await client.run(ITEMS, rubric="ja-dialogue", judge={"samples": 2})
     link = await client.link(harsher.id, after.id)
@@ -132,7 +137,10 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     assert (await client.round(opened.id)).progress.wanted == 6
     assert [one.probability is not None for one in await client.round_items(opened.id)] == [True, True]
     assert (await client.close_round(opened.id)).closed_at is not None
-    after_round = await client.open_round(after.asked, "branch")
+    assert opened.shared is None
+    after_round = await client.open_round(after.asked, "branch", shared_with=opened.id)
+    assert after_round.shared is not None
+    assert (after_round.shared.round, after_round.shared.raters, after_round.shared.needed) == (opened.id, 0, 15)
     assert (await client.round_figures(after_round.id, margin=0.2, looks="any")).margin == 0.2
     assert (await client.exclude(rater="r1"), await client.exclude(rater="r1")) == (True, False)
     assert [exclusion.rater for exclusion in await client.exclusions()] == ["r1"]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.comparison.runs import first_numbers
 from app.domain.browsing import CaseQuery, CaseScale
 from app.domain.comparison import ComparedRun
 from app.domain.model import key_of
@@ -42,8 +41,8 @@ def frame_of(items: Sequence[RunItem], spread: float = np.nan) -> RunFrame:
     )
 
 
-def table_of(*frames: RunFrame) -> CaseTable:
-    return make_table(frames, identify(frames, first_numbers, comparable=True), SCALES, ASPECTS)
+def table_of(*frames: RunFrame, numbered: bool = False) -> CaseTable:
+    return make_table(frames, identify(frames, numbered=numbered, comparable=True), SCALES, ASPECTS)
 
 
 def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
@@ -94,7 +93,7 @@ def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> di
 def test_changes_are_those_of_the_comparison(kind):
     for seed in range(5):
         runs = draw(seed, kind)
-        table = table_of(*(frame_of(run.items) for run in runs))
+        table = table_of(*(frame_of(run.items) for run in runs), numbered=kind == "numbered")
         for measure in (None, *ASPECTS):
             order, apart = choose(table, CaseQuery(measure=measure, show="changed"), [], None)
             rows = page_of(table, CaseQuery(measure=measure), order, apart, offset=0, limit=999).rows

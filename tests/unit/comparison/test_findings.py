@@ -45,7 +45,7 @@ def make_run(name: str, faulty: list[int], *, judged: bool = True) -> ComparedRu
     return ComparedRun(name, items, len(items), {}, scales_of(RUBRIC), aspects, best={**RUBRIC.best, **FEWEST})
 
 
-BEFORE = [0, 1, 0, 0, 1, 0, 2, 0, 1, 0] * 3
+BEFORE = [0, 1, 0, 0, 1, 0, 2, 0, 1, 0] * 12
 RULE = GateRule(finding="register-shift", max_rise=5)
 
 

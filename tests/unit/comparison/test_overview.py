@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.comparison import overview
 from app.comparison.overview import Overviews
-from app.domain.analysis_request import REQUESTS
+from app.domain.analysis_request import REQUESTS, ComparisonRequest
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating
 from app.domain.rubric import Rubric
@@ -76,22 +77,21 @@ async def test_every_part_is_what_its_analysis_answers(bench: Bench, overviews: 
     assert found.correlation.report.aspects["warmth"].n == 3 * COUNT
 
 
-async def test_the_matrices_are_the_hierarchys_pairs(bench: Bench, overviews: Overviews) -> None:
+async def test_the_matrices_say_what_a_comparison_of_the_runs_says(bench: Bench, overviews: Overviews) -> None:
     await fill(bench, raters=("r1",))
-    found: Any = await overviews.look("team", IDS, alpha=0.05)
-    for ranking in (found.judged, found.rated):
-        assert ranking.hierarchy.report is not None
-        assert ranking.matrices.report is not None
-        assert list(ranking.matrices.report) == list(ranking.hierarchy.report.aspects)
-        for name, matrix in ranking.matrices.report.items():
-            pairs = ranking.hierarchy.report.aspects[name].significant
-            better = {
-                (matrix.systems[row], matrix.systems[column], cell.p)
-                for row, cells in enumerate(matrix.rows)
-                for column, cell in enumerate(cells)
-                if cell is not None and cell.outcome == "better"
-            }
-            assert better == {(pair.better, pair.worse, pair.p) for pair in pairs}
+    found: Any = await overviews.look("team", IDS, alpha=0.01)
+    for row, column in combinations(range(len(IDS)), 2):
+        request = ComparisonRequest.model_validate({"baseline": IDS[row], "candidate": IDS[column]})
+        compared = await bench.comparison.compare("team", request)
+        blended = {f"{name}.blended": one for name, one in compared.blended.items()}
+        measures = {**compared.aspects, **compared.composites, **blended}
+        assert measures.keys() == found.judged.matrices.report.keys()
+        for name, one in measures.items():
+            rows = found.judged.matrices.report[name].rows
+            expected = "none" if one.verdict == "inconclusive" else one.verdict
+            assert (rows[column][row].outcome, rows[column][row].p) == (expected, one.p_adjusted), name
+            assert rows[row][column].p == one.p_adjusted
+    assert list(found.rated.matrices.report) == list(found.rated.hierarchy.report.aspects)
     clarity = found.judged.matrices.report["clarity"]
     assert [[cell and cell.outcome for cell in cells] for cells in clarity.rows] == [
         [None, "worse", "worse"],

@@ -136,6 +136,15 @@ async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytes
     assert await read_items(bench.batches, "rivals", batch) == []
 
 
+@pytest.mark.parametrize("given", [True, False, None])
+async def test_whether_ids_were_given_is_recorded_and_guessed_only_of_earlier_batches(
+    bench: Bench, given: bool | None
+) -> None:
+    entries = [(str(number), None) for number in range(3)]
+    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1]}, entries=entries, ids_given=given)
+    assert (await run_of(bench)).numbered is (not given)
+
+
 @pytest.mark.parametrize(
     ("items", "expected"),
     [

@@ -236,7 +236,10 @@ async def test_a_correlation_becomes_the_badge_of_its_judge(bench: Bench) -> Non
     badge = await bench.reliabilities.of("team", key_in(SIGNATURE))
     assert (badge.n, badge.at) == (6, bench.now.now)
     for name in ("warmth", "clarity"):
-        assert badge.aspects[name].spearman == report.aspects[name].spearman
+        assert badge.aspects[name].spearman == report.aspects[name].within_systems.spearman
+    fewer = ask("correlation", batch="ba_1", aspects=["warmth"])
+    await bench.comparison.analyse("team", fewer)
+    assert set((await bench.reliabilities.of("team", key_in(SIGNATURE))).aspects) == {"warmth", "clarity"}
     assert await bench.reliabilities.of("rivals", key_in(SIGNATURE)) == UNVALIDATED
 
 

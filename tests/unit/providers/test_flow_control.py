@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from app.domain.errors import JudgeUnauthorized, JudgeUnavailable
 from app.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from app.providers.ports import Lane, RequestScope
-from app.runtime.flow_state import FIRST_CALLS, Demand, FlowLimits, Grant, Report
+from app.runtime.flow_state import FIRST_CALLS, LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Grant, Report
 from app.runtime.telemetry import FlowFigures
 from tests.support.dict_cache import FakeTime
 from tests.support.waiting import LIMIT_SECONDS
@@ -26,8 +28,8 @@ async def enter(flow: FlowControl, max_wait_seconds: float = 10, **how: Any) -> 
         call.succeeded()
 
 
-async def hold(flow: FlowControl, until: asyncio.Event, **how: Any) -> None:
-    async with flow.passage(max_wait_seconds=10, **how):
+async def hold(flow: FlowControl, until: asyncio.Event, max_wait_seconds: float = 10, **how: Any) -> None:
+    async with flow.passage(max_wait_seconds=max_wait_seconds, **how):
         await until.wait()
 
 
@@ -230,6 +232,60 @@ class TestPauses:
         await enter(flow, 10)
         assert time.now >= 1006
 
+    async def test_a_pause_of_days_ends_after_the_longest_one_with_a_single_call(self):
+        time, leave = FakeTime(), asyncio.Event()
+        flow = open_flow(8, time)
+        for _ in range(2):
+            # The probe is refused likewise, and the next one comes as late.
+            since = time.now
+            async with flow.passage(max_wait_seconds=1000) as call:
+                call.throttled(86_400.0)
+            assert time.now - since <= LONGEST_PAUSE_SECONDS + 1
+        callers = [asyncio.create_task(hold(flow, leave, 1000)) for _ in range(6)]
+        callers += [asyncio.create_task(enter(flow, 1000, lane="batch"))]
+        since = time.now
+        for _ in range(20):
+            await turn()
+        assert flow._in_flight == 1, "one is a probe, and the others wait for its outcome"
+        assert time.now - since <= LONGEST_PAUSE_SECONDS + 1
+        leave.set()
+        await asyncio.gather(*callers)
+
+    async def test_an_endpoint_that_serves_and_says_that_it_will_not_for_days_is_not_believed(self):
+        time = FakeTime()
+        flow = open_flow(1, time)
+        async with flow.passage(max_wait_seconds=1) as call:
+            call.succeeded(RateLimits(closed_seconds=86_400.0))
+        await enter(flow)
+        assert flow.figures().closed_seconds == 0
+        assert time.slept == []
+
+    async def test_an_operator_ends_a_pause(self):
+        time = FakeTime()
+        flow = open_flow(2, time)
+        await close_for(flow, 300)
+        with pytest.raises(JudgeUnavailable, match="`saiten reopen` ends the pause"):
+            await enter(flow)
+        assert (await flow.find_pause(), await flow.reopen()) == (300, 300)
+        assert (await flow.find_pause(), await flow.reopen()) == (0, 0)
+        await enter(flow)
+        assert time.slept == []
+
+    async def test_calls_that_wait_go_on_when_an_operator_ends_the_pause(self):
+        flow = open_flow(2)
+        await close_for(flow, 300)
+        waiters = [asyncio.create_task(enter(flow, 1000)) for _ in range(4)]
+        await turn()
+        await flow.reopen()
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await asyncio.gather(*waiters)
+
+    async def test_work_may_be_refused_rather_than_sit_out_a_pause(self):
+        flow = open_flow(2)
+        await close_for(flow, 300)
+        with pytest.raises(JudgeUnavailable, match=r"another 300 s, until \d\d:\d\d:\d\d UTC"):
+            await enter(flow, math.inf, lane="batch", scope=RequestScope(longest_pause_seconds=20.0))
+
     async def test_who_goes_away_before_a_closed_gate_leaves_the_place(self):
         flow = open_flow(1)
         await close_for(flow, 5)
@@ -349,7 +405,7 @@ class TestRates:
 
 
 class RecordingState:
-    """Keeps what it is told, and admits everything at once."""
+    """Keeps what it is told, and admits everything at once while it is not closed."""
 
     def __init__(self, heartbeat_seconds: float | None = None, fail: bool = False) -> None:
         self.heartbeat_seconds = heartbeat_seconds
@@ -358,6 +414,7 @@ class RecordingState:
         self.closed = False
         self.told = asyncio.Event()
         self._fail = fail
+        self._opens_at = 0.0
 
     async def exchange(self, report: Report, demand: Demand) -> Grant:
         await asyncio.sleep(0)
@@ -367,7 +424,12 @@ class RecordingState:
         self.counts.append(demand.in_flight)
         if len(self.reports) >= 3:
             self.told.set()
-        return Grant(len(demand.tokens), 100)
+        self._opens_at = max(self._opens_at, time.monotonic() + report.closed_seconds)
+        closed = max(0.0, self._opens_at - time.monotonic())
+        return Grant(0 if closed else len(demand.tokens), 100, closed_seconds=closed)
+
+    async def reopen(self) -> None:
+        self._opens_at = 0.0
 
     async def close(self) -> None:
         self.closed = True
@@ -455,3 +517,56 @@ class TestTheState:
     async def test_a_state_that_breaks_leaves_nobody_waiting(self):
         with pytest.raises(ZeroDivisionError):
             await enter(FlowControl(RecordingState(fail=True)))
+
+
+class TestProjects:
+    async def test_projects_take_turns_however_many_calls_one_of_them_has_waiting(self):
+        flow, leave, order = open_flow(2), asyncio.Event(), list[str]()
+        held = [asyncio.create_task(hold(flow, leave)) for _ in range(2)]
+        await turn()
+
+        async def call(project: str) -> None:
+            async with flow.passage(max_wait_seconds=10, scope=RequestScope(project=project)) as call:
+                order.append(project)
+                call.succeeded()
+
+        calls = [asyncio.create_task(call(project)) for project in ["much"] * 40 + ["little"] * 3 + ["one"]]
+        await turn()
+        leave.set()
+        await asyncio.gather(*held, *calls)
+        assert set(order[:4]) == {"much", "little", "one"}
+        assert order[:10].count("little") == 3
+        assert order[10:] == ["much"] * 34
+
+    async def test_one_project_does_not_have_every_place_of_many(self):
+        flow, leave = open_flow(20), asyncio.Event()
+        for _ in range(20):
+            await enter(flow)
+        much = [asyncio.create_task(hold(flow, leave, scope=RequestScope(project="much"))) for _ in range(60)]
+        await turn()
+        assert flow.figures().in_flight == 19
+        await enter(flow, 1, scope=RequestScope(project="little"))
+        little = [asyncio.create_task(hold(flow, leave, scope=RequestScope(project="little"))) for _ in range(2)]
+        await turn()
+        assert (flow.figures().in_flight, flow.figures().waiting) == (20, 42)
+        leave.set()
+        await asyncio.gather(*much, *little)
+        assert flow.figures().in_flight == 0
+
+    async def test_a_project_that_waits_again_has_its_turn_after_the_others(self):
+        flow, leave, order = open_flow(1), asyncio.Event(), list[str]()
+        holder = asyncio.create_task(hold(flow, leave))
+        await turn()
+
+        async def call(project: str, times: int) -> None:
+            for _ in range(times):
+                async with flow.passage(max_wait_seconds=10, scope=RequestScope(project=project)) as call:
+                    order.append(project)
+                    call.succeeded()
+
+        calls = [asyncio.create_task(call("many", 1)) for _ in range(20)] + [asyncio.create_task(call("again", 5))]
+        await turn()
+        leave.set()
+        await asyncio.gather(holder, *calls)
+        # A caller that asks for one at a time gets every other place, or one in three where it comes a moment too late.
+        assert order[:15].count("again") == 5

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
 import pytest
 from rich.console import Console
+from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
+from app.domain.model import canonical_json, digest
 from app.domain.reliability import (
     UNKNOWN,
     UNVALIDATED,
@@ -21,10 +25,14 @@ from app.domain.reliability import (
     State,
     Validation,
     ValidationSource,
+    describe_reliability,
 )
 from app.ratings.reliability import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
 from app.stats.correlation import correlate
+from app.storage.sql.engine import write
 from app.storage.sql.ratings import RatingStore
+from app.storage.sql.tables import validations
+from app.web.languages import tell_sentence
 from tests.support.gates import FAILED, make_report, print_gate, write_junit, write_markdown
 from tests.support.observed import observe
 from tests.support.records import make_record
@@ -76,8 +84,8 @@ async def test_a_badge_says_figures_n_and_date(badges: Reliabilities) -> None:
     badge = (await badges.mark("team", evaluation())).reliability
     assert badge is not None
     assert badge.detail == (
-        "Spearman with humans (n = 60 responses, 3 raters, 2026-11-21): warmth 0.74 [0.61, 0.83]; "
-        "not shown to go with people's: clarity -0.10; no other aspect was compared"
+        "Spearman with people within systems, 2026-11-21: validated: warmth ρ 0.74 [0.61, 0.83], 60 responses; "
+        "not shown to follow people: clarity ρ -0.10, 58 responses; no other aspect was compared"
     )
     assert (badge.n, badge.at) == (60, AT)
     assert {name: aspect.state for name, aspect in badge.aspects.items() if aspect.n} == {
@@ -195,28 +203,81 @@ async def test_a_correlation_of_fewer_items_of_another_batch_takes_nothing_away(
     assert (await badges.of("team", KEY)).n == (60 if stays else n)
 
 
+FEW = "fewer than 20 responses with two raters each: warmth ρ 0.90 (19)"
+
+
 @pytest.mark.parametrize(
-    ("n", "rho", "interval", "said"),
+    ("n", "rho", "interval", "agreement", "state", "said"),
     [
-        (19, 0.9, (0.7, 0.98), "too few to prove anything: warmth 0.90 [0.70, 0.98]"),
-        (19, 0.9, None, "too few to prove anything: warmth 0.90"),
-        (60, 0.1, (-0.16, 0.34), "not shown to go with people's: warmth 0.10 [-0.16, 0.34]"),
-        (60, -0.8, (-0.9, -0.7), "not shown to go with people's: warmth -0.80 [-0.90, -0.70]"),
-        (-60, 0.9, (0.8, 0.95), "too few to prove anything: warmth 0.90 [0.80, 0.95]"),
+        (19, 0.9, (0.7, 0.98), 0.9, "not-shown", FEW),
+        (19, 0.9, None, None, "not-shown", FEW),
+        (60, 0.1, (-0.16, 0.34), 0.5, "not-shown", "not shown to follow people: warmth ρ 0.10 [-0.16, 0.34], 60 responses"),
+        (60, -0.8, (-0.9, -0.7), 0.5, "not-shown", "not shown to follow people: warmth ρ -0.80 [-0.90, -0.70], 60 responses"),
+        (60, 0.2, (0.0, 0.4), 0.1, "not-shown", "not shown to follow people: warmth ρ 0.20 [0.00, 0.40], 60 responses"),
+        (1000, 0.15, (0.05, 0.25), 0.7, "follows", "follows people: warmth ρ 0.15 [0.05, 0.25], 1000 responses"),
+        (60, 0.5, (0.3, 0.65), None, "follows", "follows people: warmth ρ 0.50 [0.30, 0.65], 60 responses"),
+        (60, 0.5, (0.25, 0.65), -0.1, "follows", "follows people: warmth ρ 0.50 [0.25, 0.65], 60 responses"),
+        (60, 0.55, (0.41, 0.67), 0.9, "validated", "validated: warmth ρ 0.55 [0.41, 0.67], 60 responses"),
+        (60, 0.3, (0.16, 0.45), 0.3, "validated", "validated: warmth ρ 0.30 [0.16, 0.45], 60 responses"),
     ],
-)
-async def test_a_correlation_that_proves_nothing_validates_nothing_and_is_shown(
-    n: int, rho: float, interval: tuple[float, float] | None, said: str, sqlite_engine: AsyncEngine
+)  # fmt: skip
+async def test_a_badge_says_how_strongly_the_judge_follows_people(
+    n: int,
+    rho: float,
+    interval: tuple[float, float] | None,
+    agreement: float | None,
+    state: State,
+    said: str,
+    sqlite_engine: AsyncEngine,
 ) -> None:
-    n, raters = abs(n), 1 if n < 0 else 2  # minus: by one rater
-    aspect = AspectValidation(n=n, raters=raters, spearman=rho, pearson=rho, spearman_interval=interval)
+    aspect = AspectValidation(
+        n=n, raters=2, spearman=rho, pearson=rho, spearman_interval=interval, ceiling_spearman=agreement
+    )
     badges = Reliabilities(RatingStore(sqlite_engine), clock=lambda: 0.0)
     await badges.keep("team", KEY, Validation(n=n, batch="ba_1", at=AT, aspects={"warmth": aspect}))
     badge = await badges.of("team", KEY)
-    assert (badge.validated, badge.n) == (False, n)
-    assert badge.aspects["warmth"].state == "not-shown"
-    about = f"n = {n} responses, {raters} {'rater' if raters == 1 else 'raters'}, 2026-11-21"
-    assert badge.detail == f"Spearman with humans ({about}): {said}; no other aspect was compared"
+    assert (badge.validated, badge.n) == (state == "validated", n)
+    assert (badge.aspects["warmth"].state, badge.aspects["warmth"].validated) == (state, state == "validated")
+    assert badge.detail == f"Spearman with people within systems, 2026-11-21: {said}; no other aspect was compared"
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_every_clause_of_a_badge_is_said_in_the_readers_language(language: str) -> None:
+    lows = {"a": 0.5, "b": 0.1, "c": -0.1}
+    aspects = {
+        name: AspectValidation(n=60, raters=2, spearman=0.6, pearson=None, spearman_interval=(low, 0.7))
+        for name, low in lows.items()
+    }
+    aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": UNKNOWN}
+    badge = describe_reliability(Validation(n=60, batch=None, at=AT, aspects=aspects))
+    assert "follows people: b ρ 0.60 [0.10, 0.70], 60 responses" in badge.detail
+    told = tell_sentence(language, badge.detail)
+    assert not re.search("responses|people|aspect|validated", told), told
+
+
+async def test_of_several_judges_the_one_that_is_shown_to_follow_least_counts(sqlite_engine: AsyncEngine) -> None:
+    badges = Reliabilities(RatingStore(sqlite_engine), clock=lambda: 0.0)
+    for model, low in (("strong", 0.5), ("weak", 0.05)):
+        aspect = AspectValidation(n=60, raters=2, spearman=0.6, pearson=None, spearman_interval=(low, 0.7))
+        key = key_in(SIGNATURE.replace("judge-1:8b", model))
+        await badges.keep("team", key, Validation(n=60, batch="ba_1", at=AT, aspects={"warmth": aspect}))
+    signatures = [SIGNATURE.replace("judge-1:8b", model) for model in ("strong", "weak")]
+    assert await badges.states("team", signatures, ["warmth"]) == {"warmth": "follows"}
+
+
+async def test_a_badge_by_an_earlier_method_is_neither_shown_nor_compared_with(sqlite_engine: AsyncEngine) -> None:
+    store = RatingStore(sqlite_engine)
+    judge = asdict(KEY)
+    large = FOUND.model_copy(update={"n": 9000}).model_dump_json()
+    row = {"project": "team", "key": digest(judge), "judge": canonical_json(judge), "validation": large}
+    async with write(sqlite_engine) as connection:
+        await connection.execute(insert(validations).values(row))
+    asked = list[str]()
+    badges = Reliabilities(store, clock=lambda: 0.0, renew=asked.append)
+    assert await badges.of("team", KEY) == UNVALIDATED
+    assert asked == ["team"], "it is to be computed anew"
+    await badges.keep("team", KEY, FOUND)
+    assert (await badges.of("team", KEY)).n == 60
 
 
 async def test_only_what_correlates_becomes_a_badge() -> None:
@@ -235,6 +296,30 @@ async def test_only_what_correlates_becomes_a_badge() -> None:
     # Ranks 1 2 3 4 against 1 2 4 3: 1 − 6·(0 + 0 + 1 + 1)/(4·15) = 0.8. A constant has no correlation.
     assert {name: aspect.spearman for name, aspect in found.aspects.items()} == {"warmth": pytest.approx(0.8)}
     assert (found.n, found.batch, found.at, found.aspects["warmth"].raters) == (4, "ba_1", AT, 1)
+    assert found.aspects["warmth"].n == 0, "no item was rated by two"
+
+
+def test_a_badge_takes_its_figures_from_items_that_two_rated_within_systems() -> None:
+    values = [(2 * number) % 7 for number in range(40)]
+    observations = observe(
+        {
+            "item": str(number),
+            "system": "ab"[number % 2],
+            "rater": rater,
+            "ratings": {"warmth": value},
+            "scores": {"warmth": value},
+        }
+        for number, value in enumerate(values)
+        for rater in (("r1", "r2") if number < 30 else ("r1",))
+    )
+    found = validation_of(correlate(observations), "ba_1", AT)
+    assert found is not None
+    aspect = found.aspects["warmth"]
+    assert (found.n, aspect.n, aspect.raters) == (40, 30, 2)
+    assert aspect.spearman == pytest.approx(1)
+    assert aspect.spearman_interval is not None
+    assert aspect.spearman_interval[0] > 0.3
+    assert aspect.judge() == "validated"
 
 
 def test_no_correlation_is_no_badge() -> None:
@@ -254,3 +339,5 @@ def test_a_gates_report_says_the_state_beside_each_aspect() -> None:
         assert "(judge not shown to follow people's ratings here)" in told
     assert '<property name="reliability.warmth" value="validated" />' in write_junit(report)
     assert "people's ratings" not in write_markdown(plain)
+    weak = write_markdown(attach_states(plain, states | {"warmth": "follows"})).replace("\\", "")
+    assert "(judge shown to follow people's ratings here, perhaps only weakly)" in weak

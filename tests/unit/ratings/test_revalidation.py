@@ -178,6 +178,7 @@ class Following:
             anchors=bench.anchors,
             links=bench.comparison.links,
             baselines=bench.comparison.baselines,
+            sequences=bench.comparison.sequences,
             now=bench.now,
         )
         self.rating = RatingService(

@@ -71,6 +71,7 @@ def test_plain_database_urls_are_taken(monkeypatch: pytest.MonkeyPatch, given: s
         ("SAITEN_LIMITS", "secret", "SAITEN_LIMITS must be"),
         ("SAITEN_ENCODER_LAYER", "9", "name it in SAITEN_ENCODER"),
         ("SAITEN_ENCODER_PRECISION", "int8", "SAITEN_ENCODER_PRECISION: "),
+        ("SAITEN_ALLOWED_HOSTS", "saiten.example.org,*", "give names without scheme, port or *"),
         ("DATABASE_URL", "mysql://u:secret@h/d", "DATABASE_URL must be"),
     ],
 )

@@ -15,7 +15,6 @@ from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest
 from app.domain.validation import MOST_NAME, InvalidDocument, validate
 from app.stats import fitting, reading, statistics
 from app.stats.agreement import measure_agreement
-from app.stats.correlation import TOO_MANY, correlate_aspect
 from app.stats.fitting import fit_blend, thin
 from app.stats.hierarchy import find_hierarchy
 from app.stats.reading import ObservationReader, read_csv, read_ndjson
@@ -158,15 +157,6 @@ def test_two_spellings_of_one_column_are_one_column_twice(header, settings):
     with pytest.raises(InvalidLines, match=f"the header has '{first}' and '{second}', which are the same"):
         read_csv([f"item,{header}\n".encode(), b"1,2,3\n"], ObservationReader(**settings))
     assert read_csv([b"item,a,score:a\n", b"1,2,3\n"], ObservationReader()).n == 1
-
-
-def test_what_takes_too_long_to_resample_has_no_interval_and_says_so():
-    x, y = np.random.default_rng(0).random((2, 500))
-    found = correlate_aspect(observe_columns({"a": y}, {"a": x}), "a", 1000, 0, 1000.0, rating="a")
-    assert (found.resamples, found.spearman_interval, found.kendall_interval) == (0, None, None)
-    assert found.undefined["spearman_interval"] == found.undefined["kendall_interval"] == TOO_MANY
-    assert found.spearman is not None
-    assert found.bias_interval is not None
 
 
 class TestBlend:

@@ -96,7 +96,7 @@ def test_repeated_turns_make_no_interval_of_a_correlation_narrower():
     single, turns = alone.aspects["overall"], named.aspects["overall"]
     assert (named.items, named.clusters, turns.n, turns.contexts, turns.clusters) == (150, 30, 150, 150, 30)
     assert turns.pearson == pytest.approx(single.pearson)
-    assert turns.pearson_interval == pytest.approx(single.pearson_interval)
+    assert turns.pearson_interval == pytest.approx(single.pearson_interval, abs=0.005)
     assert turns.bias_interval == pytest.approx(single.bias_interval)
     independent = correlate(repeat(records, named=False), resamples=300)
     assert independent.clusters is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.domain.comparison import GateRule
 from app.domain.errors import SignatureMismatch
 from app.domain.signature import read_signature, sign
 from app.stats.comparison import check_signatures, find_differences
@@ -72,6 +73,19 @@ def test_a_mismatch_is_refused_unless_it_is_allowed():
     assert refused.value.pieces == {"weight": ("10", "5")}
     assert "weight differs" in refused.value.detail
     assert check_signatures(signed(LINE), other, allow_mismatch=True) == {"weight": ("10", "5")}
+
+
+def test_a_run_of_two_digests_is_refused_without_a_baseline_too():
+    mixed = signed("saiten:1|rubric:r@1|digest:aaa", "saiten:1|rubric:r@1|digest:bbb")
+    rules = [GateRule(aspect="warmth", min_mean=1.0)]
+    with pytest.raises(SignatureMismatch, match="not all made in the same way; these pieces differ: digest") as refused:
+        judge_gate(mixed, None, rules)
+    assert refused.value.pieces == {"digest": ("-", "aaa, bbb")}
+    with pytest.raises(SignatureMismatch):
+        judge_gate(mixed, mixed, rules)
+    assert judge_gate(mixed, None, rules, allow_signature_mismatch=True).verdict == "pass"
+    upgraded = signed("saiten:1|digest:aaa", "saiten:2|digest:aaa")
+    assert judge_gate(upgraded, None, rules).verdict == "pass"
 
 
 def test_another_release_of_saiten_is_no_difference():

@@ -26,6 +26,11 @@ AFTER = [max(1, rating - (choose.random() < 0.4)) for rating in BEFORE]
 STEADY = [choose.randint(1, 3) for _ in range(60)]
 
 
+def find_share(n: int, fewest: int) -> float:
+    """The share of which n have at least so many in four of five samples."""
+    return next(share / 10_000 for share in range(10_000) if stats.binom.sf(fewest - 1, n, share / 10_000) >= 0.8)
+
+
 def test_pairs_are_compared_by_sign_flips_with_everything_beside_it():
     found = compare(make_run("old", {"warmth": BEFORE}), make_run("new", {"warmth": AFTER}))
     warmth = found.aspects["warmth"]
@@ -41,8 +46,8 @@ def test_pairs_are_compared_by_sign_flips_with_everything_beside_it():
     # All changes are drops: of 10,000 flips none is as far out.
     assert warmth.p == warmth.p_adjusted == 1 / 10_001
     assert (warmth.verdict, warmth.ranks_favour) == ("worse", "baseline")
-    # t of 59: 2.000995 + 0.847832
-    assert warmth.smallest_detectable == pytest.approx((stats.t.ppf(0.975, 59) + stats.t.ppf(0.8, 59)) * error)
+    # No pair has risen: a drop is found where six fall, and this share makes six of 60 in four of five runs.
+    assert warmth.smallest_detectable == pytest.approx(find_share(60, 6), rel=0.03)
     reference = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
     assert warmth.interval == pytest.approx((reference.low, reference.high), abs=0.03)
     assert warmth.wins is not None
@@ -106,11 +111,11 @@ def test_what_is_detectable_is_so_after_holm():
         compare(old, new).aspects["warmth"],
         compare(old, make_run("new", {"warmth": AFTER})).aspects["warmth"],
     )
-    # t of 59 at 1 − 0.05/4 for two tests, at 1 − 0.05/2 for one; what was not tested does not count.
+    # All that differ fall. At 0.05/2, for two tests, seven must, since 2/2^7 = 0.016; at 0.05 six. What was not tested
+    # does not count.
     assert both.standard_error == alone.standard_error
-    for found, tail in ((both, 0.05 / 4), (alone, 0.05 / 2)):
-        reach = stats.t.ppf(1 - tail, 59) + stats.t.ppf(0.8, 59)
-        assert found.smallest_detectable == pytest.approx(reach * (found.standard_error or 0))
+    assert both.smallest_detectable == pytest.approx(find_share(60, 7), rel=0.03)
+    assert alone.smallest_detectable == pytest.approx(find_share(60, 6), rel=0.03)
 
 
 @pytest.mark.parametrize("test", ["auto", "unpaired"])

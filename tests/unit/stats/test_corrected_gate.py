@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from app.domain.comparison import ComparedRun, GateReason, GateReport, GateRule
-from app.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected
-from app.stats.corrected_runs import compare_corrected
+from app.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected, tell_reversed
+from app.stats.corrected_runs import compare_corrected, tell_notes
 from app.stats.gate import judge_gate
+from app.web.languages import tell_sentence
 from tests.support.gates import write_junit, write_markdown
 from tests.support.runs import make_run
 
@@ -131,6 +132,37 @@ def test_an_aspect_that_is_best_inside_counts_by_its_distance() -> None:
     found = compare_corrected(replace(before, best=best), replace(after, best=best), alpha=0.05, paired=True)["overall"]
     assert found.difference is not None
     assert found.difference < -0.2
+
+
+def test_a_reversed_scale_is_told() -> None:
+    before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=0, people=0, seed=2)
+    turned = replace(
+        after,
+        items=[replace(one, ratings={"overall": 6 - (one.ratings["overall"] or 0.0)}) for one in after.items],
+    )
+    told = "the judge's scores fall where people's ratings rise (r = -0.77 over 80 ratings)"
+    _, reason = gate(before, turned, LENIENT)
+    assert f"; candidate run: {told}" in reason.detail
+    (note,) = compare_corrected(before, turned, alpha=0.05, paired=True)["overall"].notes
+    assert note.startswith(f"candidate run: {told}")
+    assert "逆に" in tell_sentence("ja", reason.detail)
+    assert "뒤집혀" in tell_sentence("ko", tell_notes(compare_corrected(before, turned, alpha=0.05, paired=True))[0])
+    # A judge that goes with people, or without them, is not told so.
+    _, reason = gate(before, after, LENIENT)
+    assert "reversed" not in reason.detail
+    draw = np.random.default_rng(3)
+    samples = [CorrectedSample(draw.standard_normal(40), draw.standard_normal(40), np.arange(40)) for _ in range(300)]
+    assert sum(tell_reversed(sample) is not None for sample in samples) <= 6
+
+
+@pytest.mark.parametrize("before", [[4.0] * 4, [3.1, 3.1, 3.2, 3.0]])
+def test_a_change_that_is_told_can_be_seen(before: list[float]) -> None:
+    old = make_run("old", {"overall": before * 10})
+    new = make_run("new", {"overall": [value - 0.0004 for value in before * 10]})
+    report = judge_gate(new, old, [GateRule(aspect="overall", max_drop=0.0)])
+    (reason,) = (one for one in report.reasons if one.about == "rule")
+    mean = np.mean(before)
+    assert reason.detail.startswith(f"fell by 0.0004 (from {mean:.4f} to {mean - 0.0004:.4f}")
 
 
 def test_reports_say_which_estimate_decided_and_show_both() -> None:

@@ -176,11 +176,13 @@ def test_a_bias_between_two_scales_is_told(scores, ratings, told):
         )
 
 
-def test_the_seed_makes_intervals_repeatable_and_aspects_do_not_move_each_other():
+def test_aspects_do_not_move_each_other_and_no_seed_moves_an_interval():
     x, y = np.random.default_rng(0).normal(size=(2, 30))
     both = correlate(observe_columns({"b": y, "a": x}, {"b": x, "a": y}), resamples=100, seed=4)
-    assert both.aspects["a"] == correlated(y, x, resamples=100, seed=4)
-    assert both.aspects["a"].pearson_interval != correlated(y, x, resamples=100, seed=5).pearson_interval
+    alone = correlated(y, x, resamples=200, seed=5)
+    assert both.aspects["a"].model_copy(update={"within_systems": None}) == alone.model_copy(
+        update={"within_systems": None}
+    )
 
 
 def test_a_bias_has_an_interval_unless_it_is_the_same_everywhere():
@@ -213,7 +215,7 @@ def test_one_context_has_no_interval_however_many_systems_answered_it():
     assert (found.n, found.contexts) == (4, 1)
     assert found.spearman == pytest.approx(0.8)
     assert found.undefined["bias_interval"] == "fewer than two independent items or dialogues have both"
-    assert found.undefined["pearson_interval"] == "fewer than 8 independent items or dialogues to draw from"
+    assert found.undefined["pearson_interval"] == "fewer than 8 independent items or dialogues"
 
 
 def test_raters_are_averaged_and_give_the_ceiling_on_the_same_items():
@@ -264,7 +266,7 @@ def test_three_items_have_figures_but_no_interval():
     found = correlated([1, 2, 3], [1, 3, 2])
     assert found.spearman == pytest.approx(0.5)
     assert found.spearman_interval is None
-    assert found.undefined["spearman_interval"] == "fewer than 8 independent items or dialogues to draw from"
+    assert found.undefined["spearman_interval"] == "fewer than 8 independent items or dialogues"
 
 
 def test_nothing_to_correlate_is_an_empty_report():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ from app.domain.link import Link, LinkMark, StoredLink
 from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
-from app.stats.links import JudgePairs, LinkUse, link_counts, link_judges, link_linearly, link_percentiles, link_run
+from app.stats.links import (
+    JudgePairs,
+    LinkUse,
+    link_counts,
+    link_judges,
+    link_linearly,
+    link_percentiles,
+    link_run,
+    pair_judges,
+)
 from tests.support.fake_rubrics import aspect_data, small_rubric
 
 RUBRIC = small_rubric(
@@ -219,3 +229,12 @@ def test_a_gate_by_a_link_does_not_take_another_judge_for_a_drop() -> None:
     # A real drop is still one.
     worse = run("worse", np.clip(harsher.new - 1, 1, 5), "judge:b")
     assert judge_gate(worse, linked, rules, link=link).verdict == "fail"
+
+
+def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> None:
+    def rate(cluster: str | None) -> SimpleNamespace:
+        return SimpleNamespace(means={"warmth": 3.0}, noise={}, cluster=cluster)
+
+    old, new = ("a", "a", None, "b", None, None), (None, "c", "c", "b", "b", None)
+    found = pair_judges("warmth", [*zip(map(rate, old), map(rate, new), strict=True)], (1, 2, 3))
+    assert found.clusters.tolist() == [0, 0, 0, 1, 1, 2]

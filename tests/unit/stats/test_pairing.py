@@ -8,11 +8,14 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from app.domain.comparison import ComparedRun
 from app.domain.errors import InvalidRequest
 from app.domain.model import key_of
 from app.domain.run_frame import key_all
-from app.domain.summary import RunItem
-from app.stats.pairing import Columns, are_comparable, find_shared_ids, number_clusters, pair_up, tabulate
+from app.domain.summary import MeasureKey, RunItem
+from app.stats.comparison import compare
+from app.stats.corrected_runs import correct_pairs
+from app.stats.pairing import Columns, are_comparable, find_shared_ids, name_clusters, pair_up, tabulate
 from tests.support.runs import make_run
 
 
@@ -50,18 +53,63 @@ def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(lef
     assert pairing.reason.startswith(reason)
 
 
-def test_pairs_are_in_the_dialogues_of_the_candidate_run_else_of_the_baseline():
+@pytest.mark.parametrize(
+    ("before", "after", "units", "told"),
+    [
+        ("xxy.", "uuuu", "1 dialogue", ", as the candidate run has them"),
+        ("xxy.", "xxy.", "3 dialogues", ", as the candidate run has them"),
+        ("xxy.", "....", "3 dialogues", ", as the baseline run has them"),
+        # One pair that the candidate knows does not make its other items independent of each other.
+        ("xxxx", "uu..", "1 dialogue", ", as the baseline run has them"),
+        ("xxyy", ".uu.", "1 dialogue", ": those of both runs, joined where they share an item"),
+        ("xx..", "..uu", "2 dialogues", ": those of both runs, joined where they share an item"),
+        # A dialogue's name means the same in both runs.
+        ("xx..", "..xx", "1 dialogue", ": those of both runs, joined where they share an item"),
+    ],
+)
+def test_pairs_that_share_a_dialogue_in_either_run_are_of_one_unit(before, after, units, told):
     ours, theirs = (
-        dataclasses.replace(columns("abcd"), clusters=key_all(names)) for names in (("x", "x", "y", None), ("u",) * 4)
+        dataclasses.replace(columns("abcd"), clusters=key_all([None if one == "." else one for one in names]))
+        for names in (before, after)
     )
-    for left, right, clusters, told in (
-        (ours, theirs, 1, "; the units are 1 dialogue, as the candidate run has them"),
-        (ours, columns("abcd"), 3, "; the units are 3 dialogues, as the baseline run has them"),
-    ):
-        pairing = pair_up(left, right, asked="auto", numbered=False)[0]
-        assert (pairing.unit, pairing.clusters, pairing.reason.endswith(told)) == ("dialogue", clusters, True)
+    pairing = pair_up(ours, theirs, asked="auto", numbered=False)[0]
+    assert (pairing.unit, f"{pairing.clusters} dialogue") == ("dialogue", units.removesuffix("s"))
+    assert pairing.reason.endswith(f"; the units are {units}{told}")
+
+
+def test_unpaired_items_are_in_the_dialogues_of_what_either_run_has_of_them():
+    ours, theirs = (
+        dataclasses.replace(columns(keys), clusters=key_all([None if one == "." else one for one in names]))
+        for keys, names in (("abcd", "xxyy"), ("abefg", "..vv."))
+    )
     unpaired = pair_up(ours, theirs, asked="unpaired", numbered=False)[0]
-    assert unpaired.reason.endswith("; the units are 3 and 1 dialogue")
+    assert unpaired.reason.endswith("; the units are 2 and 3 dialogues")
+
+
+def count_units(before: list[str | None], after: list[str | None]) -> tuple[int, int, int]:
+    """The clusters of a measure, paired and unpaired, and of its corrected difference."""
+    draw = np.random.default_rng(0)
+
+    def make(name: str, clusters: list[str | None]) -> ComparedRun:
+        values = draw.integers(1, 6, len(clusters)).tolist()
+        items = [
+            RunItem(str(n), 0, None, None, {"warmth": float(value)}, cluster=cluster, people={"warmth": float(value)})
+            for n, (value, cluster) in enumerate(zip(values, clusters, strict=True))
+        ]
+        return make_run(name, {"warmth": []}, items=items)
+
+    baseline, candidate = make("b", before), make("a", after)
+    key: MeasureKey = ("aspect", "warmth")
+    pair = correct_pairs(baseline, candidate, [key], alpha=0.05, paired=True)[key]
+    paired = compare(baseline, candidate).aspects["warmth"]
+    unpaired = compare(baseline, candidate, test="unpaired").aspects["warmth"]
+    return paired.clusters, unpaired.clusters, len(np.unique(pair.after.sample.clusters)) if pair.after else 0
+
+
+def test_two_items_of_the_candidate_that_share_a_context_leave_the_baselines_dialogues_as_they_are():
+    named: list[str | None] = [f"d{number // 10}" for number in range(200)]
+    found: list[str | None] = ["found", "found", *[None] * 198]
+    assert count_units(named, found) == count_units(found, named) == (20, 20, 20)
 
 
 def test_an_item_is_in_the_dialogue_of_its_responses():
@@ -72,7 +120,9 @@ def test_an_item_is_in_the_dialogue_of_its_responses():
     ]
     assert tabulate(make_run("run", {"warmth": []}, items=items)).clusters.tolist() == [key_of("d"), 0]
     assert tabulate(make_run("run", {"warmth": [1.0]})).clusters.tolist() == []
-    assert number_clusters(key_all(("d", None, "e", "d", None))).tolist() == [0, 6, 2, 0, 9]
+    # Four items, of which the second is in two dialogues: they are one.
+    row, clusters = np.array([0, 1, 1, 2, 3]), key_all(("d", "d", "e", "e", None))
+    assert name_clusters(clusters, row, 4).tolist() == [*[key_of("d")] * 3, 0]
 
 
 def test_the_caller_may_say_which_test():

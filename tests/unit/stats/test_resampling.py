@@ -12,89 +12,10 @@ from scipy import stats
 from app.stats import resampling
 from app.stats.observations import number_first
 from app.stats.resampling import (
-    COEFFICIENTS,
-    MOST_PAIRED,
-    NANOSECONDS,
     ResampledRanks,
-    afford,
-    count_cells,
     draw,
-    estimate_nanoseconds,
     interval_of,
-    resample,
 )
-
-RESAMPLES = 20
-VALUES = st.sampled_from([1, 2, 2.5, 9])
-PAIRS = st.integers(3, 15).flatmap(
-    lambda n: st.tuples(
-        arrays(np.float64, (2, n), elements=VALUES),
-        arrays(np.int64, n, elements=st.integers(0, 4)).map(lambda keys: number_first(np.sort(keys))),
-    )
-)
-FUNCTIONS = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
-
-
-def rows_of(cluster, resamples, seed):
-    """The rows of each resample, one after the other."""
-    return [np.repeat(np.arange(len(cluster)), row) for part in draw(cluster, resamples, seed) for row in part]
-
-
-def one_by_one(function, x, y, cluster):
-    found = []
-    for rows in rows_of(cluster, RESAMPLES, 5):
-        varies = np.ptp(x[rows]) and np.ptp(y[rows])
-        found.append(function(x[rows], y[rows]).statistic if varies and len(rows) > 1 else np.nan)
-    return found
-
-
-@settings(max_examples=40, deadline=None)
-@given(PAIRS)
-def test_resampled_coefficients_are_scipys(drawn):
-    (x, y), cluster = drawn
-    found = resample(x, y, cluster, RESAMPLES, 5)
-    for name, function in FUNCTIONS.items():
-        assert found[name] == pytest.approx(one_by_one(function, x, y, cluster), abs=1e-9, nan_ok=True)
-
-
-@pytest.mark.parametrize(("name", "value"), [("MOST_PAIRED", 3), ("EXACT_IN_SINGLE", 1)])
-def test_kendall_is_the_same_where_there_are_many_pairs(name, value, monkeypatch):
-    x, y = np.random.default_rng(0).integers(0, 9, (2, 50)).astype(float)
-    x[:48], y[:48] = 1, 1  # so that some resamples are constant
-    expected = resample(x, y, np.arange(50), 200, 1)["kendall"]
-    monkeypatch.setattr(resampling, name, value)
-    assert np.isnan(expected).any()
-    assert resample(x, y, np.arange(50), 200, 1)["kendall"] == pytest.approx(expected, abs=1e-9, nan_ok=True)
-
-
-def test_resamples_are_as_many_as_there_is_time_for_and_without_tau_where_that_takes_too_long():
-    x, y = np.random.default_rng(0).random((2, 5000))
-    with_tau, without = (estimate_nanoseconds(5000, 5000, with_kendall=kendall) for kendall in (True, False))
-    assert afford(x, y, 2000, 2000 * with_tau) == (2000, COEFFICIENTS)
-    assert afford(x, y, 2000, 300.5 * with_tau) == (300, COEFFICIENTS)
-    assert afford(x, y, 2000, 300.5 * without) == (300, ("spearman", "pearson"))
-    assert afford(x, y, 2000, 150 * without) == (0, ())
-    assert afford(x, y, 100, 150 * with_tau) == (100, COEFFICIENTS)  # no more were asked for
-
-
-def test_what_is_equal_is_reckoned_once():
-    values = np.tile(np.arange(5.0), 12_000)
-    assert count_cells(values, -values) == 5
-    assert count_cells(values, np.zeros(60_000)) == 5
-    assert count_cells(np.empty(0), np.empty(0)) == 0
-    assert (
-        estimate_nanoseconds(60_000, 5, with_kendall=True) < estimate_nanoseconds(60_000, 60_000, with_kendall=True) / 5
-    )
-
-
-def test_four_thousand_items_have_all_resamples_that_may_be_asked_for():
-    x, y = np.random.default_rng(0).random((2, MOST_PAIRED))
-    assert afford(x, y, 20_000, NANOSECONDS) == (20_000, COEFFICIENTS)
-
-
-def test_only_what_is_named_is_resampled():
-    x = np.arange(5.0)
-    assert list(resample(x, x, np.arange(5), 3, 0, names=("pearson",))) == ["pearson"]
 
 
 def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
@@ -151,5 +72,3 @@ def test_few_undefined_resamples_are_passed_over_and_many_are_not():
 def test_without_resamples_or_items_there_is_no_interval():
     assert interval_of(np.empty(0), 9) == "no resamples were asked for"
     assert interval_of(np.arange(9.0), 7) == "fewer than 8 independent items or dialogues to draw from"
-    x = np.arange(3.0)
-    assert [figures.size for figures in resample(x, x, np.arange(3), 0, 0).values()] == [0, 0, 0]

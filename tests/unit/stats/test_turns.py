@@ -43,6 +43,14 @@ def test_the_interval_holds_the_truth_in_simulation() -> None:
     assert 0.93 <= held / total <= 0.98
 
 
+def test_half_of_the_conversations_are_a_half_and_not_a_binary_fraction_more() -> None:
+    # 8/10 · 7/8 · 5/7 is 1/2, and as binary fractions 0.5000000000000001.
+    faults, ends = [1, 1, 2, 3, 3], [3, 4, 5, 5, 5]
+    talks = [ConversationTurns(at, [at - 1]) for at in faults] + [ConversationTurns(at, []) for at in ends]
+    found = read_turns(talks)
+    assert (found.survival[2].share, found.median) == (0.5, 3)
+
+
 def test_rates_first_faults_and_change() -> None:
     found = read_turns(
         [

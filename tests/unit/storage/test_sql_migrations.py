@@ -7,13 +7,14 @@ import multiprocessing
 import sqlite3
 from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import inspect, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.browsing import ResultQuery
@@ -27,7 +28,7 @@ from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.schema import alembic_config, migrate, migrating, newest_revision, upgrade
 from app.storage.sql.search import TextSearch
-from app.storage.sql.tables import metadata
+from app.storage.sql.tables import batches, metadata, running_time
 from tests.support.batches import C, claim, fail, finish, make_batch, run_chunk
 from tests.support.records import make_record
 from tests.support.waiting import LIMIT_SECONDS
@@ -252,3 +253,15 @@ async def test_ratings_of_simulated_raters_are_marked_and_stored_badges_cleared(
         rows = await connection.exec_driver_sql("SELECT rater, simulated FROM human_ratings ORDER BY number")
         assert {row.rater for row in rows if row.simulated} == {"simulated-1", "simulated-12"}
         assert (await connection.exec_driver_sql("SELECT * FROM validations")).all() == []
+
+
+async def test_without_a_running_clock_deadlines_are_put_off_by_what_did_not_count(engine) -> None:
+    store, expires_at = BatchStore(engine), select(batches.c.expires_at)
+    await make_batch(store, deadline_hours=1.0)
+    await claim(store, 0)
+    async with write(engine) as connection:
+        before = (await connection.execute(expires_at)).scalar_one()
+        await connection.execute(update(running_time).values(skipped_seconds=7200.0))
+        await connection.run_sync(lambda sync: command.downgrade(alembic_config(sync), "0020"))
+    async with read(engine) as connection:
+        assert (await connection.execute(expires_at)).scalar_one() == before + timedelta(hours=2)

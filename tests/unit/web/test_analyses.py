@@ -405,12 +405,13 @@ async def test_a_correlation_shows_as_the_badge_everywhere(client: httpx.AsyncCl
     await rate(client, batch)
     aspects = (await find(client, "correlation", {"batch": batch}))["aspects"]
     (detail,) = await details(client, batch)
-    assert detail.startswith("Spearman with humans (n = 16 responses, ")
+    assert detail.startswith("Spearman with people within systems, ")
+    assert "fewer than 20 responses with two raters each: " in detail
     name = next(name for name, aspect in aspects.items() if aspect["spearman"] is not None)
-    assert f"{name} {aspects[name]['spearman']:.2f}" in detail
+    assert f"{name} ρ {aspects[name]['spearman']:.2f} (16)" in detail
     badge = (await client.post("/v1/evaluations", json=body)).json()["reliability"]
     assert (badge["validated"], badge["n"], badge["detail"]) == (False, 16, detail)  # 16 items prove little
-    assert badge["aspects"][name]["spearman"] == aspects[name]["spearman"]
+    assert badge["aspects"][name]["spearman"] == aspects[name]["within_systems"]["spearman"]
     assert badge["aspects"][name]["raters"] == 3
     assert badge["at"][:10] in detail
     # Another rubric's results stay without.
@@ -423,15 +424,20 @@ async def test_who_may_only_read_sets_no_badge(tmp_path: Path) -> None:
         batch = await score(client, headers=writer)
         await rate(client, batch, **writer)
         async with asyncio.timeout(LIMIT_SECONDS):
-            while UNVALIDATED in (before := await details(client, batch, **writer)):
+            while UNVALIDATED in await details(client, batch, **writer):
                 await asyncio.sleep(0.02)  # the ratings themselves make a badge, in the background
-        report = await find(client, "correlation", {"batch": batch}, **reader)
-        name = next(name for name, aspect in report["aspects"].items() if aspect["spearman"] is not None)
-        fewer = {"batch": batch, "aspects": [name], "resamples": 100, "seed": 5}
-        await find(client, "correlation", fewer, **reader)
-        assert await details(client, batch, **reader) == before
-        await find(client, "correlation", fewer, **writer)
-        assert await details(client, batch, **reader) != before
+
+        async def computed_at() -> str:
+            found: str = (await client.get(f"/v1/batches/{batch}/summary", headers=reader)).json()["reliability"]["at"]
+            return found
+
+        before = await computed_at()
+        await find(client, "correlation", {"batch": batch}, **reader)
+        # What is of chosen aspects is no badge: its intervals hold for these alone.
+        await find(client, "correlation", {"batch": batch, "aspects": ["coherence"]}, **writer)
+        assert await computed_at() == before
+        await find(client, "correlation", {"batch": batch}, **writer)
+        assert await computed_at() > before
         assert (await ask(client, "correlation", {"batch": batch}, **rival)).status_code == 404
         own = await score(client, headers=rival)
         assert await details(client, own, **rival) == {UNVALIDATED}

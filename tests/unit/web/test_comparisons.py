@@ -143,6 +143,26 @@ async def test_pairs_that_there_are_not_are_told(client: httpx.AsyncClient) -> N
     assert (await find(client, "gates", {"baseline": one, "candidate": other}))["verdict"] == "inconclusive"
 
 
+async def test_ids_that_are_numbers_are_ids(client: httpx.AsyncClient) -> None:
+    def make(number: int, **changes: Any) -> dict[str, Any]:
+        return {"context": make_context(number), "response": "返事です。", **changes}
+
+    async def post(items: list[dict[str, Any]]) -> str:
+        found: str = (await client.post("/v1/batches", json={"relevance": None, "items": items})).json()["id"]
+        await wait_for(client, found)
+        return found
+
+    # The candidate's contexts are others, so that only ids can tell what belongs together.
+    named = [await post([make(number + own, id=str(number)) for number in range(8)]) for own in (0, 100)]
+    unnamed = [await post([make(number + own) for number in range(8)]) for own in (0, 100)]
+    for (baseline, candidate), pairs, given in ((named, 8, True), (unnamed, 0, False)):
+        found = await find(client, "comparisons", {"baseline": baseline, "candidate": candidate})
+        assert (found["pairing"]["pairs"], found["pairing"]["contexts_differ"]) == (pairs, pairs)
+        assert (await client.get(f"/v1/batches/{candidate}")).json()["ids_given"] is given
+        lines = (await client.get(f"/v1/batches/{candidate}/results")).text.splitlines()
+        assert {json.loads(line)["ids_given"] for line in lines} == {given}
+
+
 async def test_a_batch_that_is_not_there_or_anothers(tmp_path: Path) -> None:
     async with serving(tmp_path, judge="lexical") as client:
         ours, theirs, reader = await make_keys(tmp_path, ("team", "write"), ("rivals", "write"), ("team", "read"))
@@ -381,3 +401,37 @@ async def test_checks_side_by_side_do_not_get_into_each_others_way(client: httpx
     await find(client, "judge-checks", {})
     found = await asyncio.gather(*(find(client, "judge-checks", {}) for _ in range(3)))
     assert [one["verdict"] for one in found] == ["steady"] * 3
+
+
+async def test_the_raters_of_one_run_do_not_decide_about_another(client: httpx.AsyncClient) -> None:
+    """The issue's case: anna rates one run, ben, who is harsher, the other. Then anna rates some of both."""
+    before, after = await score(client, bad=1), await score(client, bad=2)
+
+    async def rate(batch: str, rater: str, harsh: int, rows: range) -> None:
+        given = [
+            {"batch": batch, "item": make_item(at)["id"], "rater": rater, "ratings": {"overall": 2 + at % 4 - harsh}}
+            for at in rows
+        ]
+        lines = "".join(json.dumps(one) + "\n" for one in given)
+        posted = await client.post("/v1/ratings", content=lines, headers={"Content-Type": "application/x-ndjson"})
+        assert posted.status_code == 200, posted.text
+
+    await rate(before, "anna", 0, range(COUNT))
+    await rate(after, "ben", 1, range(COUNT))
+    body = {"baseline": before, "candidate": after, "estimate": "corrected"}
+    body["rules"] = [{"aspect": "overall", "max_drop": 0.1, "must_detect": 1}]  # type: ignore[assignment]
+    for language, expected in (
+        ("en", "no rater rated both sides, and raters differ in severity: some 15 ratings"),
+        ("ja", "両方を評価した人がいません。評価の厳しさは人によって違うため"),
+        ("ko", "양쪽을 모두 평가한 사람이 없습니다. 평가의 엄격함은 사람마다 다르므로"),
+    ):
+        report = (await ask(client, "gates", body, **{"Accept-Language": language})).json()
+        assert report["verdict"] == "inconclusive"
+        assert expected in next(one["detail"] for one in report["reasons"] if one["rule"] == 0)
+    assert report["corrected"]["overall"]["shared"] == {"raters": 0, "baseline": 0, "candidate": 0, "needed": 15}
+    await rate(after, "anna", 0, range(1, COUNT))
+    report = (await ask(client, "gates", body)).json()
+    assert report["corrected"]["overall"]["shared"] == {"raters": 1, "baseline": 30, "candidate": 29, "needed": None}
+    assert report["corrected"]["overall"]["difference"] == pytest.approx(0, abs=0.2)
+    detail = next(one["detail"] for one in report["reasons"] if one["rule"] == 0)
+    assert "corrected by 30 and 29 ratings by 1 rater of both runs" in detail

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.cli.process import bind
 from app.runtime.settings import Settings
-from app.web.server import ConnectionClose, DrainingServer, has_unread, make_server
+from app.web.server import PIECE_BYTES, ConnectionClose, DrainingServer, has_unread, make_server
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS
@@ -29,6 +29,20 @@ REQUEST = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"keep-alive")]})
     await send({"type": "http.response.body", "body": b"done"})
+
+
+@pytest.mark.parametrize("size", [1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES, 5 * PIECE_BYTES // 2])
+async def test_a_long_answer_is_sent_in_pieces(size: int) -> None:
+    whole = bytes(range(256)) * (size // 256) + b"." * (size % 256)
+
+    async def answer_at_length(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": whole})
+
+    sent = (await call(answer_at_length, draining=False))[1:]
+    assert b"".join(message["body"] for message in sent) == whole
+    assert [len(message["body"]) <= PIECE_BYTES for message in sent] == [True] * len(sent)
+    assert [message.get("more_body", False) for message in sent] == [True] * (len(sent) - 1) + [False]
 
 
 async def cut_off(scope: Scope, receive: Receive, send: Send) -> None:

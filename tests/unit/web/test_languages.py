@@ -56,12 +56,12 @@ OTHER_SENTENCES = (
     "at most \0 finite means",
     # Parts of answers that are no problems: warnings, reasons of gates, checks of the judge, failures of candidates.
     "\0 workers died", "the provider's batch is expected", "paused by a caller", "the judge's ratings of now",
-    "nothing was stored of this judge", "the ratings in the reference", "the stored ratings", "too few to prove",
-    "not shown to go", "Spearman with humans", "the encoder did not answer", "the endpoint gave no usable",
+    "nothing was stored of this judge", "the ratings in the reference", "the stored ratings",
+    "not shown to follow", "Spearman with people", "fewer than \0 responses with two", "the encoder did not answer", "the endpoint gave no usable",
     "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
     "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
     "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable \0", "\0; \0 reaches",
-    "the batch's key may cost", "The response \0; this speaker's",
+    "of the raters of both sides", "the batch's key may cost", "The response \0; this speaker's",
     # Parts of sentences that the catalogues have in one piece.
     "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
     "The lexical judge", "The runs' scores were not made", "the aspect \0 has no", "neither this \0 nor",

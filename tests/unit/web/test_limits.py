@@ -13,7 +13,7 @@ import pytest
 
 from app.web.limits import seconds_left
 from tests.support.conversations import make_turns
-from tests.support.fake_openai import Answer, FakeOpenAI, say, valid
+from tests.support.fake_openai import Answer, FakeOpenAI, hang, say, valid
 from tests.support.keyed import make_keys
 from tests.support.limited_keys import limit_key, make_limited_key, spend
 from tests.support.records import BODY
@@ -441,3 +441,108 @@ async def test_trying_is_paid_for_by_the_visitors_key(fake: FakeOpenAI, tmp_path
 def test_a_day_has_its_last_second() -> None:
     assert seconds_left(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)) == 1.0
     assert seconds_left(datetime(2027, 1, 1, tzinfo=UTC)) == 86_400.0
+
+
+def make_heavy(turns: int, samples: int) -> dict[str, Any]:
+    """A conversation of which each system turn is to be scored."""
+    said = make_turns(*(f"{number}番です。" for number in range(turns)))
+    return {"turns": said, "score_turns": {"rubric": "ja-dialogue"}, "judge": {"samples": samples}}
+
+
+async def test_more_calls_than_one_request_may_make_are_refused_before_the_first(
+    fake: FakeOpenAI, tmp_path: Path
+) -> None:
+    async with serving(tmp_path, **judged_by(fake), limits={"judge_calls": 20}) as client:
+        check = {"rubric": "ja-dialogue", "judge": {"samples": 16}}
+        bodies = {
+            "evaluations": {**BODY, "judge": {"samples": 16}, "integrity": "judge-twice"},
+            "conversations": make_heavy(7, 3),
+            "judge-checks": check,
+        }
+        for route, body in bodies.items():
+            refused = await client.post(f"/v1/{route}", json=body)
+            problem = refused.json()
+            assert (refused.status_code, problem["code"]) == (422, "too-much-work"), (route, problem)
+            assert "SAITEN_LIMITS__JUDGE_CALLS" in problem["detail"]
+        told = await client.post("/v1/conversations", json=make_heavy(7, 3), headers={"Accept-Language": "ja"})
+        assert "24 回" in told.json()["detail"]
+        form = await client.post("/try", data={**FORM, "samples": "16"})
+        assert form.status_code == 303
+        assert len(fake.requests) == 16
+        assert (await client.get("/v1/info")).json()["limits"]["judge_calls"] == 20
+
+
+async def test_the_answer_counts_the_calls_for_its_turns(fake: FakeOpenAI, tmp_path: Path) -> None:
+    async with serving(tmp_path, **judged_by(fake)) as client:
+        answer = (await client.post("/v1/conversations", json=make_heavy(5, 2))).json()
+        stored = (await client.get(f"/v1/conversations/{answer['id']}")).json()
+    assert answer["usage"]["judge_calls"] == len(fake.requests) == 12
+    assert stored["usage"] == answer["usage"]
+
+
+async def test_work_that_is_dearer_than_what_is_left_asks_no_judge(fake: FakeOpenAI, tmp_path: Path) -> None:
+    async with serving(tmp_path, **judged_by(fake)) as client:
+        _, key = await make_limited_key(tmp_path, usd_per_day=0.002)
+        for route, body in (
+            ("conversations", make_heavy(30, 16)),
+            ("evaluations", {**BODY, "judge": {"samples": 16}}),
+            ("judge-checks", {"rubric": "ja-dialogue"}),
+        ):
+            refused = await client.post(f"/v1/{route}", json=body, headers=key)
+            assert (refused.status_code, refused.json()["code"]) == (429, "cost-limit-reached"), refused.text
+            assert "would cost" in refused.json()["detail"]
+        assert (len(fake.requests), await metric(client, "cost")) == (0, 3)
+        assert (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"] == 0
+        # What is left is for smaller work.
+        assert (await client.post("/v1/evaluations", json=BODY, headers=key)).status_code == 200
+
+
+async def test_requests_at_once_do_not_overspend_together(fake: FakeOpenAI, tmp_path: Path) -> None:
+    async with serving(tmp_path, **judged_by(fake)) as client:
+        _, key = await make_limited_key(tmp_path, usd_per_day=0.002)
+        bodies = [{**BODY, "response": f"{number}回目の返事です。"} for number in range(30)]
+        answers = await asyncio.gather(*(client.post("/v1/evaluations", json=body, headers=key) for body in bodies))
+        spent = (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"]
+    costs = [answer.json()["usage"]["cost_usd"] for answer in answers if answer.status_code == 200]
+    assert 0 < len(costs) == len(fake.requests) < 30
+    assert spent == pytest.approx(sum(costs))
+    assert spent <= 0.002 + max(costs)
+
+
+async def test_a_call_that_asks_again_needs_money_too(fake: FakeOpenAI, tmp_path: Path) -> None:
+    async with serving(tmp_path, **judged_by(fake)) as client:
+        price = (await client.post("/v1/estimates", json=items(1))).json()["cost_usd"]
+        _, key = await make_limited_key(tmp_path, usd_per_day=1.01 * price)
+        fake.default = say("わかりません")
+        refused = await client.post("/v1/evaluations", json=BODY, headers=key)
+        assert (refused.status_code, refused.json()["code"]) == (429, "cost-limit-reached")
+        assert len(fake.requests) == 1
+        assert (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"] > 0
+
+
+@pytest.mark.parametrize("route", ["evaluations", "conversations"])
+async def test_no_call_begins_once_the_caller_has_gone(fake: FakeOpenAI, tmp_path: Path, route: str) -> None:
+    fake.default = hang
+    body = {**BODY, "judge": {"samples": 16}, "path": "source"} if route == "evaluations" else make_heavy(30, 1)
+    async with serving(tmp_path, **judged_by(fake), judge_concurrency=4) as client:
+        _, key = await make_limited_key(tmp_path, usd_per_day=10.0)
+        posting = asyncio.create_task(client.post(f"/v1/{route}", json=body, headers=key))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while len(fake.requests) < 4:
+                await asyncio.sleep(0.005)
+            posting.cancel()
+            while (begun := await read_gauge(client, "saiten_judge_calls_in_flight")) > 0:
+                await asyncio.sleep(0.005)
+            assert await read_gauge(client, "saiten_judge_calls_waiting") == begun == 0
+            # What was begun may be billed, and is charged as it was priced; the rest of the reservation is back.
+            fake.default = valid
+            costs = (await client.post("/v1/evaluations", json=BODY, headers=key)).json()["usage"]["cost_usd"]
+            spent = 0.0
+            while not costs < spent < 0.01:
+                spent = (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"]
+    assert len(fake.requests) == 5
+
+
+async def read_gauge(client: httpx.AsyncClient, name: str) -> float:
+    found = re.search(rf"^{name} (\S+)", (await client.get("/metrics")).text, re.M)
+    return float(found[1]) if found else 0.0

@@ -284,9 +284,9 @@ async def wait_for_badge(client: httpx.AsyncClient, batch_id: str, n: int | None
 
 
 async def score(client: httpx.AsyncClient) -> str:
-    """The id of a completed batch of 24 dialogues whose ratings differ."""
+    """The id of a completed batch of 60 dialogues whose ratings differ."""
     items = [
-        make_item(at, context=make_context(at), response="はい、" * (at % 5) + "海まで行きました。") for at in range(24)
+        make_item(at, context=make_context(at), response="はい、" * (at % 5) + "海まで行きました。") for at in range(60)
     ]
     batch: str = (await client.post("/v1/batches", json={"items": items})).json()["id"]
     await wait_for(client, batch)
@@ -303,13 +303,13 @@ async def test_ratings_of_a_batch_become_the_reliability_of_its_judge_by_themsel
         for item, aspects in scored.items()
         for rater in ("r1", "r2")
     ]
-    assert (await post(client, *given)).json() == {"added": 48, "replaced": 0}
-    badge = await wait_for_badge(client, batch, 24)
+    assert (await post(client, *given)).json() == {"added": 120, "replaced": 0}
+    badge = await wait_for_badge(client, batch, 60)
     assert badge["validated"] is True
     rated = [found for found in badge["aspects"].values() if found["n"]]
     assert [found["spearman"] for found in rated] == pytest.approx([1] * len(rated))
     assert {found["state"] for found in rated} == {"validated"}
-    assert (await client.delete(f"/v1/ratings?batch={batch}")).json() == {"removed": 48}
+    assert (await client.delete(f"/v1/ratings?batch={batch}")).json() == {"removed": 120}
     assert (await wait_for_badge(client, batch, None))["validated"] is False
 
 
@@ -368,19 +368,19 @@ async def test_simulated_and_excluded_ratings_validate_no_judge(client: httpx.As
     await rate("s1", "s2", simulated=True)
     assert {line.get("simulated") for line in await read(client)} == {True}
     report = (await client.post("/v1/analyses/correlation", json={"batch": batch})).json()
-    assert report["ratings_used"] == {"counted": 48, "simulated": True, "simulated_left_out": 0, "excluded": 0}
+    assert report["ratings_used"] == {"counted": 120, "simulated": True, "simulated_left_out": 0, "excluded": 0}
     assert report["aspects"][name]["spearman"] == pytest.approx(1)
     badge = (await client.get(f"/v1/batches/{batch}/summary")).json()["reliability"]
     assert (badge["validated"], badge["n"]) == (False, None)
     assert {aspect["state"] for aspect in badge["aspects"].values()} == {"unknown"}
     await rate("hanako", "taro")
-    badge = await wait_for_badge(client, batch, 24)
+    badge = await wait_for_badge(client, batch, 60)
     assert badge["validated"] is True
     states = {one: found["state"] for one, found in badge["aspects"].items()}
     assert states == dict.fromkeys(ASPECTS, "unknown") | {name: "validated"}
-    assert badge["aspects"][name]["source"] == {"batch": batch, "items": 24, "raters": 2, "at": badge["at"]}
+    assert badge["aspects"][name]["source"] == {"batch": batch, "items": 60, "raters": 2, "at": badge["at"]}
     report = (await client.post("/v1/analyses/agreement", json={"batch": batch})).json()
-    assert report["ratings_used"] == {"counted": 48, "simulated": False, "simulated_left_out": 48, "excluded": 0}
+    assert report["ratings_used"] == {"counted": 120, "simulated": False, "simulated_left_out": 120, "excluded": 0}
     for rater in ("hanako", "taro"):
         await client.post("/v1/ratings/exclusions", json={"rater": rater})
     assert (await wait_for_badge(client, batch, None))["aspects"][name]["state"] == "unknown"

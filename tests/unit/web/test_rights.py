@@ -239,3 +239,43 @@ async def test_without_keys_only_this_machine_is_answered(tmp_path: Path, allow_
                 for operation in all_operations():
                     told = await send(client, operation, {})
                     assert (told != (403, "loopback-only")) == is_answered, (host, operation)
+
+
+async def test_without_keys_no_page_of_another_site_is_answered_from_anywhere(tmp_path: Path) -> None:
+    settings = Settings(
+        judge="lexical",
+        encoder="off",
+        database_url=f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}",
+        allow_anonymous=True,
+        allowed_hosts=" Saiten.example.org , b.example",
+    )
+    application = create_application(settings)
+    async with application.router.lifespan_context(application):
+        # As Docker publishes a port: the caller is a gateway.
+        transport = httpx.ASGITransport(application, client=("172.18.0.1", 50_000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            for host, origin, is_answered in (
+                ("127.0.0.1:8000", None, True),
+                ("localhost:8000", "http://localhost:8000", True),
+                ("api:8000", None, True),
+                ("192.0.2.9:8000", "http://192.0.2.9:8000", True),
+                ("saiten.example.org", "https://saiten.example.org", True),
+                ("b.example:8000", None, True),
+                ("rebound.example:8000", None, False),
+                ("rebound.example:8000", "http://rebound.example:8000", False),
+                ("saiten.example.org.evil.example", None, False),
+                ("127.0.0.1:8000", "http://evil.example", False),
+                ("192.0.2.9:8000", "http://192.0.2.10:8000", False),
+                ("127.0.0.1:8000", "null", False),
+            ):
+                headers = {"Host": host, "Content-Type": "text/plain"} | ({"Origin": origin} if origin else {})
+                for method, path in (
+                    ("GET", "/v1/info"),
+                    ("GET", "/"),
+                    ("POST", "/v1/estimates"),
+                    ("DELETE", "/v1/batches/ba_1"),
+                ):
+                    told = await client.request(
+                        method, path, headers=headers, content=b"{}" if method == "POST" else None
+                    )
+                    assert (told.status_code != 403) == is_answered, (host, origin, path, told.text)

@@ -97,3 +97,53 @@ async def test_what_cannot_be_opened_is_told_at_its_field(client: httpx.AsyncCli
     answer = await client.post(ROUNDS, json={"batch": "ba_1", "name": "a", **wrong})
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{name}" for name in wrong]
+
+
+async def rate(client: httpx.AsyncClient, address: str, rater: str) -> None:
+    """Rates the rater's next response."""
+    page = (await client.get(f"{address}/sheet", params={"rater": rater})).text
+    (action,) = re.findall(r'action="(/rate/[^"]+/sheet[^"]*)"', page)
+    names = dict.fromkeys(re.findall(r'name="(rating\.[^"]+)"', page), "1")
+    assert (await client.post(action.replace("&amp;", "&"), data=names)).status_code == 303
+
+
+async def test_a_round_shares_the_items_of_another_runs_and_says_who_rated_both(client: httpx.AsyncClient) -> None:
+    before, after = await score(client, 8), await score(client, 5)
+    first = (await client.post(ROUNDS, json={"batch": before, "name": "a", "items": 7, "seed": 2})).json()
+    assert first["shared"] is None
+    asked = {"batch": after, "name": "b", "shared_with": first["id"]}
+    second = (await client.post(ROUNDS, json=asked)).json()
+    drawn = [each["item"] for each in (await client.get(f"{ROUNDS}/{first['id']}/items")).json()["items"]]
+    shared = (await client.get(f"{ROUNDS}/{second['id']}/items")).json()["items"]
+    assert [each["item"] for each in shared] == [item for item in drawn if int(item[1:]) < 5]
+    assert {each["probability"] for each in shared} == {7 / 8}
+    assert second["shared"] == {"round": first["id"], "raters": 0, "here": 0, "there": 0, "needed": 15}
+    for address, rater in ((first, "both"), (first, "both"), (second, "both"), (first, "one"), (second, "other")):
+        await rate(client, address["address"], rater)
+    found = (await client.get(f"{ROUNDS}/{second['id']}")).json()
+    assert found["shared"] == {"round": first["id"], "raters": 1, "here": 1, "there": 2, "needed": 15}
+    page = (await client.get(second["address"])).text
+    assert "People who rated in both: 1. Responses that they rated: 1 here, 2 there." in page
+    assert f'<a href="{first["address"]}">the other round</a>' in page
+    assert "People who rated in both" not in (await client.get(first["address"])).text
+
+
+@in_turn(
+    ("more", "status", "expected"),
+    [
+        ({"shared_with": "rr_none"}, 404, "there is no rating round rr_none"),
+        ({"shared_with": "OWN"}, 422, "a round of another batch that drew its responses"),
+        ({"shared_with": "OWN", "choose": "stratified"}, 422, "goes with no other choice"),
+    ],
+)
+async def test_items_that_cannot_be_shared_are_refused(
+    client: httpx.AsyncClient, more: dict[str, str], status: int, expected: str
+) -> None:
+    run = await score(client, 3)
+    own = (await client.post(ROUNDS, json={"batch": run, "name": "a"})).json()["id"]
+    answer = await client.post(
+        ROUNDS, json={"batch": run, "name": "b", **more, "shared_with": more["shared_with"].replace("OWN", own)}
+    )
+    assert answer.status_code == status
+    assert expected in answer.text
+    assert "/shared_with" in answer.text

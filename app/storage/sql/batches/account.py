@@ -95,24 +95,25 @@ class Account:
         """Drops figures after results have changed: a value cannot be removed from a tally exactly."""
         self.tally = self.intervals = None
 
-    def start(self, now: datetime, whole_seconds: float) -> None:
-        """queued → running. Starts the rate and the running time, of which a batch has `whole_seconds`."""
+    def start(self, now: datetime, time: datetime, whole_seconds: float) -> None:
+        """queued → running. Starts the rate and the running time, of which a batch has `whole_seconds`. `time` is the
+        running clock's, here and below."""
         if self.status == "queued":
             self.status = "running"
             self.started_at = self.started_at or now
             self.resumed_at, self.finished_before = now, self.finished
-            self.run_out(now, whole_seconds)
+            self.run_out(time, whole_seconds)
 
-    def run_out(self, now: datetime, whole_seconds: float) -> None:
+    def run_out(self, time: datetime, whole_seconds: float) -> None:
         """Sets when the remaining running time ends."""
         self.left_seconds = whole_seconds if self.left_seconds is None else self.left_seconds
-        self.expires_at = now + timedelta(seconds=self.left_seconds)
+        self.expires_at = time + timedelta(seconds=self.left_seconds)
 
-    def pause(self, reason: str, detail: str, now: datetime) -> None:
+    def pause(self, reason: str, detail: str, time: datetime) -> None:
         """queued or running → paused. The running time stops."""
         self.status, self.pause_reason, self.pause_detail = "paused", reason, detail
         if self.expires_at is not None:
-            self.left_seconds, self.expires_at = max(0.0, (self.expires_at - now).total_seconds()), None
+            self.left_seconds, self.expires_at = max(0.0, (self.expires_at - time).total_seconds()), None
 
     def complete(self, now: datetime) -> None:
         """Ends the batch, unless it was cancelled. A paused one has nothing left to resume."""

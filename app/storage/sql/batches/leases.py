@@ -8,7 +8,7 @@ import asyncio
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,6 +48,7 @@ from app.storage.sql.batches.rows import (
     rewrite_figures,
     score_result,
 )
+from app.storage.sql.batches.running_time import read_running_time
 from app.storage.sql.governance import charge_keys, find_overspent
 from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
 
@@ -148,7 +149,8 @@ async def claim_chunk(
     if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
         # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
         batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
-    if batch is None or not is_open(batch, job, now) or await is_overspent(connection, batch, job, usd_per_day, now):
+    time = await read_running_time(connection, now)
+    if batch is None or not is_open(batch, job, time) or await is_overspent(connection, batch, job, usd_per_day, now):
         return None
     query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
     # skip_locked: a chunk that is being committed to is leased.
@@ -169,7 +171,7 @@ async def claim_chunk(
     affordable = budget.afford(len(todo))
     if todo and not affordable:
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
-        await pause_exhausted(connection, batch, budget.explain(), now)
+        await pause_exhausted(connection, batch, budget.explain(), time)
         return None
     await connection.execute(
         this_chunk(job).values(
@@ -184,7 +186,7 @@ async def claim_chunk(
         )
     )
     if batch.account.status == "queued":
-        batch.account.start(now, 3600.0 * read_options(batch.row.options).running_hours)
+        batch.account.start(now, time, 3600.0 * read_options(batch.row.options).running_hours)
         await store_accounts(connection, [batch])
     return Work(
         job=job,
@@ -199,6 +201,24 @@ async def claim_chunk(
     )
 
 
+async def require_rubric(connection: AsyncConnection, job: ChunkJob, has_rubric: Callable[[str, str], bool]) -> bool:
+    """Whether the owner has the rubric that the job's batch is to be scored by. If not, leaves the job to others: the
+    next sweep queues it again, and the batch shows why it waits."""
+    query = select(batches.c.options, batches.c.rubric_digest, batches.c.rubric_differs).where(
+        batches.c.id == job.batch
+    )
+    row = (await connection.execute(query)).one_or_none()
+    if row is None or row.rubric_digest is None:
+        return True
+    has = has_rubric(read_options(row.options).rubric, row.rubric_digest)
+    if has == row.rubric_differs:
+        this = update(batches).where(batches.c.id == job.batch)
+        await connection.execute(this.values(rubric_differs=not has))
+    if not has:
+        await connection.execute(this_chunk(job).where(chunk.state == "queued").values(state="waiting", queued_at=None))
+    return has
+
+
 async def close_stored(connection: AsyncConnection, job: ChunkJob, now: datetime) -> None:
     """Closes a chunk whose previous owner had stored every result and died before it closed the chunk."""
     batch = (await lock_batches(connection, [job.batch]))[job.batch]
@@ -206,11 +226,11 @@ async def close_stored(connection: AsyncConnection, job: ChunkJob, now: datetime
     await store_accounts(connection, [batch])
 
 
-async def pause_exhausted(connection: AsyncConnection, batch: Locked, detail: str, now: datetime) -> None:
+async def pause_exhausted(connection: AsyncConnection, batch: Locked, detail: str, time: datetime) -> None:
     """Pauses a batch whose budget affords no more candidates, unless another chunk has some of the budget reserved."""
     others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
     if (await connection.execute(others)).scalar_one() == 0:
-        batch.account.pause(EXHAUSTED, detail, now)
+        batch.account.pause(EXHAUSTED, detail, time)
         await store_accounts(connection, [batch])
         log_paused(batch.id, EXHAUSTED)
 
@@ -234,16 +254,17 @@ async def is_overspent(
             f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
             "resume the batch tomorrow, or once the limit is raised"
         )
-        batch.account.pause(OVERSPENT, detail, now)
+        batch.account.pause(OVERSPENT, detail, await read_running_time(connection, now))
         await store_accounts(connection, [batch])
         log_paused(batch.id, OVERSPENT)
     return True
 
 
-def is_open(batch: Locked, job: ChunkJob, now: datetime) -> bool:
-    """Whether the job may be done: its batch is active and not past its deadline. `FINISH` may be done after it."""
+def is_open(batch: Locked, job: ChunkJob, time: datetime) -> bool:
+    """Whether the job may be done: its batch is active and not past its deadline by the running clock. `FINISH` may be
+    done after it."""
     expires_at = batch.account.expires_at
-    return batch.account.is_active and (expires_at is None or now < expires_at or job.chunk == FINISH)
+    return batch.account.is_active and (expires_at is None or time < expires_at or job.chunk == FINISH)
 
 
 def this_chunk(job: ChunkJob) -> Any:
@@ -533,17 +554,17 @@ CHUNKS_AT_ONCE = 10
 
 
 async def expire_chunks(
-    connection: AsyncConnection, batch_id: str, now: datetime
+    connection: AsyncConnection, batch_id: str, now: datetime, time: datetime
 ) -> tuple[Sequence[ChunkJob], Sequence[ChunkJob], Locked | None]:
-    """Ends some chunks of the batch, where its running time is over. Returns them, the jobs that follow, and the
-    batch."""
+    """Ends some chunks of the batch, where its running time is over at the running clock's `time`. Returns them, the
+    jobs that follow, and the batch."""
     batch = (await lock_batches(connection, [batch_id])).get(batch_id)
     if batch is None or batch.account.status != "running":
         return [], [], None
     if batch.account.expires_at is None:
         # It was started by a release without deadlines.
-        batch.account.run_out(now, 3600.0 * read_options(batch.row.options).running_hours)
-    if batch.account.expires_at is not None and now < batch.account.expires_at:
+        batch.account.run_out(time, 3600.0 * read_options(batch.row.options).running_hours)
+    if batch.account.expires_at is not None and time < batch.account.expires_at:
         await store_accounts(connection, [batch])
         return [], [], None
     ended = await end_chunks(connection, batch, now)

@@ -239,9 +239,9 @@ RATED = ("scored", "partial")
 """Statuses of a result that the judge gave."""
 
 
-def read_entry(row: Any) -> Entry:
+def read_entry(row: Any, *, ids_given: bool | None = None) -> Entry:
     """The place of a result's row."""
-    return Entry(**{name: getattr(row, name) for name in PLACE})
+    return Entry(**{name: getattr(row, name) for name in PLACE}, ids_given=ids_given)
 
 
 def read_placed(row: Any) -> tuple[Entry, Candidate]:
@@ -253,8 +253,10 @@ def read_placed(row: Any) -> tuple[Entry, Candidate]:
     return entry, candidate
 
 
-def read_result(row: Row[Any]) -> ItemResult:
-    """The result of a row: an evaluation, or the failure in its place."""
+def read_result(row: Row[Any], *, ids_given: bool | None = None) -> ItemResult:
+    """The result of a row: an evaluation, or the failure in its place. `ids_given` is that of the batch."""
     failure = read_failure(row.failure)
     evaluation = read_record(row.record).evaluation if failure is None else None
-    return ItemResult.model_construct(entry=read_entry(row), evaluation=evaluation, failure=failure)
+    return ItemResult.model_construct(
+        entry=read_entry(row, ids_given=ids_given), evaluation=evaluation, failure=failure
+    )

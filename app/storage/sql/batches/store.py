@@ -20,7 +20,6 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    or_,
     select,
     update,
 )
@@ -65,6 +64,7 @@ from app.storage.sql.batches.rows import (
     read_result,
     utc_now,
 )
+from app.storage.sql.batches.running_time import read_running_time, sign
 from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
 from app.storage.sql.tables import can_store, equals
@@ -80,6 +80,8 @@ UNPACKED = 100
 """Scores decoded at a time, in a millisecond or two, so that a large batch does not block the event loop."""
 
 chunk, item = t.batch_chunks.c, t.batch_items.c
+
+RUNNING = select(t.batches.c.id, t.batches.c.expires_at).where(t.batches.c.status == "running")
 
 
 class BatchStore:
@@ -104,8 +106,18 @@ class BatchStore:
 
     # Taking in
 
-    async def begin(self, project: str, batch_id: str, options: BatchOptions, now: datetime) -> None:
-        """Opens a batch without candidates."""
+    async def begin(
+        self,
+        project: str,
+        batch_id: str,
+        options: BatchOptions,
+        now: datetime,
+        rubric_digest: str | None = None,
+        *,
+        ids_given: bool | None = None,
+    ) -> None:
+        """Opens a batch without candidates. `rubric_digest` is that of the rubric it is to be scored by. `ids_given`:
+        whether any of its items has an id, None where not known."""
         row = {
             "id": batch_id,
             "project": project,
@@ -115,10 +127,13 @@ class BatchStore:
             "mode": options.mode,
             "rubric": split_name(options.rubric)[0],
             "options": options.model_dump_json(),
+            "rubric_digest": rubric_digest,
+            "rubric_differs": False,
             "budget_usd": options.budget_usd,
             "cost_usd": 0.0,
             "dearest_usd": 0.0,
             "tally": pack_tally(Tally()),
+            "ids_given": ids_given,
             **dict.fromkeys(COUNTED, 0),
         }
         entries = [
@@ -231,8 +246,10 @@ class BatchStore:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
         columns = (*PLACE, "record", "failure")
         rows = await self._page(columns, project, batch_id, after, limit)
+        query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
+        ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(lambda: [read_result(row) for row in rows])
+        return await asyncio.to_thread(lambda: [read_result(row, ids_given=ids_given) for row in rows])
 
     async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
         """The same results in the form that summaries and analyses need, which is cheap to read for a whole batch."""
@@ -370,7 +387,7 @@ class BatchStore:
             found = (await lock_batches(connection, [batch_id])).get(batch_id)
             changes = found is not None and found.account.is_active and project in {None, found.row.project}
             if found is not None and changes:
-                found.account.pause(reason, detail, self._clock())
+                found.account.pause(reason, detail, await read_running_time(connection, self._clock()))
                 await store_accounts(connection, [found])
         if changes:
             log_paused(batch_id, reason)
@@ -428,9 +445,18 @@ class BatchStore:
     # Working. `owner` is one worker process; its lease ends unless it is renewed. A batch resumes after a crash when
     # `sweep` queues chunks whose lease has run out, and `claim` leases them to another owner.
 
-    async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0) -> Work | None:
+    async def claim(
+        self,
+        job: ChunkJob,
+        owner: str,
+        lease_seconds: float,
+        begun: int = 0,
+        *,
+        has_rubric: Callable[[str, str], bool] = lambda *_: True,
+    ) -> Work | None:
         """Leases the chunk; None if it is done, leased by another owner, or its batch is not active or past its
-        deadline.
+        deadline, or the owner does not have its rubric. `has_rubric` says so of a name and a digest; the chunk is then
+        left to other workers.
 
         If another owner's lease has run out, the chunk is suspect, and what that owner may have begun is counted as
         spent. `begun` is how many candidates the new owner may begin before it reports more (`commit`). The first claim
@@ -444,6 +470,8 @@ class BatchStore:
         now = self._clock()
         lease = leases.Lease(owner, now + timedelta(seconds=lease_seconds), begun)
         async with db.change(self._engine) as connection:
+            if not await leases.require_rubric(connection, job, has_rubric):
+                return None
             return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
 
     async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
@@ -560,17 +588,20 @@ class BatchStore:
     # Ending
 
     async def expire(self) -> list[ChunkJob]:
-        """Ends batches whose running time is over: candidates without a result fail with `EXPIRED`. Returns the jobs
-        that follow, to be put on the queue. Any number of processes may do so at once."""
+        """Signs that a worker is alive, and ends batches whose running time is over: candidates without a result fail
+        with `EXPIRED`. Returns the jobs that follow, to be put on the queue. Any number of processes may do so at
+        once."""
         now = self._clock()
-        over = or_(t.batches.c.expires_at.is_(None), t.batches.c.expires_at <= now)
-        query = select(t.batches.c.id).where(t.batches.c.status == "running", over)
+        running = await db.fetch(self._engine, RUNNING)
+        if not running:
+            return []
+        time = await sign(self._engine, now)
         jobs: list[ChunkJob] = []
-        for batch_id in await db.fetch_column(self._engine, query):
+        for batch_id in [row.id for row in running if row.expires_at is None or row.expires_at <= time]:
             ended: Sequence[ChunkJob] | None = None
             while ended is None or ended:
                 async with db.change(self._engine) as connection:
-                    ended, ready, batch = await leases.expire_chunks(connection, batch_id, now)
+                    ended, ready, batch = await leases.expire_chunks(connection, batch_id, now, time)
                 log_completed([batch] if batch else [])
                 if ended:
                     logger.warning("a batch has reached its deadline", extra={"batch_id": batch_id, "code": "expired"})

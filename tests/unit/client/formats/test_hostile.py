@@ -361,3 +361,53 @@ def test_a_full_disk_is_no_damage_to_what_is_unpacked(packed: bytes, tmp_path: P
         list(read_items(path))
     with pytest.raises(OSError, match="No space left"):  # of a stream its reader tells it, as the service does
         list(read_items(io.BytesIO(packed)))
+
+
+def renumber(content: bytes, before: str, after: str) -> bytes:
+    """A workbook whose sheet says something else."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as given, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for entry in given.namelist():
+            part = given.read(entry)
+            if entry.endswith("sheet1.xml"):
+                assert before.encode() in part
+                part = part.replace(before.encode(), after.encode())
+            packed.writestr(entry, part)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('<row r="2"', '<row r="2000000000"', "row 1048577: a sheet has at most 1,048,576 rows and 16,384 columns"),
+        ('r="C2"', 'r="XFE2"', "row 2: a sheet has at most 1,048,576 rows and 16,384 columns"),
+        ("<v>7</v>", "<v>1e999999</v>", "row 2: a number is not finite"),
+    ],
+)
+def test_a_workbook_states_no_more_than_a_sheet_has(before: str, after: str, message: str) -> None:
+    content = workbook(("表", [["質問", "回答", "点"], ["q", "r", 7]]))
+    assert refuse("a.xlsx", renumber(content, before, after)) == f"a.xlsx: sheet 表, {message}"
+
+
+def test_the_last_row_and_column_of_a_sheet_are_read() -> None:
+    content = workbook(("表", [["質問", "回答", "点"], ["q", "r", 7]]))
+    for before, after in (('<row r="2"', '<row r="1048576"'), ('r="C2"', 'r="XFD2"')):
+        items, _ = read("a.xlsx", renumber(content, before, after))
+        assert len(items) == 1
+
+
+@pytest.mark.parametrize("number", ["1e999999", "-1e999999", "9" * 100_000, "Infinity", "-Infinity"])
+def test_numbers_that_would_be_infinite_are_refused(number: str) -> None:
+    assert refuse("a.jsonl", f'{{"question": "q", "answer": {number}}}') == "a.jsonl:1: a number is not finite"
+
+
+@pytest.mark.parametrize("cell", ["[1e999]", "{'text': 1e999}"])
+def test_a_cell_whose_number_would_be_infinite_stays_a_text(cell: str) -> None:
+    items, _ = read("a.csv", f'question,answer\nq,"{cell}"\n')
+    assert items[0]["response"] == cell
+
+
+@pytest.mark.parametrize("number", ["9" * 1000, "1.0e+999"])
+def test_a_number_of_yaml_that_would_be_infinite_stays_a_text(number: str) -> None:
+    items, _ = read("a.yaml", f"- question: q\n  answer: {number}\n")
+    assert items[0]["response"] == number

@@ -13,7 +13,7 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Aspect, Rubric
 from app.providers.openai import reply
 from app.providers.openai.parameters import Question
-from app.providers.openai.reply import MOST_RECENT, Readings, Reply, read_reply
+from app.providers.openai.reply import MOST_RECENT, Readings, Reply, read_completion, read_reply
 from tests.support.prompts import build_prompt
 from tests.support.small_rubrics import independent_rubric, joint_rubric
 
@@ -120,3 +120,15 @@ def test_a_reply_of_nothing_but_white_space_is_read_once() -> None:
     reading = read_reply(answer(question, "\n" * 1_500_000), question)
     assert reading.rated == 0
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        '{"choices": [], "choices": [{"finish_reason": "stop", "message": {"content": "{}"}}]}',
+        '{"choices": [{"finish_reason": "stop", "message": {"content": "{}", "content": "{}"}}]}',
+    ],
+)
+def test_an_answer_with_a_member_twice_is_no_completion(twice: str) -> None:
+    found = read_completion(twice.encode())
+    assert (found["completion"], found["content"]) == (False, None)

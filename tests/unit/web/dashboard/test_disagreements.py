@@ -67,7 +67,7 @@ async def test_what_people_say_of_the_judge_is_shown_and_leads_to_a_round(tmp_pa
             chips = [one.text for one in (await show(client, path)).all("details", class_="trust")]
             told = [chip for chip in chips if "n = 24 · 2 raters" in chip]
             assert told, path
-            assert all("✓Judge and people: validated" in chip and "Spearman's ρ" in chip for chip in told)
+            assert all("○Judge and people: not shown" in chip and "Spearman's ρ" in chip for chip in told)
             assert any("?Judge and people: unknown" in chip for chip in chips), path
 
         page = await show(client, f"/runs/{run}/disagreements?aspect=overall")

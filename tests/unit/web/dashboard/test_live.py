@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import pytest
 from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
 from app.web.dashboard.live import News, count_again, stream_events
+from app.web.watching import RunWatch
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -161,6 +165,68 @@ async def test_results_are_counted_and_streams_are_bounded(tmp_path: Path, monke
             assert await anext(read_news(response)) == "3 new results"
         monkeypatch.setattr("app.web.dashboard.live.MOST_STREAMS", 0)
         assert (await client.get(f"/live?results={run}&seen=2")).status_code == 204
+
+
+async def test_a_project_has_its_own_places(tmp_path: Path, redis_url: str) -> None:
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url, project_streams=2) as client:
+        one, other = await make_keys(tmp_path, ("one", "write"), ("other", "write"))
+        ids = [(await client.post("/v1/batches", json=make_body(1), headers=key)).json()["id"] for key in (one, other)]
+        follow, page = f"/v1/batches/{ids[0]}/events", f"/live?run={ids[0]}"
+        texts: list[AsyncIterator[str]] = []  # one that is forgotten would close its stream
+        async with AsyncExitStack() as stack:
+            for address in (follow, page):
+                found = await stack.enter_async_context(client.stream("GET", address, headers=one))
+                assert found.status_code == 200
+                texts.append(found.aiter_text())
+                await anext(texts[-1])
+            refused = await client.get(follow, headers=one)
+            assert (refused.status_code, refused.json()["code"]) == (429, "stream-limit-reached")
+            assert "SAITEN_PROJECT_STREAMS" in refused.json()["detail"]
+            async with client.stream("GET", f"/v1/batches/{ids[1]}/events", headers=other) as theirs:
+                assert theirs.status_code == 200
+
+
+def make_queued(run_id: str) -> Batch:
+    counts = {"total": 2, "queued": 2, "scored": 0, "partial": 0, "failed": 0}
+    none = dict.fromkeys(("name", "relevance", "budget_usd", "rate_per_second", "estimated_end", "signature"))
+    about = {
+        "id": run_id,
+        "status": "queued",
+        "rubric": "r",
+        "path": "source",
+        "progress": 0.0,
+        "judge": {},
+        "usage": {},
+    }
+    return Batch.model_validate({**none, **about, "counts": counts, "metadata": {}, "created_at": datetime.now(UTC)})
+
+
+async def test_one_query_serves_all_that_follow_the_same_runs() -> None:
+    asked: list[list[str]] = []
+
+    async def find(_: str, ids: Sequence[str]) -> list[Batch]:
+        asked.append(sorted(ids))
+        await asyncio.sleep(0)
+        return [make_queued("ba_1")]
+
+    watch = RunWatch(find)
+    found = await asyncio.gather(*(watch.look("team", run) for _ in range(300) for run in ("ba_1", "ba_none")))
+    batch = found[0]
+    assert batch is not None
+    assert all(one is batch for one in found[::2])
+    assert set(found[1::2]) == {None}
+    assert asked == [["ba_1", "ba_none"]]
+    assert await watch.look("team", "ba_1") is batch
+    assert len(asked) == 1
+    written: list[str] = []
+
+    def write(_: Batch) -> str:
+        written.append("html")
+        return "html"
+
+    for language in ("ja", "ko", "ja"):
+        assert watch.show(batch, "team", language, write) == "html"
+    assert len(written) == 2
 
 
 async def test_an_outage_of_the_store_changes_no_count() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from pathlib import Path
 
 import pytest
+from starlette.datastructures import Headers
+from starlette.types import Message
 
 from app.web.dashboard.language import lang_of, pick, query
-from app.web.dashboard.page import asset_address, read_assets
+from app.web.dashboard.page import Page, asset_address, read_assets
 from tests.support.serving import serving
 
 HTML = {"Accept": "text/html"}
@@ -51,6 +54,24 @@ async def test_pages_are_compressed_where_the_browser_takes_it(client):
     assert b"<!doctype html>" in gzip.decompress(raw)
     plain = await client.get("/login", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
+
+
+async def test_a_page_is_written_beside_the_event_loop():
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    page = Page(200, lambda: threading.current_thread().name, compressed=False)
+    page.headers["Connection"] = "close"
+    await page({"type": "http"}, receive, send)
+    headers = Headers(raw=sent[0]["headers"])
+    assert sent[1]["body"].decode() != threading.main_thread().name
+    assert (headers["connection"], headers["content-length"]) == ("close", str(len(sent[1]["body"])))
+
+
+async def receive() -> Message:
+    return {"type": "http.disconnect"}
 
 
 async def test_assets_are_kept_for_ever_under_the_address_of_their_content(client):

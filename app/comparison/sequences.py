@@ -1,0 +1,100 @@
+"""Sequences of builds: which place a candidate has, and the verdict on it by all builds since the baseline."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.comparison.runs import find_batch
+from app.domain.analysis_request import GateRequest
+from app.domain.comparison import ComparedRun, GateReport
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.sequence import GateSequence
+from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.sequences import SequenceStore
+
+POINTER = "/sequence"
+
+
+@dataclass(kw_only=True, eq=False)
+class SequenceService:
+    """Sequences within the caller's project. Methods raise NotFound, InvalidRequest and StoreError."""
+
+    batches: BatchStore
+    store: SequenceStore
+    now: Callable[[], datetime]
+
+    async def list(self, project: str) -> builtins.list[GateSequence]:
+        """In the order of their names, without their builds."""
+        return [*await self.store.list(project)]
+
+    async def find(self, project: str, name: str) -> GateSequence:
+        """The sequence with its builds."""
+        found = await self.store.find(project, name)
+        if found is None:
+            raise NotFound("there is no sequence of this name")
+        return found
+
+    async def remove(self, project: str, name: str) -> GateSequence:
+        """Forgets the sequence, which is returned; its batches stay."""
+        found = await self.find(project, name)
+        await self.store.remove(project, name)
+        return found
+
+    async def settle(self, project: str, request: GateRequest) -> GateRequest:
+        """The request with the baseline and the alpha of its sequence, where it is begun. Raises InvalidRequest where
+        it asks for others, or for what no sequence judges."""
+        if request.sequence is None:
+            return request
+        if request.link is not None or request.coverage_only or request.estimate != "judge":
+            raise InvalidRequest("goes with no link, no coverage_only and no corrected estimate", pointer=POINTER)
+        if request.test == "unpaired":
+            raise InvalidRequest("compares the same items night by night, not unpaired runs", pointer=POINTER)
+        known = await self.store.find(project, request.sequence)
+        if known is None:
+            return request
+        if request.baseline not in {None, known.baseline}:
+            detail = f"the sequence is judged against {known.baseline}: a new baseline begins another sequence"
+            raise InvalidRequest(detail, pointer="/baseline")
+        if "alpha" in request.model_fields_set and request.alpha != known.alpha:
+            raise InvalidRequest(f"the sequence was begun with {known.alpha:g}", pointer="/alpha")
+        return request.model_copy(update={"baseline": known.baseline, "alpha": known.alpha})
+
+    async def judge(
+        self,
+        project: str,
+        request: GateRequest,
+        report: GateReport,
+        *,
+        runs: tuple[ComparedRun, ComparedRun | None],
+        read: Callable[[str], Awaitable[ComparedRun]],
+        compute: Callable[[Callable[[], GateReport]], Awaitable[GateReport]],
+    ) -> GateReport:
+        """The report of the plain gate, its rules judged again by the sequence; `runs` are candidate and baseline. The
+        candidate gets the next place, or keeps its own."""
+        if request.sequence is None:
+            return report
+        candidate, baseline = runs
+        if baseline is None or request.baseline is None:
+            raise InvalidRequest("needs a baseline: name one, or pin one", pointer=POINTER)
+        if request.baseline == request.candidate:
+            raise InvalidRequest("is the baseline itself", pointer="/candidate")
+        batch = await find_batch(self.batches, project, request.candidate)
+        if batch.status != "completed":
+            raise InvalidRequest(f"is {batch.status}: a sequence holds completed batches", pointer="/candidate")
+        begun = GateSequence(
+            name=request.sequence, baseline=request.baseline, alpha=request.alpha, started_at=self.now()
+        )
+        night = await self.store.enter(project, begun, request.candidate, self.now())
+        sequence = await self.find(project, request.sequence)
+        from app.stats.sequence_gate import LOOKS_BACK, judge_in_sequence
+
+        ids = [one.batch for one in sequence.builds if one.night < night and one.batch is not None][-LOOKS_BACK:]
+        earlier = [await read(one) for one in ids]
+        judged = await compute(
+            lambda: judge_in_sequence(report, candidate, baseline, earlier, sequence=sequence, night=night)
+        )
+        await self.store.settle(project, request.sequence, night, judged.verdict)
+        return judged

@@ -1,0 +1,243 @@
+"""What work takes at the judge, priced before it begins, and whether its caller may ask for so much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from app.domain.dialogue import Limits
+from app.domain.errors import TooMuchWork
+from app.domain.evaluation import ConversationRequest, EvaluationRequest, PathChoice
+from app.domain.rubric import Rubric
+from app.providers.ports import Judge, JudgingEstimate, JudgingTask, RequestScope
+from app.scoring.case import ENGLISH
+from app.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
+from app.scoring.evaluate import ScoringContext
+
+Asked = EvaluationRequest | ConversationRequest
+
+PRICED_AT_ONCE = 20_000
+"""Characters that are priced on the event loop, which takes about a millisecond."""
+
+ROUNDING_USD = 1e-12
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What work takes at most, if every first reply is valid and none is cached. `cost_usd` is None if the price of the
+    judge's model is not known."""
+
+    calls: int
+    prompt_tokens: int
+    cost_usd: float | None
+
+
+class Bill:
+    """Adds up what tasks take at the judge. A cost is None from the first task on whose cost is not known.
+    `second_calls`, `second_tokens` and `second_cost_usd` are what a second look at every candidate would add: it is on
+    one path, the dearest here, in all windows, and shows the judge no more than the first look did."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._languages: set[str] = set()
+        self.calls = 0
+        self.prompt_tokens = 0
+        self.prefix_tokens = 0
+        self.completion_tokens = 0
+        self.cost_usd: float | None = 0.0
+        self.cost_usd_prefix_cached: float | None = 0.0
+        self.unit_cost_usd: float | None = 0.0
+        self.second_calls = 0
+        self.second_tokens = 0
+        self.second_cost_usd: float | None = 0.0
+
+    def add(self, tasks: Iterable[JudgingTask]) -> None:
+        """Adds one candidate's tasks: one per language, or one per window of a conversation."""
+        unit: float | None = 0.0
+        looks: dict[str, tuple[int, int, float | None]] = {}
+        for task in tasks:
+            estimate = self._judge.estimate(task)
+            self.calls += estimate.calls
+            self.prompt_tokens += estimate.prompt_tokens
+            self.prefix_tokens += estimate.prefix_tokens
+            self.completion_tokens += estimate.completion_tokens
+            cached = self._price_cached(task, estimate)
+            self.cost_usd_prefix_cached = add_costs(self.cost_usd_prefix_cached, cached)
+            unit = add_costs(unit, estimate.cost_usd)
+            calls, tokens, cost = looks.get(task.language, (0, 0, 0.0))
+            look = calls + estimate.calls, tokens + estimate.prompt_tokens, add_costs(cost, estimate.cost_usd)
+            looks[task.language] = look
+        self.second_calls += max((calls for calls, _, _ in looks.values()), default=0)
+        self.second_tokens += max((tokens for _, tokens, _ in looks.values()), default=0)
+        costs = [cost for _, _, cost in looks.values() if cost is not None]
+        known = len(costs) == len(looks)
+        self.second_cost_usd = add_costs(self.second_cost_usd, max(costs, default=0.0) if known else None)
+        self.cost_usd = add_costs(self.cost_usd, unit)
+        known = self.unit_cost_usd is not None and unit is not None
+        self.unit_cost_usd = max(self.unit_cost_usd or 0.0, unit or 0.0) if known else None
+
+    def quote(self, *, twice: bool) -> Quote:
+        """The sum; `twice`, with a second look at everything."""
+        if not twice:
+            return Quote(self.calls, self.prompt_tokens, self.cost_usd)
+        tokens = self.prompt_tokens + self.second_tokens
+        return Quote(self.calls + self.second_calls, tokens, add_costs(self.cost_usd, self.second_cost_usd))
+
+    def _price_cached(self, task: JudgingTask, estimate: JudgingEstimate) -> float | None:
+        """The cost with the prefix in the provider's prompt cache, into which a language's first sample puts it."""
+        full, cached = estimate.cost_usd, estimate.cost_usd_prefix_cached
+        if full is None or cached is None:
+            return full
+        if task.language in self._languages:
+            return cached
+        self._languages.add(task.language)
+        return cached + (full - cached) / task.options.samples
+
+
+def add_costs(one: float | None, other: float | None) -> float | None:
+    """The sum; None where either is not known."""
+    return None if one is None or other is None else one + other
+
+
+def languages_of(rubric: Rubric, path: PathChoice) -> tuple[str, ...]:
+    """The languages that are judged on a path. A translation is not there yet when work is priced, and is taken to
+    have its source's tokens."""
+    own = rubric.source_language
+    return {"source": (own,), "english": (ENGLISH,), "both": (own, ENGLISH)}[path]
+
+
+def plan_evaluation(asked: EvaluationRequest, rubric: Rubric) -> list[JudgingTask]:
+    """The judge's tasks on one response, one per language."""
+    references = asked.references if rubric.references else ()
+    languages = languages_of(rubric, asked.path)
+    return [JudgingTask(rubric, language, asked.turn, asked.judge, references) for language in languages]
+
+
+def list_work(asked: Asked, context: ScoringContext) -> Iterator[Sequence[JudgingTask]]:
+    """The judge's tasks by candidate; of a conversation with `score_turns`, each turn is one. They are made while they
+    are read, since hundreds of turns each hold the turns before them. Raises UnknownRubric and RubricUnitMismatch."""
+    rubric = context.rubrics.get(asked.rubric)
+    if isinstance(asked, EvaluationRequest):
+        yield plan_evaluation(asked, rubric)
+        return
+    case = ConversationCase(asked, rubric, context.window_tokens)
+    yield plan_conversation(case.windows, rubric, asked.judge)
+    for _, one in list_turn_requests(case, context):
+        yield plan_evaluation(one, context.rubrics.get(one.rubric))
+
+
+def quote(requests: Iterable[Asked], context: ScoringContext, *, times: int = 1) -> Quote:
+    """What it takes to score these, each so many times. Raises InvalidRequest."""
+    bill, twice = Bill(context.judge), False
+    for asked in requests:
+        twice = twice or asked.integrity == "judge-twice"
+        for tasks in list_work(asked, context):
+            bill.add(tasks)
+    found = bill.quote(twice=twice)
+    cost = None if found.cost_usd is None else times * found.cost_usd
+    return Quote(times * found.calls, times * found.prompt_tokens, cost)
+
+
+def characters_of(asked: Asked) -> int:
+    """The characters of the texts to be judged; of turns that are scored too, each with those before it."""
+    if isinstance(asked, EvaluationRequest):
+        return sum(len(said.text) for said in asked.context) + len(asked.response)
+    return sum(len(turn.text) for turn in asked.turns) * (len(asked.turns) if asked.score_turns else 1)
+
+
+async def admit(requests: Sequence[Asked], context: ScoringContext, scope: RequestScope, *, times: int = 1) -> Quote:
+    """Prices the work before it begins, and reserves its cost, which the scope's purse pays. Raises TooMuchWork beyond
+    the limits of one request, CostLimitReached if the caller's money is not enough, and InvalidRequest if the judge
+    does not take it."""
+    if sum(map(characters_of, requests)) <= PRICED_AT_ONCE:
+        found = quote(requests, context, times=times)
+    else:
+        found = await asyncio.to_thread(quote, requests, context, times=times)
+    require_within(found, context.limits)
+    if scope.purse is not None:
+        await scope.purse.reserve(found.cost_usd or 0.0)
+    return found
+
+
+def require_within(asked: Quote, limits: Limits) -> None:
+    """Raises TooMuchWork if the work takes more calls or tokens than one request may."""
+    if asked.calls > limits.judge_calls:
+        raise TooMuchWork(
+            f"this request takes {asked.calls} judge calls, of at most {limits.judge_calls}: ask for fewer samples or "
+            "fewer turns, or raise SAITEN_LIMITS__JUDGE_CALLS"
+        )
+    if asked.prompt_tokens > limits.judge_tokens:
+        raise TooMuchWork(
+            f"the prompts of this request have {asked.prompt_tokens} tokens, of at most {limits.judge_tokens}: ask for "
+            "fewer samples or fewer turns, or raise SAITEN_LIMITS__JUDGE_TOKENS"
+        )
+
+
+LATEST_WEIGHT = 0.1
+"""The weight of the latest call in what calls turn out to cost."""
+
+
+@dataclass(eq=False)
+class Experience:
+    """How much dearer calls turn out than they are expected to be: `ratio` is at least 1. It follows a dearer call at
+    once, such as the first one of a model that thinks, and cheaper ones slowly."""
+
+    ratio: float = 1.0
+
+    def learn(self, expected_usd: float, cost_usd: float) -> None:
+        """A call was expected to cost so much, and did cost so much. A call that failed says nothing."""
+        if expected_usd > 0 and cost_usd > 0:
+            latest = cost_usd / expected_usd
+            weight = 1.0 if latest > self.ratio else LATEST_WEIGHT
+            self.ratio = max(1.0, self.ratio + weight * (latest - self.ratio))
+
+
+class ReservingPurse:
+    """Implements `Purse` over an account that other work uses too: `take` reserves so many dollars of it, and raises
+    CostLimitReached if they are not there.
+
+    Work reserves what it was priced at, then holds a part of that for each call. What a call needs beyond it, such as
+    one that asks again for a malformed reply, is reserved when the call is about to begin. Everything is reserved at
+    what is expected of it, times what `experience`, which all work of one account shares, says as the work begins, and
+    what its own calls say later: what other work learns meanwhile must not make its reservation too small.
+    """
+
+    def __init__(self, take: Callable[[float], Awaitable[None]], experience: Experience) -> None:
+        self._take = take
+        self._shared = experience
+        self._own = Experience(experience.ratio)
+        self._reserved_usd = 0.0
+        self._held_usd = 0.0
+        self._spent_usd = 0.0
+
+    async def reserve(self, usd: float) -> None:
+        needed_usd = usd * self._own.ratio
+        if needed_usd > 0:
+            await self._take(needed_usd)
+            self._reserved_usd += needed_usd
+
+    async def hold(self, expected_usd: float) -> float:
+        needed_usd = expected_usd * self._own.ratio
+        self._held_usd += needed_usd
+        short_usd = self._spent_usd + self._held_usd - self._reserved_usd
+        if short_usd > ROUNDING_USD:
+            self._reserved_usd += short_usd  # other calls of this work must not count on it meanwhile
+            try:
+                await self._take(short_usd)
+            except BaseException:
+                self._reserved_usd -= short_usd
+                self._held_usd -= needed_usd
+                raise
+        return needed_usd
+
+    def settle(self, expected_usd: float, held_usd: float, cost_usd: float) -> None:
+        self._held_usd -= held_usd
+        self._spent_usd += cost_usd
+        for experience in (self._own, self._shared):
+            experience.learn(expected_usd, cost_usd)
+
+    def due_usd(self, cost_usd: float) -> float:
+        """What the account still has to pay once the work is over, which is below 0 if it gets something back. Calls
+        that have no outcome are paid at what was held for them. `cost_usd` is what the work cost as its scope knows."""
+        return max(self._spent_usd + self._held_usd, cost_usd) - self._reserved_usd

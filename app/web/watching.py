@@ -1,0 +1,126 @@
+"""What the event streams of a process watch together: however many follow a run, the store is asked for it once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from app.domain.batch import Batch
+from app.domain.errors import StreamLimitReached
+from app.runtime.tasks import cancel_for_good
+
+Value = TypeVar("Value")
+Key = tuple[str, str]
+"""A project and a run in it."""
+
+FRESH_SECONDS = 0.4
+"""An answer of the store is not older. Less than the shortest time between two looks of a stream."""
+
+KEPT_SECONDS = 60.0
+"""What no stream has looked at for so long is forgotten."""
+
+RETRY_SECONDS = 30.0
+"""`Retry-After` for a page that finds no place: another is closed sooner or later."""
+
+
+@dataclass(eq=False)
+class Watched:
+    """A run as the store last told it. `batch` stays the same object as long as nothing changes but time; `html` has
+    its progress by language."""
+
+    batch: Batch | None = None
+    told_at: float = float("-inf")
+    asked_at: float = float("-inf")
+    html: dict[str, str] = field(default_factory=dict)
+
+
+class RunWatch:
+    """Looks at runs for all streams of the process, in one query for those of a project that are due together."""
+
+    def __init__(self, find: Callable[[str, Sequence[str]], Awaitable[list[Batch]]]) -> None:
+        self._find = find
+        self._runs: dict[Key, Watched] = {}
+        self._due: dict[str, dict[str, Watched]] = defaultdict(dict)
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._recent: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
+
+    async def look(self, project: str, run_id: str) -> Batch | None:
+        """The run as it was a moment ago; None if there is none. Raises the `Store…` errors."""
+        now = asyncio.get_running_loop().time()
+        run = self._runs.setdefault((project, run_id), Watched())
+        run.asked_at = now
+        if now - run.told_at >= FRESH_SECONDS:
+            self._due[project][run_id] = run
+            task = self._asking.get(project)
+            if task is None:
+                task = self._asking[project] = asyncio.create_task(self._ask(project))
+                task.add_done_callback(note_error)
+            # One stream that ends leaves the question to the others.
+            await asyncio.shield(task)
+        return run.batch
+
+    def show(self, batch: Batch, project: str, language: str, show: Callable[[Batch], str]) -> str:
+        """The run's progress, written once a change and language."""
+        run = self._runs.get((project, batch.id))
+        if run is None or run.batch is not batch:
+            return show(batch)
+        if language not in run.html:
+            run.html[language] = show(batch)
+        return run.html[language]
+
+    async def once(self, key: Hashable, ask: Callable[[], Awaitable[Value]]) -> Value:
+        """What `ask` tells, which is asked once for all that want the same at about the same time."""
+        now = asyncio.get_running_loop().time()
+        known = self._recent.get(key)
+        if known is None or now - known[0] >= FRESH_SECONDS:
+            self._recent = {one: told for one, told in self._recent.items() if now - told[0] < FRESH_SECONDS}
+            known = self._recent[key] = (now, asyncio.ensure_future(ask()))
+            known[1].add_done_callback(note_error)
+        told: Value = await asyncio.shield(known[1])
+        return told
+
+    async def close(self) -> None:
+        await cancel_for_good([*self._asking.values()])
+
+    async def _ask(self, project: str) -> None:
+        """Asks for the runs that are due, again while more have become due meanwhile."""
+        # All streams that the loop has ready come first.
+        await asyncio.sleep(0)
+        due = self._due.pop(project, {})
+        # From here on another task asks for what becomes due.
+        del self._asking[project]
+        found = {batch.id: batch for batch in await self._find(project, [*due])}
+        now = asyncio.get_running_loop().time()
+        for run_id, run in due.items():
+            batch, run.told_at = found.get(run_id), now
+            if batch is None or run.batch is None or steady(batch) != steady(run.batch):
+                run.batch, run.html = batch, {}
+        self._runs = {key: run for key, run in self._runs.items() if now - run.asked_at < KEPT_SECONDS}
+
+
+def note_error(asked: asyncio.Future[Any]) -> None:
+    """Takes notice of an error that no stream is left to be told."""
+    if not asked.cancelled():
+        asked.exception()
+
+
+def steady(batch: Batch) -> Batch:
+    """The batch without the fields that change with time alone."""
+    return batch.model_copy(update={"rate_per_second": None, "estimated_end": None})
+
+
+class StreamPlaces:
+    """Counts the event streams of this process by project, at most `most` of each."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.taken = Counter[str]()
+
+    def require(self, project: str) -> None:
+        """Raises StreamLimitReached if the project has as many streams as it may."""
+        if self.taken[project] >= self._most:
+            detail = f"{self._most} pages or clients of the project follow runs (SAITEN_PROJECT_STREAMS); close some"
+            raise StreamLimitReached(detail, retry_after_seconds=RETRY_SECONDS)

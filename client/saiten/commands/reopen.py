@@ -1,0 +1,33 @@
+"""`saiten reopen`: ends the pause that the judge's endpoint asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from saiten.commands.service import URL, send
+from saiten.language import tell
+from saiten.models import JudgePause
+from saiten.reading import read
+
+PATH = "/v1/judge/pause"
+
+
+@click.command("reopen")
+@URL
+def command(url: str | None) -> None:
+    """Call a judge again that asked for a pause (`Retry-After`, or an exhausted rate limit).
+
+    Ends the pause of the service at --url in all its processes. Needs a key with the scope admin.
+
+    Exit 0: the judge may be called; 2: bad usage; 3: could not run.
+    """
+    if url is None:
+        raise click.UsageError(tell("name the service with --url or SAITEN_URL"))
+    pause = read(JudgePause, asyncio.run(send("GET", PATH, url)))
+    asyncio.run(send("DELETE", PATH, url))
+    if pause.seconds:
+        click.echo(tell("the pause is ended, {seconds:.0f} s early", seconds=pause.seconds))
+    else:
+        click.echo(tell("there was no pause"))
