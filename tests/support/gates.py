@@ -14,7 +14,7 @@ from tests.support.runs import Column, make_run
 
 BEFORE = [5.0] * 12
 FAILED: Column = [4.0] * 10 + [5.0] * 2
-INCONCLUSIVE: Column = [*[2.0, 5.0] * 5, 4.0, None]
+INCONCLUSIVE: Column = [*[3.0, 5.0] * 5, 5.0, None]
 RULES = (GateRule(aspect="warmth", max_drop=0), GateRule(aspect="clarity", max_drop=0, min_mean=2))
 
 

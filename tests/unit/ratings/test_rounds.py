@@ -168,9 +168,9 @@ def test_spreads_are_shares_of_the_scale() -> None:
 async def test_results_are_read_beside_the_event_loop(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set[Thread]()
 
-    def look(row: Any) -> ItemResult:
+    def look(row: Any, **known: Any) -> ItemResult:
         threads.add(current_thread())
-        return read_result(row)
+        return read_result(row, **known)
 
     monkeypatch.setattr("app.storage.sql.batches.store.read_result", look)
     assert len(await rounds.bench.batches.results("team", "ba_1", after=-1, limit=100)) == COUNT

@@ -40,7 +40,7 @@ for; its 95 % interval, with 1 value added at the scale's lower end, ends at 2.5
 # Ten of twelve fell by 1: 10/12 = 0.833; p = 2/2^10 = 0.00195; of the other aspect no value differs.
 DROP = (
     "fell by 0.833 (from 5.000 to 4.167; 95 % interval of the difference -1.901 to -0.586; p = 0.002 after Holm over 1; "
-    "12 pairs): beyond chance, and as observed more than the 0 tolerated; a drop of 0.686 would be seen with 80 % "
+    "12 pairs): beyond chance, and as observed more than the 0 tolerated; a drop of 0.606 would be seen with 80 % "
     "power"
 )
 

@@ -22,7 +22,7 @@ Candidate run **pr-17** against **main**, alpha 0.05; paired\\: 12 of the smalle
 no dialogues are known, so that items are the units.
 
 - **fail** warmth (max\\_drop 0): fell by 0.833 (from 5.000 to 4.167; 95 % interval of the difference -1.901 to -0.586; \
-p = 0.002 after Holm over 1; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated; a drop of 0.686 would be seen with 80 % \
+p = 0.002 after Holm over 1; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated; a drop of 0.606 would be seen with 80 % \
 power
 - **pass** coverage: 24 of 24 verdicts of the candidate run (100.00 %); 24 of 24 verdicts of the baseline run \
 (100.00 %); 12 of 12 items in pairs (100.00 %); at least 98 % of each must be there
@@ -31,7 +31,7 @@ power
 
 | measure | baseline | candidate | difference [95 %] | p adj. | n | detectable | won / tied / lost | verdict |
 |:--|--:|--:|:--|--:|--:|--:|--:|:--|
-| warmth | 5.000 | 4.167 | -0.833 [-1.901, -0.586] | 0.002 | 12 | 0.686 | 0 / 2 / 10 | worse |
+| warmth | 5.000 | 4.167 | -0.833 [-1.901, -0.586] | 0.002 | 12 | 0.606 | 0 / 2 / 10 | worse |
 | clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | – | 0 / 12 / 0 | inconclusive |
 
 <details><summary>How this was scored</summary>
