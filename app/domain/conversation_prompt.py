@@ -75,7 +75,7 @@ FRAMES: Mapping[str, ConversationFrame] = {
         turns_placeholder="S の発話の番号",
         kinds_heading="# 問題の種類（kind）",
         faults_rule="{name} には、問題のある S の発話を番号の小さい順に一度ずつ挙げます。問題がなければ [] とします。"
-        "何がおかしいかを一文で書き、種類を一つ、評価を下げた項目を一つ以上選びます。種類が重なるときは最も重いものにし、"
+        "何がおかしいかを一文で書き、種類を一つと、評価を下げた項目（ふつうは一つ）を選びます。種類が重なるときは最も重いものにし、"
         "前の発話との食い違いや繰り返しは、後の発話に付けます。"
         "そのあと項目ごとに、理由を一文で書いてから整数を決めます。",
         turn_placeholder="S の発話の番号",
@@ -105,7 +105,7 @@ FRAMES: Mapping[str, ConversationFrame] = {
         turns_placeholder="S의 발화 번호",
         kinds_heading="# 문제의 종류(kind)",
         faults_rule="{name}에는 문제가 있는 S의 발화를 번호가 작은 것부터 한 번씩 적고, 문제가 없으면 []로 두십시오. "
-        "무엇이 문제인지 한 문장으로 쓰고, 종류 하나와 그 문제로 평가가 낮아진 항목을 하나 이상 고르십시오. "
+        "무엇이 문제인지 한 문장으로 쓰고, 종류 하나와 그 문제로 평가가 낮아진 항목(보통 하나)을 고르십시오. "
         "종류가 겹치면 가장 심각한 것을 고르고, 앞선 발화와 어긋나거나 앞선 발화를 반복한 경우에는 나중 발화에 "
         "붙이십시오. 그다음 항목마다 이유를 한 문장으로 쓰고 나서 정수를 정하십시오.",
         turn_placeholder="S의 발화 번호",
@@ -136,7 +136,7 @@ FRAMES: Mapping[str, ConversationFrame] = {
         turns_placeholder="numbers of turns of S",
         kinds_heading="# Kinds of faults (kind)",
         faults_rule="{name} lists each faulty turn of S once, in ascending order, or is [] if there is none. Say in "
-        "one sentence what is wrong, and pick one kind and at least one aspect whose rating it lowers. Where several "
+        "one sentence what is wrong, and pick one kind and the aspect that it lowers, seldom more. Where several "
         "kinds fit, pick the gravest; where a turn contradicts or repeats an earlier one, the later is the faulty one. "
         "Then, for each aspect, write your reason in one sentence and only then settle on the integer.",
         turn_placeholder="number of a turn of S",
