@@ -51,7 +51,7 @@ Progress = Callable[[Batch], None]
 
 
 class Relay:
-    """A folder by which whoever answers its files is the judge. Nothing of a run is kept but the folder."""
+    """A folder whose files somebody answers, who is the judge. Nothing of a run is kept but the folder."""
 
     def __init__(self, path: Path) -> None:
         from app.providers.openai.relay import RelayFolder

@@ -466,10 +466,11 @@ class Summary(Value):
     findings: FindingSummary | None = Field(default=None, description="of conversations; null for a batch of items")
     faulty_turns: FindingRate | None = Field(
         default=None,
-        description="of conversations: system turns with any finding, by whomever it is; as `findings.any`",
+        description="of conversations: system turns with any finding, of the judge or of a rule; as `findings.any`",
     )
     kinds: dict[str, FindingRate] | None = Field(
-        default=None, description="findings by kind of fault, whoever found them; null where the rubric has no kinds"
+        default=None,
+        description="findings by kind of fault, of the judge and of rules; null where the rubric has no kinds",
     )
     reliability: Reliability | None = None
     clusters: int | None = Field(

@@ -93,7 +93,7 @@ def check_relay(settings: Settings) -> None:
 
 @judge("relay", check=check_relay)
 def open_relay(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
-    """Whoever answers the files in SAITEN_RELAY_FOLDER."""
+    """The people or the program that answer the files in SAITEN_RELAY_FOLDER."""
     from app.providers.openai.prices import read_prices
     from app.providers.openai.relay import RelayFolder, RelayJudge
 

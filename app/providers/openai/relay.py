@@ -2,7 +2,7 @@
 system.
 
 Each question is `NAME.prompt.json`, a line of a file for OpenAI's Batch API. Its answer is `NAME.answer.txt`, the whole
-message of whoever judges, read as strictly as any other judge's. The name is a digest of the question's file, so that
+message of the one who judges, read as strictly as any other judge's. The name is a digest of the question's file, so that
 an answer cannot stand for another question, and a question that was changed is seen.
 """
 
@@ -140,7 +140,7 @@ def digest_file(path: Path) -> str:
 
 class RelayJudge(OpenAIJudge):
     """Implements `Judge` over a folder: writes each question, and rates by its answer. Raises ProviderBatchUnanswered
-    where there is none. An answer that is no verdict is final: nobody is asked again."""
+    where there is none. An answer that is no verdict is final: no one is asked again."""
 
     kind = "relay"
 
