@@ -11,7 +11,7 @@ from typing import Protocol
 from app.domain import errors
 from app.domain.dialogue import Dialogue
 from app.domain.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Warned
-from app.domain.rubric import Rubric, Unit
+from app.domain.rubric import Rubric, Unit, name_version
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from app.runtime.threads import Checkpoint, Seen, inspection_threads
 from app.text.injection import inspect_dialogue, inspect_text
@@ -203,7 +203,7 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
 def check_path(rubric: Rubric, path: PathChoice, *, pointer: str = "/path") -> None:
     """Raises LanguageNotSupported if the path needs a rubric in English and this one has no English texts."""
     if path != "source" and ENGLISH not in rubric.languages:
-        name = f"{rubric.id}@{rubric.version}"
+        name = name_version(rubric.id, rubric.version)
         raise errors.LanguageNotSupported(f"the rubric {name} does not exist in English", pointer=pointer)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from saiten.models import Evaluation
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_deepl import KEY, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
@@ -139,6 +140,12 @@ async def test_conversations_on_the_english_path(fake: FakeOpenAI, tmp_path: Pat
             rows = {row["item"]: row for row in csv.DictReader(answer.text.splitlines())}
             assert {item: row["findings"] for item, row in rows.items()} == FOUND
             assert (rows["shop"]["safety.english"], rows["clinic"]["translation_sensitive"]) == ("0", "false")
+            [result, *_] = (await client.get(f"/v1/batches/{batch['id']}/results")).text.splitlines()
+            paths = Evaluation.model_validate_json(
+                (await client.get(f"/v1/conversations/{json.loads(result)['id']}")).text
+            ).paths
+            assert paths is not None
+            assert [(one.turn, one.by, one.aspect) for one in paths.english.findings or ()] == own
             erased = await client.post("/v1/erasures", json={"metadata": {"system": "bot-a"}})
             assert (erased.json()["candidates"], erased.json()["evaluations"]) == (1, 1)
             again = (await client.post("/v1/conversations", json={**given, "path": "english"})).json()
