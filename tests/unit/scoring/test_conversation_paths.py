@@ -29,6 +29,7 @@ from app.text.faults import find_faults
 from tests.support.conversations import make_turns
 from tests.support.dict_cache import DictCache
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL, pretend, translations
+from tests.support.fake_rubrics import FakeRubrics
 from tests.unit.scoring.test_evaluate import Bench
 
 SHIPPED = open_rubrics(None)
@@ -109,6 +110,13 @@ async def test_turns_are_sent_in_lists_with_what_precedes_them_and_once(
     assert again.aspects == first.aspects
 
 
+async def test_the_source_path_is_signed_and_stored_as_before(bench: Bench, deepl: FakeDeepL) -> None:
+    record, _ = await evaluate_conversation(make(path="source"), bench.instruments)
+    assert "translator" not in record.evaluation.signature_pieces
+    assert '"path"' not in record.request.model_dump_json()
+    assert deepl.seen == []
+
+
 async def test_a_single_turn_is_translated_without_a_context(bench: Bench, deepl: FakeDeepL) -> None:
     evaluation = await rate(bench, make(turns=make_turns("もしもし。")[1:]))
     assert evaluation.translation is not None
@@ -140,8 +148,9 @@ async def test_both_paths_stand_side_by_side(bench: Bench) -> None:
 async def test_what_has_no_english_is_refused_before_any_call(bench: Bench, deepl: FakeDeepL, path: str) -> None:
     turned = {"score_turns": {"rubric": "ja-only"}}
     only = SHIPPED.get("ja-dialogue").model_copy(update={"id": "ja-only", "title": {"ja": "対話"}})
+    rubrics = FakeRubrics([SHIPPED.get("ja-conversation@1"), SHIPPED.get("ja-conversation@2"), only])
     for changed, pointer in (({"rubric": "ja-conversation@1"}, "/path"), (turned, "/score_turns/rubric")):
-        context = replace(bench.instruments, rubrics=Shipped(only))
+        context = replace(bench.instruments, rubrics=rubrics)
         asked = make(path=path, **changed)
         with pytest.raises(LanguageNotSupported) as priced:
             quote([asked], context)
@@ -151,19 +160,6 @@ async def test_what_has_no_english_is_refused_before_any_call(bench: Bench, deep
     with pytest.raises(TranslatorNotConfigured, match="DEEPL_API_KEY"):
         await evaluate_conversation(make(path=path), replace(bench.instruments, translator=None))
     assert (bench.judge.tasks, deepl.seen) == ([], [])
-
-
-class Shipped:
-    """The shipped rubrics, and one more."""
-
-    def __init__(self, more: Any) -> None:
-        self._more = more
-
-    def get(self, name: str) -> Any:
-        return self._more if name == self._more.id else SHIPPED.get(name)
-
-    def list(self) -> Any:
-        return [*SHIPPED.list(), self._more]
 
 
 async def test_a_translation_that_looks_like_an_attack_is_flagged_and_masked(bench: Bench, deepl: FakeDeepL) -> None:

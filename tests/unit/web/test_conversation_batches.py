@@ -13,7 +13,7 @@ import pytest
 
 from saiten.models import Evaluation
 from tests.support.conversations import find_planted, make_turns
-from tests.support.fake_deepl import KEY, FakeDeepL
+from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
 from tests.support.serving import serving
@@ -150,6 +150,11 @@ async def test_conversations_on_the_english_path(fake: FakeOpenAI, tmp_path: Pat
             assert (erased.json()["candidates"], erased.json()["evaluations"]) == (1, 1)
             again = (await client.post("/v1/conversations", json={**given, "path": "english"})).json()
             assert again["usage"]["translated_characters"] == single["usage"]["translated_characters"]
+            # A quota that is used up pauses the batch, before anything is judged.
+            judged, deepl.always = len(fake.requests), Answer(456)
+            paused = (await post(client, {"path": "both", "items": [{"turns": make_turns("本日は休みです。")}]})).json()
+            waiting = await wait_for(client, paused["id"], "paused")
+            assert (waiting["pause_reason"], len(fake.requests)) == ("translator-quota-exhausted", judged)
 
 
 async def test_the_lexical_judge_leaves_what_rules_find(tmp_path: Path) -> None:
