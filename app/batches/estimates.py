@@ -9,17 +9,16 @@ from dataclasses import replace
 
 from app.batches.intake import Intake
 from app.domain.batch import BatchOptions, Candidate, Entry, EstimateReport, any_request_of, list_candidates
-from app.domain.conversation import cut_windows
 from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import InvalidRequest, TranslatorNotConfigured
+from app.domain.errors import InvalidRequest
 from app.domain.evaluation import ConversationRequest, RelevanceOptions
 from app.domain.model import canonical_json
 from app.domain.rubric import Rubric, Unit
 from app.domain.work import BOUGHT_SHARE
 from app.providers.ports import PROVIDER_BATCH_SHARE
-from app.scoring.admission import Bill, plan_evaluation
-from app.scoring.case import check, check_unit
-from app.scoring.conversation import plan_conversation
+from app.scoring.admission import Bill, plan_evaluation, plan_whole
+from app.scoring.case import check, check_path, check_unit, require_translator
+from app.scoring.conversation import lay_out
 from app.scoring.evaluate import ScoringContext
 
 DIGEST_BYTES = 16
@@ -32,9 +31,7 @@ class BatchEstimate:
     InvalidRequest."""
 
     def __init__(self, options: BatchOptions, instruments: ScoringContext) -> None:
-        if options.path != "source" and instruments.translator is None:
-            detail = f"the path {options.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
-            raise TranslatorNotConfigured(detail)
+        require_translator(options.path, instruments.translator)
         self._options = options
         self._rubric = instruments.rubrics.get(options.rubric)
         self._window_tokens = instruments.window_tokens
@@ -67,14 +64,16 @@ class BatchEstimate:
             self._translations.add(request.turn)
 
     def _add_conversation(self, request: ConversationRequest) -> None:
+        check_path(self._rubric, request.path)
         self._candidates += 1
         conversation = request.conversation
         judged = digest_texts([canonical_json(conversation.model_dump()).encode()])
         if judged in self._judged:
             return
         self._judged.add(judged)
-        options, most = self._options.judge, self._window_tokens
-        self._bill.add(plan_conversation(cut_windows(conversation, most), self._rubric, options))
+        self._bill.add(plan_whole(request, self._rubric, self._window_tokens))
+        if request.path != "source":
+            self._translations.add(lay_out(conversation))
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
@@ -160,12 +159,11 @@ def settle_unit(intake: Intake, rubric: Rubric) -> Intake:
     if rubric.unit == "item":
         return intake
     for name, taken, default in (
-        ("path", "source", "source"),
         ("relevance", None, RelevanceOptions()),
         ("mode", "live", "live"),
     ):
         if getattr(options, name) not in (taken, default):
-            detail = f"conversations are judged in their own language, live and without relevance: leave {name} out"
+            detail = f"conversations are judged live and without relevance: leave {name} out"
             raise InvalidRequest(detail, pointer=f"/{name}")
     return replace(intake, options=options.model_copy(update={"relevance": None}))
 

@@ -266,6 +266,7 @@ def any_request_of(options: BatchOptions, candidate: Candidate) -> EvaluationReq
         persona=conversation.persona,
         goal=conversation.goal,
         rubric=options.rubric,
+        path=options.path,
         judge=options.judge,
         integrity=options.integrity,
         metadata=candidate.metadata,

@@ -202,6 +202,12 @@ class ConversationRequest(GivenConversation):
     rubric: RubricName = Field(
         default="ja-conversation", description="the rubric's id, or `id@version`; without a version it is the newest"
     )
+    # Excluded at its default: an older Saiten, as during an upgrade, would refuse what it does not know.
+    path: PathChoice = Field(
+        default="source",
+        exclude_if=lambda path: path == "source",
+        description="the language that is judged: the conversation's own, its translation into English, or both",
+    )
     judge: JudgeOptions = Field(default_factory=JudgeOptions)
     score_turns: TurnScoring | None = Field(
         default=None, description="also score each system turn as a response; the results share the dialogue's id"
@@ -258,7 +264,8 @@ class RelevanceResult(Value):
 
 
 class Translation(Value):
-    """The dialogue in English, with the characters that were billed."""
+    """The dialogue in English, with the characters that were sent. Of a conversation, `response` is the last turn, and
+    `context` holds the turns before it."""
 
     context: Annotated[tuple[str, ...], listed()]
     response: str
@@ -266,6 +273,12 @@ class Translation(Value):
     target_language: str
     engine: str
     characters: int
+    persona: dict[str, Any] | None = Field(
+        default=None, exclude_if=lambda persona: persona is None, description="of a conversation with a persona"
+    )
+    goal: str | None = Field(
+        default=None, exclude_if=lambda goal: goal is None, description="of a conversation with a goal"
+    )
 
 
 class JudgeProvenance(Value):
@@ -331,6 +344,9 @@ class IntegrityReport(Value):
     lift: dict[str, float | None]
 
 
+Windows = Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], listed()]
+
+
 class PathResult(Value):
     """The result of one language path."""
 
@@ -338,6 +354,14 @@ class PathResult(Value):
     composites: dict[str, float | None]
     relevance: RelevanceResult | None
     signature: str
+    findings: Annotated[tuple[Finding, ...], listed()] | None = Field(
+        default=None, exclude_if=lambda found: found is None, description="of a conversation: faults of system turns"
+    )
+    windows: Windows | None = Field(
+        default=None,
+        exclude_if=lambda found: found is None,
+        description="of a conversation longer than one call to the judge: the first and the last turn of each window",
+    )
 
 
 class Paths(Value):
@@ -410,7 +434,7 @@ class Evaluation(Value):
         exclude_if=lambda found: found is None,
         description="of a conversation whose findings all have kinds: faulty system turns by kind of fault",
     )
-    windows: Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], listed()] | None = Field(
+    windows: Windows | None = Field(
         default=None,
         exclude_if=lambda found: found is None,
         description="of a conversation longer than one call to the judge: the first and the last turn of each window",

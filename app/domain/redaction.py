@@ -5,14 +5,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from app.domain.batch import Candidate, Failure, parts_of
-from app.domain.conversation import Conversation, Turn
+from app.domain.conversation import Conversation, Finding, Turn
 from app.domain.dialogue import Utterance
-from app.domain.evaluation import AspectResult, CallTrace, ConversationRequest, Evaluation, EvaluationRequest, Record
+from app.domain.evaluation import (
+    AspectResult,
+    CallTrace,
+    ConversationRequest,
+    Evaluation,
+    EvaluationRequest,
+    Record,
+    Translation,
+)
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument
 
@@ -91,8 +99,7 @@ def name_of(number: int) -> str:
 
 
 def redact_conversation(asked: Whole, cover: Cover) -> Whole:
-    """A conversation without its texts. Speakers become A, B, …; a persona's fields keep their order alone."""
-    persona = {f"field {number}": cover(str(value)) for number, value in enumerate((asked.persona or {}).values(), 1)}
+    """A conversation without its texts. Speakers become A, B, …."""
     named = rename_speakers(asked.turns, cover)
     return asked.model_copy(
         update={
@@ -100,10 +107,16 @@ def redact_conversation(asked: Whole, cover: Cover) -> Whole:
                 turn.model_copy(update={"speaker": said.speaker, "text": said.text})
                 for turn, said in zip(asked.turns, named, strict=True)
             ),
-            "persona": persona or None,
+            "persona": redact_persona(asked.persona, cover),
             "goal": None if asked.goal is None else cover(asked.goal),
         }
     )
+
+
+def redact_persona(persona: Mapping[str, Any] | None, cover: Cover) -> dict[str, Any] | None:
+    """A persona whose fields keep their order alone."""
+    covered = {f"field {number}": cover(str(value)) for number, value in enumerate((persona or {}).values(), 1)}
+    return covered or None
 
 
 def redact_asked(asked: Asked, cover: Cover) -> Asked:
@@ -123,30 +136,47 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
     """An evaluation with translation, reasons, and details of warnings and unrated aspects covered. Ratings, figures,
     signature, usage and metadata stay."""
     translation, paths = evaluation.translation, evaluation.paths
-    covered = translation and translation.model_copy(
-        update={"context": tuple(map(cover, translation.context)), "response": cover(translation.response)}
-    )
     both = paths and paths.model_copy(
         update={
-            name: path.model_copy(update={"aspects": redact_aspects(path.aspects, cover)})
+            name: path.model_copy(
+                update={
+                    "aspects": redact_aspects(path.aspects, cover),
+                    "findings": redact_findings(path.findings, cover),
+                }
+            )
             for name, path in (("source", paths.source), ("english", paths.english))
         }
     )
     return evaluation.model_copy(
         update={
             "aspects": redact_aspects(evaluation.aspects, cover),
-            "translation": covered,
+            "translation": translation and redact_translation(translation, cover),
             "paths": both,
             "warnings": tuple(one.model_copy(update={"detail": DROPPED}) for one in evaluation.warnings),
-            # A rule quotes the turn, and the judge's words may.
-            "findings": evaluation.findings
-            and tuple(one.model_copy(update={"detail": cover(one.detail)}) for one in evaluation.findings),
+            "findings": redact_findings(evaluation.findings, cover),
             "turn_scores": evaluation.turn_scores
             and tuple(
                 one.model_copy(update={"aspects": redact_aspects(one.aspects, cover)}) for one in evaluation.turn_scores
             ),
         }
     )
+
+
+def redact_translation(translation: Translation, cover: Cover) -> Translation:
+    """A translation without its texts."""
+    return translation.model_copy(
+        update={
+            "context": tuple(map(cover, translation.context)),
+            "response": cover(translation.response),
+            "persona": redact_persona(translation.persona, cover),
+            "goal": None if translation.goal is None else cover(translation.goal),
+        }
+    )
+
+
+def redact_findings(findings: tuple[Finding, ...] | None, cover: Cover) -> tuple[Finding, ...] | None:
+    """Findings without their details: a rule quotes the turn, and the judge's words may."""
+    return findings and tuple(one.model_copy(update={"detail": cover(one.detail)}) for one in findings)
 
 
 def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, AspectResult]:

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.domain.conversation import cut_windows
 from app.domain.dialogue import Limits
 from app.domain.errors import TooMuchWork
 from app.domain.evaluation import ConversationRequest, EvaluationRequest, PathChoice
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, JudgingEstimate, JudgingTask, RequestScope
-from app.scoring.case import ENGLISH
+from app.scoring.case import ENGLISH, check_path
 from app.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
 from app.scoring.evaluate import ScoringContext
 
@@ -114,15 +115,24 @@ def plan_evaluation(asked: EvaluationRequest, rubric: Rubric) -> list[JudgingTas
     return [JudgingTask(rubric, language, asked.turn, asked.judge, references) for language in languages]
 
 
+def plan_whole(asked: ConversationRequest, rubric: Rubric, window_tokens: int) -> list[JudgingTask]:
+    """The judge's tasks on one conversation, one per window and language."""
+    windows = cut_windows(asked.conversation, window_tokens)
+    languages = languages_of(rubric, asked.path)
+    return [task for language in languages for task in plan_conversation(windows, rubric, language, asked.judge)]
+
+
 def list_work(asked: Asked, context: ScoringContext) -> Iterator[Sequence[JudgingTask]]:
     """The judge's tasks by candidate; of a conversation with `score_turns`, each turn is one. They are made while they
-    are read, since hundreds of turns each hold the turns before them. Raises UnknownRubric and RubricUnitMismatch."""
+    are read, since hundreds of turns each hold the turns before them. Raises UnknownRubric, LanguageNotSupported
+    and RubricUnitMismatch."""
     rubric = context.rubrics.get(asked.rubric)
+    check_path(rubric, asked.path)
     if isinstance(asked, EvaluationRequest):
         yield plan_evaluation(asked, rubric)
         return
     case = ConversationCase(asked, rubric, context.window_tokens)
-    yield plan_conversation(case.windows, rubric, asked.judge)
+    yield plan_whole(asked, rubric, context.window_tokens)
     for _, one in list_turn_requests(case, context):
         yield plan_evaluation(one, context.rubrics.get(one.rubric))
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.evaluation import EvaluationRequest, Path, RelevanceOptions, Warned
-from app.domain.rubric import Rubric, Unit
+from app.domain.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Warned
+from app.domain.rubric import Rubric, Unit, name_version
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from app.runtime.threads import Checkpoint, Seen, inspection_threads
 from app.text.injection import inspect_dialogue, inspect_text
@@ -120,15 +120,23 @@ async def open_case(
     """
     check(request, rubric, batch=batch)
     given = Case(request, rubric, None, scope)
-    if request.path != "source" and translator is None:
-        detail = f"the path {request.path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
-        raise errors.TranslatorNotConfigured(detail)
+    translator = require_translator(request.path, translator)
     await screen(given)
-    if request.path == "source" or translator is None:
+    if translator is None:
         return given
     case = Case(request, rubric, await translator.translate(request.turn, rubric.source_language, scope), scope)
     await screen(case)
     return case
+
+
+def require_translator(path: PathChoice, translator: Translator | None) -> Translator | None:
+    """The translator that the path needs; None on the source path. Raises TranslatorNotConfigured."""
+    if path == "source":
+        return None
+    if translator is None:
+        detail = f"the path {path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
+        raise errors.TranslatorNotConfigured(detail)
+    return translator
 
 
 async def screen(case: Case) -> None:
@@ -176,8 +184,7 @@ async def look_at(case: Inspected, look: Callable[[Checkpoint], Seen], at_once: 
 def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
     """Raises InvalidRequest if this rubric, or an evaluation outside a batch, does not support what is requested."""
     check_unit(rubric, "item")
-    if request.path != "source" and ENGLISH not in rubric.languages:
-        raise errors.LanguageNotSupported(f"the rubric {rubric.id} does not exist in English", pointer="/path")
+    check_path(rubric, request.path)
     if request.path != "source" and rubric.references and request.references:
         detail = f"the judge of {rubric.id} is shown references, and they are not translated; ask for the path 'source'"
         raise errors.LanguageNotSupported(detail, pointer="/reference")
@@ -191,6 +198,13 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
         if name not in known:
             detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
             raise errors.UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
+
+
+def check_path(rubric: Rubric, path: PathChoice, *, pointer: str = "/path") -> None:
+    """Raises LanguageNotSupported if the path needs a rubric in English and this one has no English texts."""
+    if path != "source" and ENGLISH not in rubric.languages:
+        name = name_version(rubric.id, rubric.version)
+        raise errors.LanguageNotSupported(f"the rubric {name} does not exist in English", pointer=pointer)
 
 
 def check_unit(rubric: Rubric, unit: Unit, *, pointer: str = "/rubric") -> None:

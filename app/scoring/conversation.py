@@ -5,16 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
+from itertools import islice
 from operator import add
 from statistics import median_low
 from typing import NamedTuple
 
 from app import __version__
 from app.domain import signature
-from app.domain.conversation import Conversation, Finding, Window, cut_windows, list_contexts, texts_of_conversation
+from app.domain.conversation import (
+    Conversation,
+    Finding,
+    PersonaValue,
+    Window,
+    cut_windows,
+    list_contexts,
+    texts_of_conversation,
+)
+from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import UnknownRubric
 from app.domain.evaluation import (
     AspectResult,
@@ -24,23 +34,27 @@ from app.domain.evaluation import (
     IntegrityReport,
     JudgeOptions,
     MaskedSpan,
+    Path,
+    PathResult,
     Record,
     RubricReference,
+    Translation,
     TurnScore,
     Unrated,
+    Usage,
     Warned,
 )
 from app.domain.rubric import Aspect, Rubric
 from app.domain.verdict import Fault, Faults, Rating
-from app.providers.ports import Judgement, JudgingTask, RequestScope, Verdict
+from app.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
 from app.runtime.helpers import Helpers
 from app.runtime.tasks import run_few, run_together
 from app.runtime.threads import Checkpoint
-from app.scoring.case import SUSPECTED, check_unit, look_at, refuse_suspicious
+from app.scoring.case import ENGLISH, SUSPECTED, check_path, check_unit, look_at, refuse_suspicious, require_translator
 from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
-from app.scoring.masked_rejudging import Masking
-from app.scoring.record import assemble, status_of, subtract, warn_of_samples
-from app.text.injection import InspectionBudget
+from app.scoring.masked_rejudging import Masking, prefix
+from app.scoring.record import PathReading, assemble, compare_paths, status_of, subtract
+from app.text.injection import InspectionBudget, inspect_texts, list_translated
 from app.text.talks import TextFindings, answer, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
@@ -68,16 +82,33 @@ class ScoredTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class ConversationCase:
-    """A conversation that is to be judged, in windows of at most `window_tokens` estimated tokens."""
+    """A conversation that is to be judged, in windows of at most `window_tokens` estimated tokens. `translated` is None
+    on the source path, and until the translation is there."""
 
     request: ConversationRequest
     rubric: Rubric
     window_tokens: int
     scope: RequestScope = field(default_factory=RequestScope, compare=False)
+    translated: Translated | None = None
 
     @cached_property
     def conversation(self) -> Conversation:
+        """The conversation as the request holds it."""
         return self.request.conversation
+
+    @cached_property
+    def conversations(self) -> dict[Path, Conversation]:
+        """The conversation of each language path in use, the source path first. Turns have the same numbers in both."""
+        found: dict[Path, Conversation] = {}
+        if self.request.path != "english":
+            found["source"] = self.conversation
+        if self.translated is not None:
+            found["english"] = read_translation(self.conversation, self.translated.translation)
+        return found
+
+    def language(self, path: Path) -> str:
+        """The language that is judged on a path."""
+        return self.rubric.source_language if path == "source" else ENGLISH
 
     @cached_property
     def looking(self) -> asyncio.Lock:
@@ -85,14 +116,10 @@ class ConversationCase:
         return asyncio.Lock()
 
     @cached_property
-    def places(self) -> dict[str, str]:
-        """Each text by its place."""
-        return dict(texts_of_conversation(self.conversation))
-
-    @property
     def characters(self) -> int:
-        """The characters of all texts."""
-        return sum(map(len, self.places.values()))
+        """The characters of all texts in all languages in use."""
+        used = self.conversations.values() or [self.conversation]
+        return sum(len(text) for one in used for text in texts_of_conversation(one).values())
 
     async def look_through(self, helpers: Helpers | None) -> TextFindings:
         """What code finds in the texts. Never on the event loop: many short turns take some milliseconds, and many
@@ -105,9 +132,34 @@ class ConversationCase:
         return await helpers.work(answer, partial(write_job, *given), read_found, here)
 
     @cached_property
-    def windows(self) -> tuple[Window, ...]:
-        """The conversation's windows."""
-        return cut_windows(self.conversation, self.window_tokens)
+    def windows(self) -> dict[Path, tuple[Window, ...]]:
+        """The windows of each language path in use."""
+        return {path: cut_windows(one, self.window_tokens) for path, one in self.conversations.items()}
+
+
+def lay_out(conversation: Conversation) -> Dialogue:
+    """The conversation as a dialogue for the translator: names and texts of the persona, the goal, then the turns, so
+    that a turn is translated with all of these before it as its context."""
+    header = [part for field in (conversation.persona or {}).items() for part in field if isinstance(part, str)]
+    header += [] if conversation.goal is None else [conversation.goal]
+    said = [Utterance.model_construct(speaker="", text=text) for text in header]
+    *before, last = conversation.turns
+    return Dialogue.model_construct(context=(*said, *before), response=last.text)
+
+
+def read_translation(given: Conversation, translation: Translation) -> Conversation:
+    """The conversation in English, from the translation of what `lay_out` gives: with the original speakers, roles and
+    numbers. Not validated: a translation may exceed the length limit."""
+    texts = iter((*translation.context, translation.response))
+    persona: dict[str, PersonaValue] = {}
+    for name, value in (given.persona or {}).items():
+        english = next(texts)
+        while english in persona:  # two names with one translation
+            english = f"{english} ({name})"
+        persona[english] = next(texts) if isinstance(value, str) else value
+    goal = None if given.goal is None else next(texts)
+    turns = tuple(turn.model_copy(update={"text": text}) for turn, text in zip(given.turns, texts, strict=True))
+    return Conversation.model_construct(turns=turns, persona=persona or None, goal=goal)
 
 
 def settle_options(options: JudgeOptions) -> JudgeOptions:
@@ -116,13 +168,18 @@ def settle_options(options: JudgeOptions) -> JudgeOptions:
 
 
 def plan_conversation(
-    windows: Sequence[Window], rubric: Rubric, options: JudgeOptions, *, scope: RequestScope | None = None
+    windows: Sequence[Window],
+    rubric: Rubric,
+    language: str,
+    options: JudgeOptions,
+    *,
+    scope: RequestScope | None = None,
 ) -> list[JudgingTask]:
-    """The judge's tasks on a conversation, one per window."""
+    """The judge's tasks on a conversation in one language, one per window."""
     return [
         JudgingTask(
             rubric,
-            rubric.source_language,
+            language,
             window.dialogue,
             settle_options(options),
             scope=scope or RequestScope(),
@@ -143,6 +200,7 @@ async def evaluate_conversation(
     with context.telemetry.span("evaluate", rubric=rubric.id) as span:
         started = time.monotonic()
         check_unit(rubric, "conversation")
+        check_path(rubric, request.path)
         record, turns = await rate_conversation(case, context)
         status = record.evaluation.status
         context.telemetry.evaluated(rubric.id, status, time.monotonic() - started)
@@ -152,30 +210,60 @@ async def evaluate_conversation(
     return record, turns
 
 
-async def rate_conversation(case: ConversationCase, context: ScoringContext) -> tuple[Record, tuple[ScoredTurn, ...]]:
-    """Does the work of `evaluate_conversation`."""
-    request = case.request
-    turn_requests = list_turn_requests(case, context)
-    suspicions, rules = await case.look_through(context.helpers)
+async def open_texts(
+    given: ConversationCase, context: ScoringContext
+) -> tuple[ConversationCase, tuple[Warned, ...], tuple[Finding, ...]]:
+    """The case with its translation if its path needs English, warnings for texts in all languages in use that look
+    like an attack on the judge, and what rules find in the original. With the policy `refuse`, SuspectedInjection is
+    raised for the original before its translation is paid for. Also raises the `Translator…` errors."""
+    request = given.request
+    translator = require_translator(request.path, context.translator)
+    suspicions, rules = await given.look_through(context.helpers)
+    if translator is None or request.integrity == "refuse":
+        deal_with(request, suspicions, context)
+    if translator is None:
+        return given, suspicions, rules
+    dialogue, language = lay_out(given.conversation), given.rubric.source_language
+    case = replace(given, translated=await translator.translate(dialogue, language, given.scope))
+    suspicions += await look_at(case, partial(inspect_translation, case))
+    deal_with(request, suspicions, context)
+    return case, suspicions, rules
+
+
+def inspect_translation(case: ConversationCase, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
+    """Warnings for texts that look like an attack on the judge only once they are translated."""
+    original, english = map(texts_of_conversation, (case.conversation, case.conversations["english"]))
+    return inspect_texts(list_translated(original, english), aspects=case.rubric.aspect_names, checkpoint=checkpoint)
+
+
+def deal_with(request: ConversationRequest, suspicions: tuple[Warned, ...], context: ScoringContext) -> None:
+    """Counts a conversation that looks like an attack on the judge; raises SuspectedInjection if the policy is to
+    refuse it."""
     if any(warned.code == SUSPECTED for warned in suspicions):
         context.telemetry.dealt_with(request.integrity or "flag")
     if request.integrity == "refuse":
         refuse_suspicious(suspicions)
+
+
+async def rate_conversation(given: ConversationCase, context: ScoringContext) -> tuple[Record, tuple[ScoredTurn, ...]]:
+    """Does the work of `evaluate_conversation`."""
+    request = given.request
+    turn_requests = list_turn_requests(given, context)
+    case, suspicions, rules = await open_texts(given, context)
     windows = await look_at(case, lambda _: case.windows)
-    judgement, masked, turns = await run_together(
+    judgements, masked, turns = await run_together(
         judge_windows(case, windows, context),
         rejudge_masked(case, suspicions, context),
         score_turns(case, [one for _, one in turn_requests], context),
     )
-    if context.lane != "batch" and (error := explain_missing([judgement])):
+    if context.lane != "batch" and (error := explain_missing(list(judgements.values()))):
         raise error
     evaluation_id = context.new_id()
     dialogue = request.dialogue or evaluation_id
     if request.dialogue is None:
         turns = [turn._replace(record=name_dialogue(turn.record, dialogue)) for turn in turns]
-    record = write_conversation(
-        case, context, evaluation_id, judgement=judgement, suspicions=suspicions, rules=rules, masked=masked
-    )
+    readings = {path: read_path(case, path, judgement, rules) for path, judgement in judgements.items()}
+    record = write_conversation(case, context, evaluation_id, readings=readings, suspicions=suspicions, masked=masked)
     if request.score_turns is not None:
         scored = [turn.record.evaluation for turn in turns]
         shown = tuple(
@@ -211,7 +299,8 @@ def list_turn_requests(case: ConversationCase, context: ScoringContext) -> list[
     except UnknownRubric as error:
         raise UnknownRubric(error.detail, pointer=place) from error
     check_unit(rubric, "item", pointer=place)
-    shared = {name: getattr(request, name) for name in ("judge", "integrity", "metadata", "dialogue")}
+    check_path(rubric, request.path, pointer=place)
+    shared = {name: getattr(request, name) for name in ("path", "judge", "integrity", "metadata", "dialogue")}
     return [
         (
             number,
@@ -242,13 +331,22 @@ def count_at_once(case: ConversationCase) -> int:
     return max(1, min(by_calls, CHARACTERS_AT_ONCE // (case.characters + 1)))
 
 
-async def judge_windows(case: ConversationCase, windows: Sequence[Window], context: ScoringContext) -> Judgement:
-    """The judgement of the whole, from one call per window."""
-    planned = plan_conversation(windows, case.rubric, case.request.judge, scope=case.scope)
-    tasks = [replace(task, lane=context.lane) for task in planned]
+async def judge_windows(
+    case: ConversationCase, windows: Mapping[Path, Sequence[Window]], context: ScoringContext
+) -> dict[Path, Judgement]:
+    """The judgement of the whole on each of these paths, from one call per window."""
+    options, scope = case.request.judge, case.scope
+    tasks = [
+        replace(task, lane=context.lane)
+        for path, parts in windows.items()
+        for task in plan_conversation(parts, case.rubric, case.language(path), options, scope=scope)
+    ]
     work = (partial(judge, task, context) for task in tasks)
-    judgements = await run_few(work, min(len(tasks), count_at_once(case)))
-    return add_inapplicable(combine_windows(judgements, case.rubric), case)
+    judged = iter(await run_few(work, min(len(tasks), count_at_once(case))))
+    return {
+        path: add_inapplicable(combine_windows(list(islice(judged, len(parts))), case.rubric), case)
+        for path, parts in windows.items()
+    }
 
 
 def add_inapplicable(judgement: Judgement, case: ConversationCase) -> Judgement:
@@ -350,27 +448,19 @@ def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
     return dict(Counter(kind for kind, _ in sorted(turns)).most_common())
 
 
-def write_conversation(
-    case: ConversationCase,
-    context: ScoringContext,
-    evaluation_id: str,
-    *,
-    judgement: Judgement,
-    suspicions: tuple[Warned, ...],
-    rules: tuple[Finding, ...],
-    masked: MaskedConversation | None,
-) -> Record:
-    """The record of a conversation."""
-    request, rubric = case.request, case.rubric
-    options = settle_options(request.judge)
-    language = rubric.source_language
+def read_path(case: ConversationCase, path: Path, judgement: Judgement, rules: Sequence[Finding]) -> PathReading:
+    """Rates, composes and signs one language path, and adds the judge's findings to those of rules."""
+    rubric, language, windows = case.rubric, case.language(path), case.windows[path]
+    options = settle_options(case.request.judge)
     aspects, composites = assemble(rubric, language, judgement, None, (), composites=options.composites)
-    windows = case.windows
+    translated = case.translated if path == "english" else None
     pieces = {
         **signature.describe_rubric(__version__, rubric),
         **signature.describe_judge(judgement.provenance, options),
         **signature.describe_composites(rubric, options),
-        "path": "source",
+        "path": path,
+        # Only on the English path: signatures of earlier releases do not have the piece.
+        **({"translator": translated.translation.engine} if translated else {}),
         "window": str(case.window_tokens),
     }
     found, unusable = [*rules], []
@@ -386,41 +476,81 @@ def write_conversation(
         found += findings
         unusable += warned
     found.sort(key=lambda one: (one.turn, one.by == "judge"))
-    kinds = count_kinds(found) if rubric.kinds and not unusable else None
-    warnings = (*suspicions, *judgement.warnings, *warn_of_samples(aspects), *unusable)
-    usage = judgement.usage + masked.judgement.usage if masked else judgement.usage
-    evaluation = Evaluation(
-        id=evaluation_id,
-        status=status_of([aspects]),
-        rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
-        path="source",
+    result = PathResult(
         aspects=aspects,
         composites=composites,
         relevance=None,
-        translation=None,
-        paths=None,
-        judge=judgement.provenance,
-        usage=usage,
+        signature=signature.sign(pieces),
+        findings=tuple(found),
+        windows=tuple((window.first, window.end - 1) for window in windows) if len(windows) > 1 else None,
+    )
+    return PathReading(result, pieces, judgement, tuple(unusable))
+
+
+def describe_translation(case: ConversationCase) -> Translation | None:
+    """The translation as the result shows it: persona and goal apart from the turns."""
+    if case.translated is None:
+        return None
+    english = case.conversations["english"]
+    *before, last = english.turns
+    shown = {"context": tuple(turn.text for turn in before), "response": last.text}
+    return case.translated.translation.model_copy(update={**shown, "persona": english.persona, "goal": english.goal})
+
+
+def write_conversation(
+    case: ConversationCase,
+    context: ScoringContext,
+    evaluation_id: str,
+    *,
+    readings: Mapping[Path, PathReading],
+    suspicions: tuple[Warned, ...],
+    masked: MaskedConversation | None,
+) -> Record:
+    """The record of a conversation. With both paths, the source path's result is at the top level and `paths` holds
+    both."""
+    request, rubric = case.request, case.rubric
+    main = next(iter(readings.values()))
+    both = len(readings) > 1
+    pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
+    judgements = [*(reading.judgement for reading in readings.values()), *([masked.judgement] if masked else [])]
+    spent = [judgement.usage for judgement in judgements]
+    if case.translated is not None:
+        spent.append(Usage(translated_characters=case.translated.billed_characters))
+    warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
+    found = main.result.findings or ()
+    evaluation = Evaluation(
+        id=evaluation_id,
+        status=status_of([reading.result.aspects for reading in readings.values()]),
+        rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
+        path=request.path,
+        aspects=main.result.aspects,
+        composites=main.result.composites,
+        relevance=None,
+        translation=describe_translation(case),
+        paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
+        judge=main.judgement.provenance,
+        usage=reduce(add, spent),
         warnings=tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
         signature=signature.sign(pieces),
         signature_pieces=pieces,
-        cached=judgement.cached,
+        cached=all(reading.judgement.cached for reading in readings.values()),
         created_at=context.now(),
         metadata=request.metadata,
         dialogue=request.dialogue,
-        integrity=report_masked(case, aspects, masked) if masked else None,
-        findings=tuple(found),
-        kinds=kinds,
-        windows=tuple((window.first, window.end - 1) for window in windows) if len(windows) > 1 else None,
+        integrity=report_masked(case, readings, masked) if masked else None,
+        findings=found,
+        kinds=count_kinds(found) if rubric.kinds and not main.unusable else None,
+        windows=main.result.windows,
     )
-    trace = (*judgement.trace, *(masked.judgement.trace if masked else ()))
+    trace = tuple(call for judgement in judgements for call in judgement.trace)
     return Record(evaluation=evaluation, request=request, trace=trace)
 
 
 @dataclass(frozen=True)
 class MaskedConversation:
-    """The judgement of a conversation without its suspicious spans."""
+    """The judgement on one path of a conversation without its suspicious spans."""
 
+    path: Path
     spans: tuple[MaskedSpan, ...]
     judgement: Judgement
 
@@ -428,44 +558,57 @@ class MaskedConversation:
 async def rejudge_masked(
     case: ConversationCase, suspicions: tuple[Warned, ...], context: ScoringContext
 ) -> MaskedConversation | None:
-    """The judgement without the suspicious spans, if the policy asks for it and there are any."""
+    """The judgement without the suspicious spans, if the policy asks for it and there are any. It is on one path: the
+    source path, or the English one if only the translation is suspicious."""
     if case.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
         return None
-    conversation, spans = await look_at(case, partial(mask_conversation, case), at_once=0)
+    path, conversation, spans = await look_at(case, partial(find_masked, case), at_once=0)
     windows = await look_at(case, lambda _: cut_windows(conversation, case.window_tokens))
-    return MaskedConversation(spans, await judge_windows(case, windows, context))
+    return MaskedConversation(path, spans, (await judge_windows(case, {path: windows}, context))[path])
+
+
+def find_masked(
+    case: ConversationCase, checkpoint: Checkpoint = lambda: None
+) -> tuple[Path, Conversation, tuple[MaskedSpan, ...]]:
+    """The first path whose conversation has suspicious spans, with the conversation without them; the first path if
+    none has."""
+    budget = InspectionBudget(checkpoint=checkpoint)
+    looks = [(path, *mask_conversation(case, path, budget)) for path in case.conversations]
+    return next((look for look in looks if look[2]), looks[0])
 
 
 def mask_conversation(
-    case: ConversationCase, checkpoint: Checkpoint = lambda: None
+    case: ConversationCase, path: Path, budget: InspectionBudget
 ) -> tuple[Conversation, tuple[MaskedSpan, ...]]:
-    """The conversation without its suspicious spans."""
-    budget = InspectionBudget(checkpoint=checkpoint)
-    masking = Masking(case.rubric.aspect_names, case.rubric.source_language, budget)
-    given = case.conversation
+    """A path's conversation without its suspicious spans."""
+    masking = Masking(case.rubric.aspect_names, case.language(path), budget)
+    shown, given = case.conversations[path], case.conversation
     turns = tuple(
         turn.model_copy(
             update={
                 "speaker": masking.speaker(f"turns/{number}/speaker", turn.speaker),
-                "text": masking.text(f"turns/{number}/text", turn.text),
+                "text": masking.text(f"{prefix(turn.text, original.text)}turns/{number}/text", turn.text),
             }
         )
-        for number, turn in enumerate(given.turns)
+        for number, (turn, original) in enumerate(zip(shown.turns, given.turns, strict=True))
     )
+    originals = list((given.persona or {}).values())
     persona = {
-        name: masking.text(f"persona/{position}", value) if isinstance(value, str) else value
-        for position, (name, value) in enumerate((given.persona or {}).items())
+        name: masking.text(f"{prefix(value, str(originals[position]))}persona/{position}", value)
+        if isinstance(value, str)
+        else value
+        for position, (name, value) in enumerate((shown.persona or {}).items())
     }
-    goal = None if given.goal is None else masking.text("goal", given.goal)
+    goal = None if shown.goal is None else masking.text(f"{prefix(shown.goal, given.goal or '')}goal", shown.goal)
     masked = Conversation.model_construct(turns=turns, persona=persona or None, goal=goal)
     return masked, tuple(masking.spans)
 
 
 def report_masked(
-    case: ConversationCase, aspects: dict[str, AspectResult], masked: MaskedConversation
+    case: ConversationCase, readings: Mapping[Path, PathReading], masked: MaskedConversation
 ) -> IntegrityReport:
-    """Each aspect's mean without the suspicious spans, and the lift by them."""
-    without, _ = assemble(case.rubric, case.rubric.source_language, masked.judgement, None, ())
-    lift = subtract(aspects, without)
+    """Each aspect's mean without the suspicious spans, on the path on which they were removed, and the lift by them."""
+    without, _ = assemble(case.rubric, case.language(masked.path), masked.judgement, None, ())
+    lift = subtract(readings[masked.path].result.aspects, without)
     means = {name: None if lift[name] is None else result.mean for name, result in without.items()}
     return IntegrityReport(spans=masked.spans, masked=means, lift=lift)

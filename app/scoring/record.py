@@ -166,11 +166,13 @@ class PathReading:
     result: PathResult
     pieces: dict[str, str]
     judgement: Judgement
+    unusable: tuple[Warned, ...] = ()
+    """Warnings for findings of the judge that cannot be used, of a conversation."""
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
         of_result = (*warn_of_samples(self.result.aspects), *warn_of_relevance(self.result.relevance))
-        return (*self.judgement.warnings, *of_result)
+        return (*self.judgement.warnings, *of_result, *self.unusable)
 
 
 def write_reading(case: Case, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:

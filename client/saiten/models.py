@@ -86,6 +86,7 @@ class ConversationOptions(TypedDict, total=False):
     """How a conversation is rated; what is left out has the service's default."""
 
     rubric: str
+    path: Literal["source", "english", "both"]
     judge: Mapping[str, Any]
     integrity: Literal["flag", "refuse", "judge-twice"]
     score_turns: Mapping[str, Any]
@@ -204,7 +205,8 @@ class RelevanceResult(Answer):
 
 
 class Translation(Answer):
-    """The dialogue in English, with the characters that were billed."""
+    """The dialogue in English, with the characters that were billed. Of a conversation, `response` is the last turn,
+    and `context` holds the turns before it."""
 
     context: tuple[str, ...]
     response: str
@@ -212,6 +214,8 @@ class Translation(Answer):
     target_language: str
     engine: str
     characters: int
+    persona: dict[str, Any] | None = None
+    goal: str | None = None
 
 
 class JudgeProvenance(Answer):
@@ -268,6 +272,16 @@ class IntegrityReport(Answer):
     lift: Figures
 
 
+class Finding(Answer):
+    """A fault of one system turn; `turn` counts from 0 over all turns. The judge's findings have no `code`."""
+
+    turn: int
+    aspect: str | None = None
+    code: str | None = None
+    by: Literal["judge", "rule"]
+    detail: str
+
+
 class PathResult(Answer):
     """The result of one language path."""
 
@@ -275,6 +289,8 @@ class PathResult(Answer):
     composites: Figures
     relevance: RelevanceResult | None = None
     signature: str
+    findings: tuple[Finding, ...] | None = None
+    windows: tuple[tuple[int, int], ...] | None = None
 
 
 class Paths(Answer):
@@ -340,16 +356,6 @@ class Reliability(Answer):
     n: int | None = None
     at: datetime | None = None
     aspects: dict[str, AspectValidation] = Field(default_factory=dict)
-
-
-class Finding(Answer):
-    """A fault of one system turn; `turn` counts from 0 over all turns. The judge's findings have no `code`."""
-
-    turn: int
-    aspect: str | None = None
-    code: str | None = None
-    by: Literal["judge", "rule"]
-    detail: str
 
 
 class TurnScore(Answer):

@@ -86,6 +86,8 @@ def measure_body(texts: Sequence[str], context: str | None, source_language: str
 def plan_passages(dialogue: Dialogue, source_language: str) -> list[TranslationPassage]:
     """The dialogue context's utterances in order, then the response: each with the context that it is sent with."""
     utterances = [utterance.text for utterance in dialogue.context]
+    if not utterances:  # a conversation of a single turn
+        return [TranslationPassage(dialogue.response, None)]
     passages: list[TranslationPassage] = []
     for start in range(0, len(utterances), BLOCK_UTTERANCES):
         before = utterances[: start + BLOCK_UTTERANCES]

@@ -1,6 +1,13 @@
 """Finds suspected attacks on the judge: passages of an untrusted text that are addressed to its evaluator."""
 
-from app.text.injection.inspection import AttackKind, Finding, inspect_dialogue, inspect_text, inspect_texts
+from app.text.injection.inspection import (
+    AttackKind,
+    Finding,
+    inspect_dialogue,
+    inspect_text,
+    inspect_texts,
+    list_translated,
+)
 from app.text.injection.masking import InspectionBudget, TextSpan, find_spans, without
 
 __all__ = [
@@ -12,5 +19,6 @@ __all__ = [
     "inspect_dialogue",
     "inspect_text",
     "inspect_texts",
+    "list_translated",
     "without",
 ]

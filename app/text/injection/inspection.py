@@ -247,10 +247,15 @@ def inspect_dialogue(
     text, and may raise to end the work."""
     places = texts_of(dialogue)
     if translation is not None:
-        translated = texts_of(translation).items()
-        known = set(places.values())
-        places |= {f"translation/{where}": text for where, text in translated if text not in known}
+        places |= list_translated(places, texts_of(translation))
     return inspect_texts(places, aspects=aspects, checkpoint=checkpoint)
+
+
+def list_translated(given: Mapping[str, str], translated: Mapping[str, str]) -> dict[str, str]:
+    """The texts of a translation by their places, which begin with `translation/`, but for what the translation left as
+    it was. Both hold each text by its place."""
+    known = set(given.values())
+    return {f"translation/{where}": text for where, text in translated.items() if text not in known}
 
 
 def inspect_texts(

@@ -38,13 +38,15 @@ class FindingView(NamedTuple):
 
 
 class TurnView(NamedTuple):
-    """A turn with the codes of warnings about its text, and how many raters marked it as faulty."""
+    """A turn with the codes of warnings about its text, how many raters marked it as faulty, and its translation where
+    that was judged."""
 
     number: int
     turn: Turn
     findings: Sequence[FindingView]
     warnings: Sequence[str]
     marked: int = 0
+    translation: str | None = None
 
 
 def view_findings(found: Sequence[Finding], rubric: Rubric | None) -> dict[int, list[FindingView]]:

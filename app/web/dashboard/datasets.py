@@ -169,7 +169,7 @@ async def show(
         estimate=estimate if isinstance(estimate, EstimateReport) else None,
         computing=isinstance(estimate, PendingComputation),
         seconds_each=await measure(container, project, draft),
-        paths=PATHS if container.scoring.context.translator is not None and dataset.unit == "item" else (),
+        paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
         costs=not is_baseline(judge.kind),

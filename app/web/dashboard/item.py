@@ -204,9 +204,11 @@ def list_turns(
         return []
     found = view_findings((evaluation.findings if evaluation else None) or (), rubric)
     marks = Counter(number for view in shown.ratings for number in set(view.faulty_turns))
+    translation = evaluation.translation if evaluation else None
+    english = (*translation.context, translation.response) if translation else (None,) * len(conversation.turns)
     return [
-        TurnView(number, turn, found.get(number, ()), codes_at(f"turns/{number}", warned), marks[number])
-        for number, turn in enumerate(conversation.turns)
+        TurnView(number, turn, found.get(number, ()), codes_at(f"turns/{number}", warned), marks[number], text)
+        for number, (turn, text) in enumerate(zip(conversation.turns, english, strict=True))
     ]
 
 

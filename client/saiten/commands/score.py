@@ -255,8 +255,8 @@ def read_items(
 
 
 def as_conversations(name: str, items: Sequence[ScoredItem]) -> list[ScoredItem]:
-    """The items of a file of conversations, with their default rubric and without what is for responses. Raises
-    InvalidItems where a response is among them."""
+    """The items of a file of conversations, with their default rubric. Raises InvalidItems where a response is among
+    them."""
     other = next((item for item in items if "turns" not in item.request), None)
     if other is not None:
         raise InvalidItems(
@@ -264,11 +264,7 @@ def as_conversations(name: str, items: Sequence[ScoredItem]) -> list[ScoredItem]
                 "{place}: a response among conversations; score them in files of their own", place=other.found.place("")
             )
         )
-    kept = [
-        {"rubric": CONVERSATIONS, **{key: part for key, part in item.request.items() if key != "path"}}
-        for item in items
-    ]
-    return [item._replace(request=request) for item, request in zip(items, kept, strict=True)]
+    return [item._replace(request={"rubric": CONVERSATIONS, **item.request}) for item in items]
 
 
 def split_candidates(found: FoundItem) -> Iterator[dict[str, Any]]:

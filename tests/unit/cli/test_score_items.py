@@ -73,6 +73,12 @@ def test_conversations_are_rated_as_such_with_their_findings_per_100_turns(tmp_p
     assert "a response among conversations" in refusal_of(write(tmp_path, talk, PLAIN))
 
 
+def test_conversations_take_the_language_path(tmp_path: Path) -> None:
+    own = {"turns": make_turns("はい。"), "path": "both"}
+    file = tmp_path / write(tmp_path, {"turns": make_turns("はい。")}, own)
+    assert [item.request["path"] for item in read_items(str(file), {"path": "english"})] == ["english", "both"]
+
+
 async def test_a_faulty_conversation_is_named_before_any_is_rated(tmp_path: Path, service: Connection) -> None:
     path = write(
         tmp_path, {"turns": make_turns("はい。")}, {"turns": [{"speaker": "客", "role": "user", "text": "はい"}]}

@@ -11,10 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
+from saiten.models import Evaluation
 from tests.support.conversations import find_planted, make_turns
+from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
 from tests.support.serving import serving
+from tests.unit.web.conftest import judged_by
 
 PERSONA = {"name": "佐藤", "age": 41}
 PLANTED: list[dict[str, Any]] = [
@@ -110,6 +113,50 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     assert (await client.get(f"/v1/conversations/{stored['id']}")).status_code == 404
 
 
+async def test_conversations_on_the_english_path(fake: FakeOpenAI, tmp_path: Path) -> None:
+    given = {name: value for name, value in PLANTED[0].items() if name != "id"}
+    own = [(3, "judge", "memory"), (5, "rule", "politeness"), (5, "judge", "memory"), (5, "judge", "safety")]
+    with FakeDeepL() as deepl:
+        async with serving(tmp_path, **judged_by(fake, deepl_api_key=KEY, deepl_server_url=deepl.url)) as client:
+            single = (await client.post("/v1/conversations", json={**given, "path": "english"})).json()
+            assert [(one["turn"], one["by"], one["aspect"]) for one in single["findings"]] == own
+            assert single["translation"]["persona"] == {"[EN] name": "[EN] 佐藤", "[EN] age": 41}
+            assert single["usage"]["translated_characters"] == sum(map(len, deepl.texts)) > 0
+            assert "You are shown one conversation" in fake.requests[0]["messages"][0]["content"]
+            page = (await client.get(f"/evaluations/{single['id']}")).text
+            assert all(f"[EN] {turn['text']}" in page for turn in given["turns"])
+            body = {"items": PLANTED, "path": "both"}
+            refused = (await post(client, {**body, "rubric": "ja-conversation@1"})).json()
+            assert (refused["code"], refused["errors"][0]["pointer"]) == ("language-not-supported", "/path")
+            estimate = (await client.post("/v1/estimates", json=body)).json()
+            batch = (await post(client, body)).json()
+            done = await wait_for(client, batch["id"])
+            assert (done["path"], done["counts"]["scored"], estimate["calls"]) == ("both", 3, 6)
+            # The estimate knows nothing of what is cached: here all of the first conversation in English.
+            spent = single["usage"]["translated_characters"] + done["usage"]["translated_characters"]
+            assert estimate["translated_characters"] == spent == sum(map(len, deepl.texts))
+            assert (len(fake.requests), done["usage"]["judge_calls"]) == (6, 5)
+            answer = await client.get(f"/v1/batches/{batch['id']}/results", params={"format": "csv"})
+            rows = {row["item"]: row for row in csv.DictReader(answer.text.splitlines())}
+            assert {item: row["findings"] for item, row in rows.items()} == FOUND
+            assert (rows["shop"]["safety.english"], rows["clinic"]["translation_sensitive"]) == ("0", "false")
+            [result, *_] = (await client.get(f"/v1/batches/{batch['id']}/results")).text.splitlines()
+            paths = Evaluation.model_validate_json(
+                (await client.get(f"/v1/conversations/{json.loads(result)['id']}")).text
+            ).paths
+            assert paths is not None
+            assert [(one.turn, one.by, one.aspect) for one in paths.english.findings or ()] == own
+            erased = await client.post("/v1/erasures", json={"metadata": {"system": "bot-a"}})
+            assert (erased.json()["candidates"], erased.json()["evaluations"]) == (1, 1)
+            again = (await client.post("/v1/conversations", json={**given, "path": "english"})).json()
+            assert again["usage"]["translated_characters"] == single["usage"]["translated_characters"]
+            # A quota that is used up pauses the batch, before anything is judged.
+            judged, deepl.always = len(fake.requests), Answer(456)
+            paused = (await post(client, {"path": "both", "items": [{"turns": make_turns("本日は休みです。")}]})).json()
+            waiting = await wait_for(client, paused["id"], "paused")
+            assert (waiting["pause_reason"], len(fake.requests)) == ("translator-quota-exhausted", judged)
+
+
 async def test_the_lexical_judge_leaves_what_rules_find(tmp_path: Path) -> None:
     async with serving(tmp_path, judge="lexical") as client:
         batch = (await post(client, {"items": PLANTED})).json()
@@ -131,7 +178,6 @@ async def test_what_does_not_fit_is_refused_with_its_place_and_nothing_is_stored
         ({"rubric": "ja-conversation", "items": [talk, talk, item]}, "rubric-unit-mismatch", "/items/2"),
         ({"rubric": "ja-dialogue", "items": [talk]}, "rubric-unit-mismatch", "/items/0"),
         ({"items": [korean, korean]}, "rubric-required", "/items/0"),
-        ({"items": [talk], "path": "both"}, "invalid-request", "/path"),
         ({"items": [talk], "relevance": {"weight": 3.0}}, "invalid-request", "/relevance"),
         ({"items": [talk], "mode": "provider-batch"}, "invalid-request", "/mode"),
         ({"items": [talk], "score_turns": {"rubric": "ja-dialogue"}}, "invalid-request", "/score_turns"),
