@@ -52,6 +52,7 @@ from saiten.models import (
     Item,
     JudgeCheck,
     JudgeCheckOptions,
+    JudgePause,
     Link,
     Links,
     ProjectPolicy,
@@ -508,6 +509,14 @@ class AsyncClient:
         answer = await self._connection.request("PUT", "/v1/policy", content=content, headers=CONTENT)
         return read(ProjectPolicy, read_object(answer))
 
+    async def judge_pause(self) -> JudgePause:
+        """Whether the judge's endpoint asked for a pause, and how long it still lasts. Needs the scope `admin`."""
+        return await self._get(JudgePause, "/v1/judge/pause")
+
+    async def reopen_judge(self) -> None:
+        """Ends the pause: the judge may be called again at once. Needs the scope `admin`."""
+        await self._connection.request("DELETE", "/v1/judge/pause", again=False)
+
     async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:
         """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
         return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)}, again=False)
@@ -738,5 +747,7 @@ class Client(Blocking):
     exclusions = blocking(AsyncClient.exclusions)
     policy = blocking(AsyncClient.policy)
     set_policy = blocking(AsyncClient.set_policy)
+    judge_pause = blocking(AsyncClient.judge_pause)
+    reopen_judge = blocking(AsyncClient.reopen_judge)
     erase = blocking(AsyncClient.erase)
     audit = iterating(AsyncClient.audit)

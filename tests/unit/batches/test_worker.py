@@ -181,12 +181,12 @@ async def test_a_claim_under_way_at_the_stop_is_handed_back(make_bench: MakeBenc
     await enqueue(bench)
     claimed, go, claims = asyncio.Event(), asyncio.Event(), bench.store.claim
 
-    async def slowly(*asked: Any) -> Any:
+    async def slowly(*asked: Any, **known: Any) -> Any:
         claimed.set()
         await go.wait()
-        return await claims(*asked)
+        return await claims(*asked, **known)
 
-    bench.store.claim = slowly  # type: ignore[method-assign, assignment]
+    bench.store.claim = slowly  # type: ignore[method-assign]
     async with running(make_worker(bench)) as task:
         await claimed.wait()
         task.cancel()
@@ -399,11 +399,11 @@ async def test_what_waits_is_told_to_telemetry(make_bench: MakeBench) -> None:
 def break_once(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     broken: list[bool] = []
 
-    async def broken_once(*asked: Any) -> Any:
+    async def broken_once(*asked: Any, **known: Any) -> Any:
         if not broken:
             broken.append(True)
             raise ValueError("a defect")
-        return await call(*asked)
+        return await call(*asked, **known)
 
     return broken_once
 

@@ -81,15 +81,15 @@ def test_items_come_as_an_array_from_standard_input_or_as_a_batch_with_its_optio
 
 
 def test_several_responses_and_items_without_ids_pair_by_number_and_context(tmp_path: Path) -> None:
-    items = [make_item(number, response=None, responses=["はい。", f"{number}回です。"]) for number in range(8)]
+    items = [make_item(number, response=None, responses=["はい。", f"{number}回です。"]) for number in range(11)]
     for item in items:
         del item["id"], item["response"]
         item["context"] = [{"speaker": "A", "text": f"{len(item)}と{id(item)}回目ですか？"}]
     name = write_lines(tmp_path / "several.ndjson", items)
     done = gate(tmp_path, "--candidate", name, "--baseline", name)
     assert done.returncode == PASS, done.stderr
-    assert "8 of the smaller run's 8 items are in the other run too, by number and context" in done.stdout
-    assert "has 16 responses to 8 items, several to 8 of them: each item counts once" in done.stdout
+    assert "11 of the smaller run's 11 items are in the other run too, by number and context" in done.stdout
+    assert "has 22 responses to 11 items, several to 11 of them: each item counts once" in done.stdout
 
 
 def test_results_of_score_and_failed_ones_are_runs(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_too_few_items_are_inconclusive(tmp_path: Path) -> None:
 
 
 def test_differing_signatures_could_not_run_and_are_named(tmp_path: Path) -> None:
-    write_results(tmp_path, "base.ndjson", [3] * 8)
-    write_results(tmp_path, "new.ndjson", [3] * 8, signature="saiten:0.1.0|rubric:ja-dialogue@1|judge:openai|model:n")
+    write_results(tmp_path, "base.ndjson", [3] * 12)
+    write_results(tmp_path, "new.ndjson", [3] * 12, signature="saiten:0.1.0|rubric:ja-dialogue@1|judge:openai|model:n")
     pair = ("--candidate", "new.ndjson", "--baseline", "base.ndjson")
     done = gate(tmp_path, *pair)
     assert (done.returncode, done.stdout) == (COULD_NOT_RUN, "")
@@ -132,7 +132,7 @@ def test_differing_signatures_could_not_run_and_are_named(tmp_path: Path) -> Non
 
 
 def test_a_baseline_of_an_older_rubric_version_stays_green_after_an_upgrade(tmp_path: Path) -> None:
-    items = write_items(tmp_path, count=8)
+    items = write_items(tmp_path, count=12)
     recorded = gate(tmp_path, "--candidate", items, "--rubric", "ja-dialogue@1", "--record", "base.ndjson")
     assert recorded.returncode == PASS, recorded.stderr
     lines = [json.loads(line) for line in (tmp_path / "base.ndjson").read_text(encoding="utf-8").splitlines()]
@@ -210,7 +210,7 @@ async def test_a_mismatch_that_the_service_finds(tmp_path: Path, judge: tuple[Fa
 
 async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[FakeOpenAI, ShiftingJudge]) -> None:
     fake, shifting = judge
-    items, variables = write_items(tmp_path, count=8), judged_by(fake.base_url)
+    items, variables = write_items(tmp_path, count=12), judged_by(fake.base_url)
     checking = ("--candidate", items, "--check-judge", "--judge-reference", "judge.json")
     recorded = await gating(tmp_path, *checking, "--record", "base.ndjson", **variables)
     assert recorded.returncode == PASS, recorded.stderr
@@ -220,7 +220,7 @@ async def test_a_judge_that_moved_is_no_regression(tmp_path: Path, judge: tuple[
 
     shifting.rates = min
     report = ("--baseline", "base.ndjson", "--junit", "junit.xml", "--json")
-    other = write_items(tmp_path, "other.ndjson", count=8, response="海です。")
+    other = write_items(tmp_path, "other.ndjson", count=12, response="海です。")
     moved = await gating(tmp_path, "--candidate", other, *checking[2:], *report, **variables)
     found = json.loads(moved.stdout)
     assert (moved.returncode, found["verdict"]) == (INCONCLUSIVE, "inconclusive"), moved.stderr

@@ -102,11 +102,11 @@ def test_where_the_judge_moved_nothing_is_said_to_have_failed() -> None:
 
 
 def test_means_that_are_not_of_the_ratings_themselves_say_what_they_are_of() -> None:
-    old, new = make_run("old", [3.0] * 10), make_run("new", [2.0] * 10)
+    old, new = make_run("old", [3.0] * 20), make_run("new", [2.0] * 20)
     new, old = (replace(run, best={"overall": 3.0}) for run in (new, old))
     report = judge_gate(new, old)
     rows = {width: table_of(show(report, width))[-1] for width in (100, 80)}
-    assert rows[100].split("10")[0].strip() == "overall (minus distance from 3)"
+    assert rows[100].split("20")[0].strip() == "overall (minus distance from 3)"
     assert rows[80].startswith(" overall (minus distance from ")
     assert all("0.00 → -1.00" in row for row in rows.values())
     assert "naturalness (minus" not in show(report, 100)

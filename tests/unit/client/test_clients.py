@@ -155,6 +155,8 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     await client.erase_batch(posted)
     assert (await client.policy()).texts == "keep"
     assert (await client.set_policy(texts="hash", after_days=7)).after_days == 7
+    assert (await client.judge_pause()).seconds == 0
+    await client.reopen_judge()
     assert (await client.erase({"user": "u-1"})).evaluations == 1
     assert {event.action for event in await client.audit()} >= {"batch.erased", "policy.changed"}
 

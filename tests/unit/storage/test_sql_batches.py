@@ -99,7 +99,8 @@ async def test_an_erasure_leaves_no_row_in_any_table(engine: AsyncEngine) -> Non
     assert set(owed) == {"key-shared", *(f"key-{position}" for position in range(C))}
     await store.settle_erasures(DictCache())
     async with read(engine) as connection:
-        for table in metadata.tables.values():
+        # The clock that batches run by has a single row, and nothing of a batch in it.
+        for table in (table for table in metadata.tables.values() if table.name != "running_time"):
             assert (await connection.execute(select(func.count()).select_from(table))).scalar_one() == 0, table.name
 
 

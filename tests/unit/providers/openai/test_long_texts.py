@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ async def test_a_long_dialogue_is_made_into_a_question_in_a_thread(
 
         return noted
 
-    monkeypatch.setattr("app.providers.openai.judge.enclose", note("enclose", enclose))
+    # By its name in `sys.modules`: the package has a function of the same name.
+    monkeypatch.setattr(import_module("app.providers.openai.judge"), "enclose", note("enclose", enclose))
     monkeypatch.setattr(Question, "key", note("key", Question.key))
     monkeypatch.setattr(RequestBodies, "write", note("write", RequestBodies.write))
     said = tuple(Utterance(speaker="A", text="<" * characters) for _ in range(40))
