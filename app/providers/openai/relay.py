@@ -2,8 +2,8 @@
 system.
 
 Each question is `NAME.prompt.json`, a line of a file for OpenAI's Batch API. Its answer is `NAME.answer.txt`, the whole
-message of the one who judges, read as strictly as any other judge's. The name is a digest of the question's file, so that
-an answer cannot stand for another question, and a question that was changed is seen.
+message of the one who judges, read as strictly as any other judge's. The name is a digest of the question's file, so
+that an answer cannot stand for another question, and a question that was changed is seen.
 """
 
 from __future__ import annotations
