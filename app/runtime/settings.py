@@ -217,6 +217,11 @@ class Settings(BaseSettings):
         default=None, ge=1, description="candidates of all batches that may wait; more are turned away; default: any"
     )
     project_queued: Annotated[int | None, Optional] = Field(default=None, ge=1, description="the same for each project")
+    project_bytes: Annotated[int | None, Optional] = Field(
+        default=100_000_000_000,
+        ge=1,
+        description="what a project may store, in bytes of texts and results; empty: any number; see limits.md",
+    )
     tracing: Literal["off", "otlp"] = Field(
         default="off", description="OpenTelemetry traces over OTLP, as OTEL_EXPORTER_OTLP_ENDPOINT says (extra tracing)"
     )

@@ -198,11 +198,13 @@ async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
     """Takes a place, and charges the caller's key with the cost of judging in the scope that it yields, even if an
     error ends it.
 
-    Raises Overloaded, and CostLimitReached if the limit is used up. Concurrent requests do not see each other's cost,
-    so a key may exceed its limit by what is in progress.
+    Raises Overloaded, CostLimitReached if the limit is used up, and ProjectFull if the project may not store any more.
+    Concurrent requests do not see each other's cost, so a key may exceed its limit by what is in progress.
     """
     places: EvaluationPlaces = request.app.state.places
-    with places.take(request.app.state.container.telemetry):
+    container: Container = request.app.state.container
+    with places.take(container.telemetry):
+        await container.governance.quota.require_room(request.state.project)
         await require_money(request)
         scope = RequestScope(actor=request.state.actor)
         try:

@@ -80,7 +80,8 @@ evaluations = table(
 # `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
 # the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at`; any other
 # has `left_seconds` of running time left, null before its start. `failed` does not include `expired`.
-# `estimated_calls` is the part of `judge_calls` that workers which died had begun. The index has only the beginning of
+# `estimated_calls` is the part of `judge_calls` that workers which died had begun. `stored_bytes` is the size of its
+# candidates, results and rounds (`sizes`). The index has only the beginning of
 # a name, because index entries have a limit and names have only the operator's.
 batches = table(
     "batches",
@@ -112,6 +113,7 @@ batches = table(
     sa.Column("estimated_calls", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("left_seconds", sa.Float(precision=53), nullable=True),
     sa.Column("expires_at", Instant, nullable=True),
+    sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),
@@ -236,6 +238,13 @@ idempotency_keys = table(
     sa.Column("body", sa.LargeBinary, nullable=True),
     sa.Column("created_at", Instant, nullable=False),
     sa.Index(None, "created_at"),
+)
+
+# What a project stores outside batches and datasets, see `sizes`.
+project_bytes = table(
+    "project_bytes",
+    sa.Column("project", sa.String(64), primary_key=True),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
 )
 
 api_keys = table(
