@@ -65,6 +65,7 @@ from app.storage.sql.ratings import take_turn
 from app.storage.sql.search import remove_index, remove_places
 from app.storage.sql.sizes import (
     ANSWER_SIZE,
+    DRAWN_BYTES,
     RATING_SIZE,
     RESULT_SIZE,
     add_bytes,
@@ -425,6 +426,8 @@ async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Colle
     for row in (await connection.execute(query)).all():
         this = update(t.rating_rounds).where(t.rating_rounds.c.id == row.round_id)
         await connection.execute(this.values(drawn=t.rating_rounds.c.drawn - row.count))
+        shrunk = update(t.batches).where(batch.id == batch_id)
+        await connection.execute(shrunk.values(stored_bytes=batch.stored_bytes - DRAWN_BYTES * row.count))
     await connection.execute(delete(t.round_items).where(these))
     pending = task.round_id.in_(mine) & task.position.in_(places) & task.done_at.is_(None)
     await connection.execute(update(t.round_tasks).where(pending).values(done_at=now))
