@@ -427,7 +427,7 @@ async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Colle
         this = update(t.rating_rounds).where(t.rating_rounds.c.id == row.round_id)
         await connection.execute(this.values(drawn=t.rating_rounds.c.drawn - row.count))
         shrunk = update(t.batches).where(batch.id == batch_id)
-        await connection.execute(shrunk.values(stored_bytes=batch.stored_bytes - DRAWN_BYTES * row.count))
+        await connection.execute(shrunk.values(stored_bytes=batch.stored_bytes - DRAWN_BYTES * row._mapping["count"]))
     await connection.execute(delete(t.round_items).where(these))
     pending = task.round_id.in_(mine) & task.position.in_(places) & task.done_at.is_(None)
     await connection.execute(update(t.round_tasks).where(pending).values(done_at=now))
