@@ -50,6 +50,7 @@ from app.storage.sql.batches.rows import (
 )
 from app.storage.sql.batches.running_time import read_running_time
 from app.storage.sql.governance import charge_keys, find_overspent
+from app.storage.sql.sizes import count_bytes, measure_result, sum_up
 from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
 
 chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c
@@ -476,11 +477,12 @@ async def find_kept(
 
 @dataclass(frozen=True)
 class Added:
-    """What a commit adds to the figures of one batch. `measures` say where the values of `placed` were put."""
+    """What a commit adds to one batch: figures, and bytes. `measures` say where the values of `placed` were put."""
 
     placed: Placed
     tally: Tally
     measures: tuple[str, ...]
+    stored_bytes: int
 
 
 async def keep(
@@ -493,12 +495,15 @@ async def keep(
     placed = defaultdict[str, list[tuple[int, Scores]]](list)
     for each, scores in new:
         placed[each.job.batch].append((each.entry.position, scores))
+    rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
+    sizes = sum_up((row["batch_id"], measure_result(row)) for row in rows)
     added = {
-        name: Added(results, tally_scores([scores for _, scores in results]), place_values(locked[name], results))
+        name: Added(
+            results, tally_scores([scores for _, scores in results]), place_values(locked[name], results), sizes[name]
+        )
         for name, results in placed.items()
     }
-    if new:
-        rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
+    if rows:
         await connection.execute(insert(evaluations), rows)
         entries = {(each.job.batch, each.entry.position): each.entry for each, _ in new}
         await insert_figures(connection, placed, {name: one.measures for name, one in added.items()}, entries)
@@ -535,6 +540,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
     for batch_id, each in added.items():
         account = locked[batch_id].account
         account.add(each.tally)
+        account.stored_bytes += each.stored_bytes
         measures = place_values(locked[batch_id], each.placed)
         if measures[: len(each.measures)] != each.measures:
             await rewrite_figures(connection, batch_id, each.placed, measures)
@@ -612,15 +618,15 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
         before = unpack_scores(row.scores)
         scores = scores_of(evaluation, before.context, before.faulty)
         placed.append((row.position, scores))
-        rows.append(
-            {
-                "this": row.id,
-                "new_record": replace_evaluation(row.record, evaluation),
-                "new_status": evaluation.status,
-                "new_signature": evaluation.signature,
-                "new_scores": pack_scores(scores),
-            }
-        )
+        new = {
+            "new_record": replace_evaluation(row.record, evaluation),
+            "new_status": evaluation.status,
+            "new_signature": evaluation.signature,
+            "new_scores": pack_scores(scores),
+        }
+        rows.append({"this": row.id, **new})
+        for name in ("record", "signature", "scores"):
+            batch.account.stored_bytes += count_bytes(new[f"new_{name}"]) - count_bytes(getattr(row, name))
         batch.account.count(evaluation.status)
         batch.account.count(row.status, -1)
         signatures.update({(batch.id, evaluation.signature): 1})
