@@ -60,6 +60,7 @@ from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
 from app.storage.sql.invitations import InvitationStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.links import LinkStore
+from app.storage.sql.quota import StorageQuota
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.search import TextSearch
@@ -110,6 +111,7 @@ class Governance:
     erasures: ErasureService
     limiter: RequestLimiter
     spending: SpendingStore
+    quota: StorageQuota
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ async def open_container(
         stack.push_async_callback(spending.close)
         stack.push_async_callback(store.close)
         telemetry = Telemetry(CollectorRegistry(), tracing.span if tracing else open_no_span)
+        quota = StorageQuota(engine, settings.project_bytes, refused=partial(telemetry.limited, "bytes"))
         cache = open_cache(settings, engine, redis)
         stack.push_async_callback(cache.close)
         flow = open_flow(settings, redis)
@@ -170,9 +173,11 @@ async def open_container(
         limiter = open_limiter(redis)
         stack.push_async_callback(limiter.close)
         instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
-        batches, worker = open_batches(settings, stack, engine=engine, cache=cache, instruments=instruments, own=own)
+        batches, worker = open_batches(
+            settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
+        )
         audit, encoder = AuditLog(engine), registry.find_encoder(settings)
-        ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments)
+        ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments, quota=quota)
         yield Container(
             settings=settings,
             scoring=Scoring(instruments, store, encoder.describe(settings) if encoder else None),
@@ -188,8 +193,11 @@ async def open_container(
                 ),
                 limiter=limiter,
                 spending=spending,
+                quota=quota,
             ),
-            dashboard=open_dashboard(settings, engine, stack, comparison=comparison, instruments=instruments),
+            dashboard=open_dashboard(
+                settings, engine, stack, comparison=comparison, instruments=instruments, quota=quota
+            ),
             telemetry=telemetry,
             worker=worker,
             flow=flow,
@@ -332,6 +340,7 @@ def open_batches(
     engine: AsyncEngine,
     cache: CallCache,
     instruments: ScoringContext,
+    quota: StorageQuota,
     own: set[str] | None,
 ) -> tuple[BatchService, BatchWorker]:
     """Opens the service that accepts batches, and the worker."""
@@ -357,6 +366,7 @@ def open_batches(
         window=window,
         provider=provider,
         queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
+        quota=quota,
     )
     worker = BatchWorker(
         store=store,
@@ -421,7 +431,13 @@ def open_provider(
 
 
 def open_meta(
-    settings: Settings, stack: AsyncExitStack, *, engine: AsyncEngine, flow: FlowControl, instruments: ScoringContext
+    settings: Settings,
+    stack: AsyncExitStack,
+    *,
+    engine: AsyncEngine,
+    flow: FlowControl,
+    instruments: ScoringContext,
+    quota: StorageQuota,
 ) -> tuple[RatingServices, ComparisonService]:
     """Opens the services for human ratings and for comparisons."""
     store, batches = RatingStore(engine), BatchStore(engine)
@@ -458,7 +474,12 @@ def open_meta(
         )
     )
     service = RatingService(
-        batches=batches, ratings=store, rubrics=instruments.rubrics, now=instruments.now, revalidation=revalidation
+        batches=batches,
+        ratings=store,
+        rubrics=instruments.rubrics,
+        now=instruments.now,
+        revalidation=revalidation,
+        quota=quota,
     )
     rounds = RoundService(
         batches=batches,
@@ -468,6 +489,7 @@ def open_meta(
         now=instruments.now,
         new_id=lambda: new_id("rr_"),
         limits=settings.limits,
+        quota=quota,
     )
     return RatingServices(service, rounds, InvitationStore(engine), reliabilities), comparison
 
@@ -479,6 +501,7 @@ def open_dashboard(
     *,
     comparison: ComparisonService,
     instruments: ScoringContext,
+    quota: StorageQuota,
 ) -> Dashboard:
     """Opens what only the dashboard's pages need."""
     computations, readings = Computations(now=instruments.now), Computations(now=instruments.now, of_one=READINGS)
@@ -499,7 +522,9 @@ def open_dashboard(
         examiner=Examiner(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
-        datasets=DatasetService(store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_")),
+        datasets=DatasetService(
+            store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_"), quota=quota
+        ),
     )
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.dear_texts                         # all texts on all paths (15 minutes)
     python -m benchmarks.dear_texts --texts "<" --paths batch
 
-Every body is as large as a request may be (4 MB, 400 utterances). A thread asks `/livez` all the while; what it waits
+Every body is as large as a request may be (4 MB, 400 utterances). A process asks `/livez` all the while; what it waits
 beyond the figures of the row `nothing` is what the path costs everybody else. The judge answers at once.
 """
 
@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import multiprocessing
+import os
 import tempfile
-import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -54,33 +55,37 @@ SLOW_SECONDS = 0.2
 """What the table of faults allows."""
 
 
-class Watch:
-    """Asks `/livez` from a thread, over a connection of its own each time, as a probe does."""
+def ask_again(url: str, ended: Any, told: Any) -> None:
+    """Asks `/livez` until the event is set, over a connection of its own each time, as a probe does; puts the seconds
+    of every answer into `told`, and an empty list before the first."""
+    where, seconds = urlsplit(url).netloc, list[float]()
+    told.put(seconds)
+    while not ended.is_set():
+        began = time.perf_counter()
+        connection = http.client.HTTPConnection(where, timeout=120)
+        connection.request("GET", "/livez")
+        connection.getresponse().read()
+        connection.close()
+        seconds.append(time.perf_counter() - began)
+        ended.wait(PAUSE_SECONDS)
+    told.put(seconds)
 
-    def __init__(self, url: str) -> None:
-        self._where = urlsplit(url).netloc
-        self._ended = threading.Event()
-        self.seconds: list[float] = []
 
-    def run(self) -> None:
-        while not self._ended.is_set():
-            began = time.perf_counter()
-            connection = http.client.HTTPConnection(self._where, timeout=120)
-            connection.request("GET", "/livez")
-            connection.getresponse().read()
-            connection.close()
-            self.seconds.append(time.perf_counter() - began)
-            self._ended.wait(PAUSE_SECONDS)
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        thread = threading.Thread(target=self.run)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            thread.join()
+@contextmanager
+def watching(url: str) -> Iterator[list[float]]:
+    """Asks `/livez` meanwhile; the seconds of every answer are in the list at the end. A process of its own asks, since
+    a thread would wait for the interpreter that writes the bodies."""
+    spawn, seconds = multiprocessing.get_context("spawn"), list[float]()
+    ended, told = spawn.Event(), spawn.Queue()
+    process = spawn.Process(target=ask_again, args=(url, ended, told), daemon=True)
+    process.start()
+    told.get(timeout=120)
+    try:
+        yield seconds
+    finally:
+        ended.set()
+        seconds += told.get(timeout=120)
+        process.join()
 
 
 def fill(unit: str, number: int) -> str:
@@ -193,17 +198,18 @@ NAMES = (
 
 def measure(url: str, text: str, path: str, run: Callable[[], object]) -> bool:
     """Prints a row of the table; whether it is within what is allowed."""
-    watch = Watch(url)
-    began, trouble = time.perf_counter(), ""
-    with watch.watching():
+    trouble = ""
+    with watching(url) as seconds:
+        began = time.perf_counter()
         try:
             run()
         except (httpx.HTTPError, RuntimeError) as error:
             trouble = str(error).splitlines()[0][:60]
-    took = time.perf_counter() - began
-    every = sorted(watch.seconds)
+        took = time.perf_counter() - began
+    every = sorted(seconds)
     longest, usual = every[-1], every[len(every) * 99 // 100]
-    print(f"{text:13} {path:14} {took:8.1f} {usual:8.3f} {longest:8.3f}  {trouble}", flush=True)
+    load = os.getloadavg()[0]
+    print(f"{text:13} {path:14} {took:8.1f} {usual:8.3f} {longest:8.3f} {load:6.1f}  {trouble}", flush=True)
     return longest <= SLOW_SECONDS and not trouble
 
 
@@ -220,7 +226,7 @@ def main() -> None:
             "SAITEN_LEASE_SECONDS": "10",
         }
         with served(Path(folder), **variables) as (url, _), httpx.Client(base_url=url, timeout=600) as client:
-            print(f"{'text':13} {'path':14} {'seconds':>8} {'p99':>8} {'longest':>8}")
+            print(f"{'text':13} {'path':14} {'seconds':>8} {'p99':>8} {'longest':>8} {'load':>6}")
             measure(url, "", "nothing", lambda: time.sleep(5))
             late = 0
             for text in given.texts:

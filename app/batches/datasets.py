@@ -21,6 +21,7 @@ from app.domain.dataset import Dataset, FileQuestion, FileReport, UploadedFile
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, Overloaded, StoreError
 from app.storage.sql.datasets import RECEIVING, DatasetStore
+from app.storage.sql.quota import StorageQuota
 
 PART_BYTES = 256 * 1024
 AT_ONCE = 2
@@ -67,6 +68,7 @@ class DatasetService:
     limits: Limits
     new_id: Callable[[], str]
     turns: ReadingTurns = field(default_factory=ReadingTurns)
+    quota: StorageQuota | None = None
 
     async def upload(self, project: str, name: str, content: AsyncIterable[bytes]) -> str:
         """Stores a file for the time in which someone looks at it; returns its id."""
@@ -74,7 +76,7 @@ class DatasetService:
         await self.store.begin(project, upload_id, name)
         async with self._whole_or_nothing(upload_id):
             await self.store.make_room(project)  # after it: of many that come at once, each counts the others
-            await self._fill(upload_id, content)
+            await self._fill(project, upload_id, content)
         return upload_id
 
     async def find_upload(self, project: str, upload_id: str) -> UploadedFile:
@@ -101,7 +103,7 @@ class DatasetService:
             dataset_id, found = self.new_id(), hashlib.sha256()
             await self.store.begin(project, dataset_id, name, state=RECEIVING)
             async with self._whole_or_nothing(dataset_id):
-                await self._fill(dataset_id, read_parts(items, found.update))
+                await self._fill(project, dataset_id, read_parts(items, found.update))
                 return await self.store.accept(
                     project,
                     dataset_id,
@@ -136,10 +138,12 @@ class DatasetService:
         """Removes the dataset; runs that scored it stay."""
         await self.store.erase(project, dataset_id)
 
-    async def _fill(self, dataset_id: str, content: AsyncIterable[bytes]) -> None:
-        """Stores the content."""
+    async def _fill(self, project: str, dataset_id: str, content: AsyncIterable[bytes]) -> None:
+        """Stores the content. Raises ProjectFull where the quota does not allow all of it."""
         number = 0
         async for piece in content:
+            if self.quota is not None:
+                await self.quota.require_room(project, len(piece))
             await self.store.append(dataset_id, number, piece)
             number += 1
 

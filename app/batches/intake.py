@@ -58,15 +58,20 @@ class Spool:
             with suppress(OSError):
                 self._file.close()
 
-    async def append(self, items: Sequence[GivenItem]) -> None:
-        """Keeps items, none of which is to be read before `flush`."""
+    async def append(self, items: Sequence[GivenItem]) -> int:
+        """Keeps items, none of which is to be read before `flush`; returns the bytes that the texts of their
+        candidates will take."""
+        size = 0
         for item in items:
             found = hash_beginnings(item.context) if isinstance(item, BatchItem) and item.dialogue is None else []
             beginnings = array("q", found).tobytes().hex()
             self._waiting += f"{unit_of(item)} {count_candidates(item)} {beginnings}\t".encode()
-            self._waiting += item.model_dump_json(exclude_defaults=True).encode() + b"\n"
+            line = item.model_dump_json(exclude_defaults=True).encode() + b"\n"
+            size += measure_texts(item, len(line))
+            self._waiting += line
         if len(self._waiting) >= BLOCK_BYTES:
             await self.flush()
+        return size
 
     async def flush(self) -> None:
         """Puts on disk what is not there yet."""
@@ -119,6 +124,16 @@ def unit_of(item: GivenItem) -> Unit:
     return "conversation" if isinstance(item, BatchConversation) else "item"
 
 
+def measure_texts(item: GivenItem, size: int) -> int:
+    """The bytes that the texts of the item's candidates take in the store, of an item of `size` bytes: each candidate
+    has a copy of all but the other responses."""
+    count = count_candidates(item)
+    if count == 1 or not isinstance(item, BatchItem) or item.responses is None:
+        return size
+    responses = sum(len(response.encode()) for response in item.responses)
+    return responses + count * (size - responses)
+
+
 MODELS: Mapping[bytes, type[GivenItem]] = {b"item": BatchItem, b"conversation": BatchConversation}
 
 
@@ -165,7 +180,8 @@ class Clusters:
 @dataclass(frozen=True)
 class Intake:
     """A whole, valid batch, whose items lie in an open spool. `digest` is the SHA-256 of the body, `first` the first
-    item; `firsts` has the number of the first item of each unit. `ids_given`: whether any item has an id."""
+    item; `firsts` has the number of the first item of each unit. `ids_given`: whether any item has an id. `text_bytes`
+    is what the texts of all candidates will take: each has its item's context."""
 
     options: BatchOptions
     items: int
@@ -175,6 +191,7 @@ class Intake:
     first: GivenItem
     firsts: Mapping[Unit, int] = field(default_factory=dict)
     ids_given: bool = False
+    text_bytes: int = 0
 
     async def blocks(self, clusters: Clusters | None = None) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
         """All candidates in order, in blocks; from the first at each call. Without `clusters` they have none."""
@@ -209,7 +226,7 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
             counts["items"] += 1
             counts["candidates"] += count_candidates(item)
             counts["ids"] += item.id is not None
-        await spool.append(items)
+        counts["text_bytes"] += await spool.append(items)
 
     async for chunk in chunks:
         for start in range(0, len(chunk), PIECE_BYTES):
@@ -228,6 +245,7 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
         first=first[0],
         firsts=firsts,
         ids_given=counts["ids"] > 0,
+        text_bytes=counts["text_bytes"],
     )
 
 

@@ -40,6 +40,7 @@ from app.runtime.caches import CallCache
 from app.scoring.evaluate import ScoringContext
 from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.quota import StorageQuota, expect_bytes
 from app.storage.sql.tables import can_store
 
 logger = logging.getLogger("saiten.batches")
@@ -90,7 +91,8 @@ def advise(candidates: int, most: int, *, resumed: bool) -> str:
 class BatchService:
     """Everything that a caller can do with batches within the caller's project. Methods raise NotFound for a batch that
     is not in the project, InvalidRequest for one that cannot be scored as requested, and StoreError. `window` is how
-    many chunks of a batch are queued at once, and `queue_limits` bound how many candidates may wait."""
+    many chunks of a batch are queued at once, `queue_limits` bound how many candidates may wait, and `quota` how much
+    may be stored."""
 
     store: BatchStore
     queue: JobQueue
@@ -101,6 +103,7 @@ class BatchService:
     window: int
     provider: ProviderRun | None = None
     queue_limits: QueueLimits = field(default_factory=QueueLimits)
+    quota: StorageQuota | None = None
 
     def __post_init__(self) -> None:
         self._summaries = Summaries(self.store, self.instruments.rubrics)
@@ -119,7 +122,8 @@ class BatchService:
     ) -> Batch:
         """Stores the batch; from then on it will run, whichever process stops. `answer` makes the answer to keep under
         the caller's Idempotency-Key, in the same transaction. `api_key` is the id of the key that pays. Raises
-        QueueLimitReached and Overloaded if too many candidates are waiting."""
+        QueueLimitReached and Overloaded if too many candidates are waiting, and ProjectFull if the batch does not fit
+        into the project's quota."""
         # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
         rubric = self.instruments.rubrics.get(intake.options.rubric)
         intake = settle_unit(intake, rubric)
@@ -129,6 +133,8 @@ class BatchService:
         intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
         unit_cost_usd = await admit(intake, self.instruments)
         await self._require_room(project, intake.candidates)
+        if self.quota is not None:
+            await self.quota.require_room(project, expect_bytes(intake.text_bytes, intake.candidates))
         # Built here rather than read back: a worker may have started on the batch already, and a replay has to return
         # the same as the first answer.
         batch = describe(self.new_id(), intake, self.instruments.now())

@@ -17,7 +17,7 @@ SaitenError
 │   ├── TranslatorUnavailable · TranslatorQuotaExhausted · TranslatorUnauthorized
 │   └── TranslatorRefusedRequest · TranslatorNotConfigured
 └── StoreError
-    └── StoreUnavailable · StoreFull
+    └── StoreUnavailable · StoreFull · ProjectFull
 
 Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP status; a test checks that it maps all.
 """
@@ -255,6 +255,18 @@ class StoreUnavailable(StoreError, code="store-unavailable", title="The store ca
 
 
 class StoreFull(StoreError, code="store-full", title="The store is full"): ...
+
+
+class ProjectFull(StoreError, code="project-full", title="The project may not store any more"):
+    """The project has `used` bytes of the `most` that it may store, and `more` do not fit."""
+
+    def __init__(self, *, used: int, more: int, most: int) -> None:
+        asked = f", and this needs {more:,} more" if more else ""
+        super().__init__(
+            f"the project stores {used:,} of {most:,} bytes{asked}; erase what is not needed, or have its quota raised "
+            "(SAITEN_PROJECT_BYTES)"
+        )
+        self.used, self.more, self.most = used, more, most
 
 
 MOST_FAULTS = 20

@@ -45,7 +45,9 @@ from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
 from app.ratings.choice import Place, Spreads, draw_informative, draw_stratified, place_of
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.quota import StorageQuota
 from app.storage.sql.rounds import RoundStore
+from app.storage.sql.sizes import DRAWN_BYTES
 
 RESULTS_PAGE = 100
 """Results that are read at a time, in some hundredths of a second of a thread."""
@@ -88,6 +90,7 @@ class RoundService:
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     limits: Limits = DEFAULT_LIMITS
+    quota: StorageQuota | None = None
 
     async def open(self, project: str, batch_id: str, options: RoundOptions) -> RatingRound:
         """A new round of responses that are drawn from the batch's results of now: all of them where there are fewer
@@ -108,6 +111,8 @@ class RoundService:
             created_at=self.now(),
             signals=drawn.signals,
         )
+        if self.quota is not None:
+            await self.quota.require_room(project, DRAWN_BYTES * opened.drawn)
         await self.rounds.open_round(project, opened, drawn)
         if options.choose == "chosen":
             await self.ratings.exclude(project, Exclusion(round=opened.id))

@@ -25,7 +25,9 @@ from app.domain.validation import clip
 from app.ratings.reliability import Revalidation
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
+from app.storage.sql.quota import StorageQuota
 from app.storage.sql.ratings import RatingStore
+from app.storage.sql.sizes import ROW_BYTES
 
 UNKNOWN = "the rubric has no such aspect"
 
@@ -73,12 +75,15 @@ class RatingService:
     rubrics: RubricSource
     now: Callable[[], datetime]
     revalidation: Revalidation = field(default_factory=Revalidation)
+    quota: StorageQuota | None = None
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
         evaluation has an aspect that its rubric has not, a value off its scale, or a marked turn that is none of the
         system's; NotFound as the store does. Badges
-        that they concern follow in the background."""
+        that they concern follow in the background. ProjectFull where the project may not store any more."""
+        if self.quota is not None:
+            await self.quota.require_room(project, len(ratings) * ROW_BYTES)
         named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
         if len(named) > MOST_BATCHES:
             raise InvalidRequest(

@@ -249,6 +249,11 @@ class Settings(BaseSettings):
     project_streams: int = Field(
         default=100, ge=1, description="pages and clients of a project that follow runs in one process; more get 429"
     )
+    project_bytes: Annotated[int | None, Optional] = Field(
+        default=100_000_000_000,
+        ge=1,
+        description="what a project may store, in bytes of texts and results; empty: any number; see limits.md",
+    )
     tracing: Literal["off", "otlp"] = Field(
         default="off", description="OpenTelemetry traces over OTLP, as OTEL_EXPORTER_OTLP_ENDPOINT says (extra tracing)"
     )

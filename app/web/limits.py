@@ -228,12 +228,14 @@ async def evaluating(request: Request) -> AsyncIterator[RequestScope]:
     """Takes a place, and charges the caller's key with the cost of judging in the scope that it yields, even if an
     error ends it.
 
-    Raises Overloaded, and CostLimitReached if the limit is used up. What a key has reserved counts as spent until its
-    request is done, so that requests at once do not exceed the limit together.
+    Raises Overloaded, CostLimitReached if the limit is used up, and ProjectFull if the project may not store any more.
+    What a key has reserved counts as spent until its request is done, so that requests at once do not exceed the limit
+    together.
     """
     places: EvaluationPlaces = request.app.state.places
     container: Container = request.app.state.container
     with places.take(container.telemetry):
+        await container.governance.quota.require_room(request.state.project)
         await require_money(request)
         now, key = container.scoring.context.now(), request.state.key
         purse = open_purse(request, now)

@@ -65,6 +65,7 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.StoreError: 500,
     errors.StoreUnavailable: 503,
     errors.StoreFull: 507,
+    errors.ProjectFull: 507,
     errors.SaitenError: 500,
 }
 """A test checks that every class that can be raised has an entry of its own or of a base below SaitenError."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends
 
 from app.domain.batch import Batch
 from app.domain.errors import StreamLimitReached
@@ -119,8 +122,24 @@ class StreamPlaces:
         self._most = most
         self.taken = Counter[str]()
 
-    def require(self, project: str) -> None:
-        """Raises StreamLimitReached if the project has as many streams as it may."""
+    @contextmanager
+    def take(self, project: str) -> Iterator[None]:
+        """Takes a place until the block ends. Raises StreamLimitReached if the project has as many as it may."""
         if self.taken[project] >= self._most:
             detail = f"{self._most} pages or clients of the project follow runs (SAITEN_PROJECT_STREAMS); close some"
             raise StreamLimitReached(detail, retry_after_seconds=RETRY_SECONDS)
+        self.taken[project] += 1
+        try:
+            yield
+        finally:
+            self.taken[project] -= 1
+
+
+async def open_stream() -> AsyncIterator[ExitStack]:
+    """A FastAPI dependency: what is entered here is left once the answer is sent or given up, even if no event of it
+    was ever asked for."""
+    with ExitStack() as stack:
+        yield stack
+
+
+Opened = Annotated[ExitStack, Depends(open_stream)]

@@ -1133,7 +1133,8 @@ class JudgeInfo(Answer):
 
 
 class Info(Answer):
-    """A service: its version, judge, rubrics and limits, and the caller's key with its limits and today's cost."""
+    """A service: its version, judge, rubrics and limits, the bytes that the caller's project stores, and the caller's
+    key with its limits and today's cost. A limit that is None does not bound."""
 
     version: str
     judge: JudgeInfo
@@ -1141,8 +1142,9 @@ class Info(Answer):
     encoder: dict[str, Any] | str | None = None
     rubrics: tuple[str, ...] = ()
     rubric_versions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    limits: dict[str, int] = Field(default_factory=dict)
+    limits: dict[str, int | None] = Field(default_factory=dict)
     key: dict[str, Any] | None = None
+    stored_bytes: int = 0
 
 
 class AuditEvent(Answer):

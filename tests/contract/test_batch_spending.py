@@ -105,6 +105,22 @@ async def test_a_spent_limit_pauses_the_batch_at_the_next_chunk(bench: Bench) ->
     assert found.pause_detail
 
 
+async def test_what_is_left_of_the_limit_bounds_what_begins(bench: Bench) -> None:
+    await bench.limit((C + 5) * CENT)
+    await make_batch(bench.store, count=3 * C, api_key=bench.key_id)
+    await run_chunk(bench.store, 0, cost_usd=CENT)
+    await make_batch(bench.store, "ba_2", count=C, api_key=bench.key_id, unit_cost_usd=CENT)
+    held = await claim(bench.store, 1)
+    assert (held.affordable, held.unit_usd) == (5, CENT)
+    # All of it is in hand. One may begin of each other chunk, of whichever batch of the key.
+    assert (await claim(bench.store, 2)).affordable == 1
+    assert (await claim(bench.store, 0, batch_id="ba_2")).affordable == 1
+    await bench.store.commit("w1", finish_all(held, cost_usd=CENT)[:5], [held.job])
+    assert await spent(bench) == (C + 5) * CENT
+    assert await bench.store.claim(held.job, "w1", LEASE) is None
+    assert await pause_of(bench) == ("paused", "cost-limit-reached")
+
+
 async def test_what_is_in_hand_is_kept_and_charged(bench: Bench) -> None:
     await make_batch(bench.store, count=3 * C, api_key=bench.key_id)
     held = await claim(bench.store, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -38,6 +39,7 @@ from app.storage.sql.texts import TextStore, erase_singles
 from tests.support.batches import LEASE, START, HandClock, claim, live
 from tests.support.drawn import draw
 from tests.support.records import make_record, make_request
+from tests.support.stored_sizes import list_drift
 
 SECRET = "秘密の海"
 NAME = "山田太郎"
@@ -51,6 +53,8 @@ class Bench:
 
     engine: AsyncEngine
     clock: HandClock
+    lost_evaluations: bool = False
+    """Whether the test removed some beside all stores."""
 
     def __post_init__(self) -> None:
         self.texts = TextStore(self.engine, clock=self.clock)
@@ -77,8 +81,11 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(engine: AsyncEngine) -> Bench:
-    return Bench(engine, HandClock())
+async def bench(engine: AsyncEngine) -> AsyncIterator[Bench]:
+    made = Bench(engine, HandClock())
+    yield made
+    # Whatever was erased or redacted, the counted sizes are those of what is left.
+    assert made.lost_evaluations or await list_drift(engine) == {}
 
 
 def talk(number: int = 0) -> tuple[Utterance, ...]:
@@ -556,6 +563,7 @@ async def test_an_erasure_cut_off_at_the_answers_is_made_good_by_the_next(
     # Bears the mark as well, but its evaluation is gone: so the second step has something to do.
     await bench.records.save("team", full_record("ev_2", own=USER))
     await answer_with(bench, "ev_2")
+    bench.lost_evaluations = True
     async with write(bench.engine) as connection:
         await connection.execute(delete(evaluations).where(evaluations.c.id == "ev_2"))
     with monkeypatch.context() as patched:
@@ -585,6 +593,7 @@ async def test_answers_go_by_what_they_bear_alone(bench: Bench) -> None:
     for name, own in (("ev_1", USER), ("ev_2", {"user": "u-43"}), ("ev_3", {"note": '"user":"u-42"'})):
         await bench.records.save("team", full_record(name, own=own))
         await answer_with(bench, name)
+    bench.lost_evaluations = True
     async with write(bench.engine) as connection:
         await connection.execute(delete(evaluations))
     for name, body in (("broken", b'{"metadata":{"user":"u-42"}'), ("list", b'["user","u-42",{"user":"u-42"}]')):
@@ -603,6 +612,7 @@ async def test_answers_go_by_what_they_bear_alone(bench: Bench) -> None:
 async def test_answers_are_found_whatever_their_metadata_hold(bench: Bench, value: str) -> None:
     await bench.records.save("team", full_record("ev_1", own={"note": value}))
     await answer_with(bench, "ev_1")
+    bench.lost_evaluations = True
     async with write(bench.engine) as connection:
         await connection.execute(delete(evaluations))
     await bench.texts.erase_marked("team", {"note": value})

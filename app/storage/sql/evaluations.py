@@ -21,6 +21,7 @@ from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
+from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, measure_result, sum_up
 from app.storage.sql.tables import (
     Instant,
     batch_items,
@@ -122,7 +123,10 @@ class EvaluationStore:
         return [None] * len(rows)
 
     async def _insert(self, rows: Sequence[Row]) -> None:
-        await db.execute(self._engine, insert(evaluations), rows)
+        sizes = sum_up((row["project"], measure_result(row)) for row in rows)
+        async with db.write(self._engine) as connection:
+            await connection.execute(insert(evaluations), rows)
+            await add_bytes(connection, sizes)
 
     async def find(self, project: str, evaluation_id: str) -> Record | None:
         table, item = evaluations.c, batch_items.c
@@ -200,16 +204,11 @@ class EvaluationStore:
         row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
         stale = (held.created_at < now - KEPT) | (held.status.is_(None) & (held.created_at < now - ABANDONED))
         async with db.write(self._engine) as connection:
-            await connection.execute(delete(table).where(stale))
-            for _ in range(CLAIMS):
-                claimed = await connection.execute(db.insert_or_ignore(connection, table), row)
-                if claimed.rowcount == 1:
-                    return None
-                query = select(held.body_digest, held.status, held.body).where(named(project, key))
-                found = (await connection.execute(query)).one_or_none()
-                # None: its holder let it go between the two statements.
-                if found is not None:
-                    return StoredAnswer(*found)
+            gone = (await connection.execute(delete(table).where(stale).returning(held.project, ANSWER_SIZE))).all()
+            claimed, found = await take_key(connection, row)
+            await add_bytes(connection, sum_up((name, -size) for name, size in gone))
+        if claimed or found is not None:
+            return found
         raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
 
     async def renew_key(self, project: str, key: str) -> None:
@@ -283,6 +282,20 @@ def read_evaluations(rows: Sequence[Any], wanted: EvaluationFilter) -> list[Eval
     return found
 
 
+async def take_key(connection: AsyncConnection, row: Row) -> tuple[bool, StoredAnswer | None]:
+    """Whether the key of this row of `idempotency_keys` was free and is taken now, or else what is stored under it, if
+    its holder did not let it go each time between two statements."""
+    for _ in range(CLAIMS):
+        claimed = await connection.execute(db.insert_or_ignore(connection, idempotency_keys), row)
+        if claimed.rowcount == 1:
+            return True, None
+        query = select(held.body_digest, held.status, held.body).where(named(row["project"], row["key"]))
+        found = (await connection.execute(query)).one_or_none()
+        if found is not None:
+            return False, StoredAnswer(*found)
+    return False, None
+
+
 def named(project: str, key: str) -> ColumnElement[bool]:
     """The condition that finds an idempotency key."""
     return equals(held.project, project) & equals(held.key, key)
@@ -298,4 +311,7 @@ async def answer_under(connection: AsyncConnection, project: str, key: str, stat
         if (await connection.execute(query.with_for_update(read=True, key_share=True))).first() is None:
             await connection.execute(delete(idempotency_keys).where(this, held.status.is_(None)))
             return
-    await connection.execute(update(idempotency_keys).where(this).values(status=status, body=body))
+    # Once: a second answer would be counted beside the first.
+    open_one = update(idempotency_keys).where(this, held.body.is_(None))
+    kept = await connection.execute(open_one.values(status=status, body=body))
+    await add_bytes(connection, {project: kept.rowcount * len(body)})

@@ -203,15 +203,15 @@ async def add_costs(connection: AsyncConnection, costs: Mapping[tuple[str, str],
         await connection.execute(db.insert_or_add(connection, t.key_spending, spent.cost_usd), rows)
 
 
-async def find_overspent(
+async def find_money(
     connection: AsyncConnection, key_id: str, default_usd: float | None, now: datetime
 ) -> tuple[float, float] | None:
-    """What the key has spent today and may spend (USD), if it has reached the limit; None otherwise."""
+    """What the key has spent today and may spend a day (USD); None without a limit."""
     limit = select(t.api_keys.c.usd_per_day).where(t.api_keys.c.id == key_id).scalar_subquery()
     today = select(spent.cost_usd).where(spent.api_key == key_id, spent.day == day_of(now)).scalar_subquery()
     own, cost = (await connection.execute(select(limit, func.coalesce(today, 0.0)))).one()
     most = default_usd if own is None else own
-    return None if most is None or cost < most else (cost, most)
+    return None if most is None else (cost, most)
 
 
 def day_of(now: datetime) -> str:

@@ -39,6 +39,7 @@ from app.domain.signature import read_signature
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
+from app.storage.sql.sizes import RATING_SIZE, add_bytes, remove_sized
 from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
 
 UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
@@ -84,7 +85,7 @@ class RatingStore:
             texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
             if not can_store(*filter(None, texts), *rating.ratings):
                 raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
-        replaced = 0
+        replaced, grown = 0, 0
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             owners = await find_owners(connection, project, ratings)
@@ -100,9 +101,13 @@ class RatingStore:
                 these = table.key.in_([row["key"] for row in some])
                 before = select(table.key, table.ratings, table.faulty_turns, table.created_at, table.earlier)
                 had = {row.key: row for row in await connection.execute(before.where(these))}
-                replaced += (await connection.execute(delete(t.human_ratings).where(these))).rowcount
+                gone = await remove_sized(connection, t.human_ratings, RATING_SIZE, these)
+                replaced += len(gone)
                 fresh = [row | {"earlier": keep_earlier(had.get(row["key"]), row)} for row in some]
                 await connection.execute(insert(t.human_ratings), fresh)
+                size = (await connection.execute(select(func.sum(RATING_SIZE)).where(these))).scalar_one()
+                grown += int(size or 0) - sum(gone)
+            await add_bytes(connection, {project: grown})
         return RatingsKept(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
@@ -176,10 +181,11 @@ class RatingStore:
             # An erasure locks the batch first, and then removes its ratings in an order of its own.
             locked = select(batches.c.id).where(batches.c.id.in_(owners)).order_by(batches.c.id)
             await connection.execute(locked.with_for_update(key_share=True, read=True))
-            removed = (await connection.execute(delete(t.human_ratings).where(*these))).rowcount
-        if removed and not await db.scrub(self._engine):
+            gone = await remove_sized(connection, t.human_ratings, RATING_SIZE, *these)
+            await add_bytes(connection, {project: -sum(gone)})
+        if gone and not await db.scrub(self._engine):
             logger.warning("another process reads the database; what was removed is cleaned from its log later")
-        return removed
+        return len(gone)
 
     async def mark(self, project: str) -> RatingsMark:
         """A value that changes whenever a rating of the project is added, replaced or removed."""

@@ -27,6 +27,7 @@ from app.domain.model import digest
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.storage.sql.ratings import read_rating
+from app.storage.sql.sizes import DRAWN_BYTES
 from app.storage.sql.tables import (
     Instant,
     batch_items,
@@ -75,6 +76,8 @@ class RoundStore:
             await connection.execute(insert(rating_rounds), row)
             for some in db.cut(items, ROWS):
                 await connection.execute(insert(round_items), some)
+            grown = batches.c.stored_bytes + DRAWN_BYTES * len(items)
+            await connection.execute(update(batches).where(mine).values(stored_bytes=grown))
 
     async def find_round(self, project: str, round_id: str) -> RatingRound | None:
         found = await db.fetch_one(self._engine, select(rating_rounds).where(*named(project, round_id)))

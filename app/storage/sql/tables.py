@@ -82,8 +82,9 @@ evaluations = table(
 # running clock; any other has `left_seconds` of running time left, null before its start. `failed` does not include
 # `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun. `ids_given`: the caller
 # gave an item an id; null if not known. `rubric_digest` is that of the rubric when the batch was accepted, null in
-# those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had another. The index has
-# only the beginning of a name, because index entries have a limit and names have only the operator's.
+# those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had another. `stored_bytes`
+# is the size of its candidates, results and rounds (`sizes`). The index has only the beginning of a name, because index
+# entries have a limit and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -117,6 +118,7 @@ batches = table(
     sa.Column("ids_given", sa.Boolean, nullable=True),
     sa.Column("rubric_digest", sa.String(64), nullable=True),
     sa.Column("rubric_differs", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),
@@ -249,6 +251,13 @@ idempotency_keys = table(
     sa.Column("body", sa.LargeBinary, nullable=True),
     sa.Column("created_at", Instant, nullable=False),
     sa.Index(None, "created_at"),
+)
+
+# What a project stores outside batches and datasets, see `sizes`.
+project_bytes = table(
+    "project_bytes",
+    sa.Column("project", sa.String(64), primary_key=True),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
 )
 
 api_keys = table(

@@ -8,7 +8,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -63,6 +63,17 @@ from app.storage.sql.datasets import erase_items, expire_uploads, remove_dataset
 from app.storage.sql.provider_batches import ProviderBatchStore
 from app.storage.sql.ratings import take_turn
 from app.storage.sql.search import remove_index, remove_places
+from app.storage.sql.sizes import (
+    ANSWER_SIZE,
+    DRAWN_BYTES,
+    RATING_SIZE,
+    RESULT_SIZE,
+    add_bytes,
+    count_bytes,
+    measure_candidate,
+    measure_result,
+    remove_sized,
+)
 from app.storage.sql.tables import can_store
 
 AT_ONCE = 500
@@ -77,6 +88,9 @@ rating, policy, text = t.human_ratings.c, t.project_policies.c, t.batch_texts.c
 SCORES = failed_scores(ERASED_FAILURE)
 ANY_CHUNK = 0
 GONE = EXPIRED.model_dump_json()
+
+ERASED_REQUEST = redaction.erased_candidate().model_dump_json()
+"""What stands in `batch_items.request` for an erased candidate."""
 
 BLANK = {
     "record": "",
@@ -100,7 +114,10 @@ UNDER_WAY = {"hash": "hashing", "drop": "dropping"}
 
 NEXT = timedelta(microseconds=1)
 
-SINGLE = update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls="[]")
+NO_CALLS = "[]"
+SINGLE = (
+    update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls=NO_CALLS)
+)
 RESULT = SINGLE.values({name: bindparam(f"new_{name}") for name in ("failure", "scores")})
 THIS_ITEM = (item.batch_id == bindparam("this")) & (item.position == bindparam("place"))
 CANDIDATE = update(t.batch_items).where(THIS_ITEM).values(request=bindparam("new_request"))
@@ -160,6 +177,7 @@ class TextStore:
                 done += await redact_comments(sweep, limit - done)
                 done += await remove_datasets(connection, project, sweep.before, limit - done)
                 done += await forget_answers(sweep)
+                await add_bytes(connection, {project: -sum(sweep.freed)})
         if done:
             self._cleaning.mark_traces()
         if done < limit:
@@ -187,7 +205,8 @@ class TextStore:
         async with db.write(self._engine) as connection:
             await note_erased_calls(connection, calls)
             # Before the batch: an answer is kept as its batch is accepted and never later, so none is left behind.
-            await forget_answers_of(connection, project, [batch_id])
+            sizes = await forget_answers_of(connection, project, [batch_id])
+            await add_bytes(connection, {project: -sum(sizes)})
         await provider.forget(batch_id)
         return await self._cleaning.erase(project, batch_id)
 
@@ -249,19 +268,24 @@ async def erase_singles(
     found = [row for row in rows if metadata.items() <= from_json(row.record)["evaluation"]["metadata"].items()]
     gone = [row.id for row in found]
     await note_erased_calls(connection, keys_of(found))
-    await connection.execute(delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_(gone)))
-    await connection.execute(delete(t.evaluations).where(result.id.in_(gone)))
+    of_one = (rating.project == project, rating.evaluation.in_(gone))
+    sizes = await remove_sized(connection, t.human_ratings, RATING_SIZE, *of_one)
+    sizes += await remove_sized(connection, t.evaluations, RESULT_SIZE, result.id.in_(gone))
     # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
-    await forget_answers_of(connection, project, gone)
+    sizes += await forget_answers_of(connection, project, gone)
+    await add_bytes(connection, {project: -sum(sizes)})
     return len(gone)
 
 
-async def forget_answers_of(connection: AsyncConnection, project: str, ids: Collection[str]) -> None:
-    """Removes the answers that were kept for repeated requests of these evaluations or batches."""
+async def forget_answers_of(connection: AsyncConnection, project: str, ids: Collection[str]) -> list[int]:
+    """Removes the answers that were kept for repeated requests of these evaluations or batches; returns the size of
+    each."""
+    sizes: list[int] = []
     starts = (b'{"id":' + to_json(one) for one in ids)
     for length, some in groupby(sorted(starts, key=len), key=len):
         names_one = func.substr(answer.body, 1, length, type_=LargeBinary).in_([*some])
-        await connection.execute(delete(t.idempotency_keys).where(answer.project == project, names_one))
+        sizes += await remove_sized(connection, t.idempotency_keys, ANSWER_SIZE, answer.project == project, names_one)
+    return sizes
 
 
 async def forget_marked_answers(
@@ -271,7 +295,9 @@ async def forget_marked_answers(
     these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
     rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
     gone = [row.key for row in rows if metadata.items() <= read_metadata(row.body).items()]
-    await connection.execute(delete(t.idempotency_keys).where(answer.project == project, answer.key.in_(gone)))
+    named = (answer.project == project, answer.key.in_(gone))
+    sizes = await remove_sized(connection, t.idempotency_keys, ANSWER_SIZE, *named)
+    await add_bytes(connection, {project: -sum(sizes)})
 
 
 def read_metadata(body: bytes) -> Mapping[str, str]:
@@ -305,16 +331,20 @@ async def erase_candidates(
     if not gone:
         return 0
     found = [one.position for one in gone]
-    columns = (result.id, result.position, result.status, result.signature, result.calls, result.failure)
+    columns = (
+        *(result.id, result.position, result.status, result.signature, result.calls, result.failure),
+        RESULT_SIZE.label("size"),
+    )
     results = select(*columns).where(result.batch_id == batch_id, result.position.in_(found))
     had = {one.position: one for one in await connection.execute(results)}
     await blank_results(connection, row, gone, had, now)
     blank = update(t.batch_items).where(item.batch_id == batch_id, item.position.in_(found))
-    await connection.execute(blank.values(request=redaction.erased_candidate().model_dump_json(), tries=0))
+    await connection.execute(blank.values(request=ERASED_REQUEST, tries=0))
     await connection.execute(delete(t.batch_texts).where(text.batch_id == batch_id, text.position.in_(found)))
     await remove_places(connection, batch_id, found)
-    await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
+    sizes = await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
     await leave_rounds(connection, batch_id, found, now)
+    await add_bytes(connection, {row.project: -sum(sizes)})
     return len(gone)
 
 
@@ -337,9 +367,15 @@ async def blank_results(
         for one in gone
         if one.position not in had
     ]
-    if fresh:
-        await connection.execute(insert(t.evaluations), [describe_result(one, SCORES, row, now) for one in fresh])
+    rows = [describe_result(one, SCORES, row, now) for one in fresh]
+    if rows:
+        await connection.execute(insert(t.evaluations), rows)
     locked = read_account(row)
+    locked.account.stored_bytes += sum(map(measure_result, [*rows, *[BLANK] * len(had)]))
+    locked.account.stored_bytes -= sum(one.size for one in had.values())
+    locked.account.stored_bytes += sum(
+        measure_candidate(ERASED_REQUEST) - measure_candidate(one.request) for one in gone
+    )
     measures = read_measures(locked.account.measures)
     await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
     placed = [(one.entry.position, SCORES) for one in fresh]
@@ -360,23 +396,25 @@ async def blank_results(
 
 async def remove_ratings(
     connection: AsyncConnection, project: str, batch_id: str, gone: Sequence[Any], evaluation_ids: Collection[str]
-) -> None:
+) -> list[int]:
     """Ratings of these candidates. Of those that name the item alone, in no batch, the comments: they may be of other
-    responses to the same. A number says too little for that: it is every batch's."""
+    responses to the same. A number says too little for that: it is every batch's. Returns the bytes that each of them
+    took."""
     candidates: dict[str, set[int | None]] = {}
     for one in gone:
         candidates.setdefault(one.item, {None}).add(one.candidate)
-    query = select(rating.number, rating.item, rating.candidate).where(rating.project == project)
+    query = select(rating.number, rating.item, rating.candidate, rating.comment).where(rating.project == project)
     of_batch = query.where(rating.batch_id == batch_id, rating.item.in_([*candidates]))
     numbers = [row.number for row in await connection.execute(of_batch) if row.candidate in candidates[row.item]]
     named = [name for name in candidates if not name.isdecimal()]
     of_item = query.where(rating.batch_id.is_(None), rating.item.in_(named), rating.comment.is_not(None))
-    loose = [row.number for row in await connection.execute(of_item) if row.candidate in candidates[row.item]]
-    await connection.execute(delete(t.human_ratings).where(rating.number.in_(numbers)))
-    await connection.execute(
-        delete(t.human_ratings).where(rating.project == project, rating.evaluation.in_([*evaluation_ids]))
-    )
+    rows = [row for row in await connection.execute(of_item) if row.candidate in candidates[row.item]]
+    loose = [row.number for row in rows]
+    sizes = await remove_sized(connection, t.human_ratings, RATING_SIZE, rating.number.in_(numbers))
+    of_one = (rating.project == project, rating.evaluation.in_([*evaluation_ids]))
+    sizes += await remove_sized(connection, t.human_ratings, RATING_SIZE, *of_one)
     await connection.execute(update(t.human_ratings).where(rating.number.in_(loose)).values(comment=None))
+    return [*sizes, *(count_bytes(row.comment) for row in rows)]
 
 
 async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Collection[int], now: datetime) -> None:
@@ -388,6 +426,8 @@ async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Colle
     for row in (await connection.execute(query)).all():
         this = update(t.rating_rounds).where(t.rating_rounds.c.id == row.round_id)
         await connection.execute(this.values(drawn=t.rating_rounds.c.drawn - row.count))
+        shrunk = update(t.batches).where(batch.id == batch_id)
+        await connection.execute(shrunk.values(stored_bytes=batch.stored_bytes - DRAWN_BYTES * row._mapping["count"]))
     await connection.execute(delete(t.round_items).where(these))
     pending = task.round_id.in_(mine) & task.position.in_(places) & task.done_at.is_(None)
     await connection.execute(update(t.round_tasks).where(pending).values(done_at=now))
@@ -403,6 +443,8 @@ class Sweep:
     before: datetime
     now: datetime
     salt: str
+    freed: list[int] = field(default_factory=list)
+    """Bytes that were taken from what `project_bytes` counts."""
 
     def cover(self, texts: str) -> Cover:
         return redaction.drop if texts == "drop" else redaction.hash_with(self.salt)
@@ -438,7 +480,9 @@ async def redact_singles(sweep: Sweep, since: datetime | None, limit: int) -> in
         same = query.where(result.created_at == last, result.id.not_in([row.id for row in rows]))
         rows += (await connection.execute(same)).all()
         until = last + NEXT
-    await sweep.run_each(SINGLE, await asyncio.to_thread(rewrite_singles, rows, sweep.cover(sweep.texts)))
+    changed = await asyncio.to_thread(rewrite_singles, rows, sweep.cover(sweep.texts))
+    await sweep.run_each(SINGLE, changed)
+    sweep.freed.extend(measure_freed(rows, changed, "record"))
     await note_erased_calls(connection, keys_of(rows))
     if since is None or until > since:
         seen = update(t.project_policies).where(policy.project == sweep.project)
@@ -500,10 +544,16 @@ async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequenc
     results = (await connection.execute(given)).all()
     salt = None if texts == "drop" else sweep.salt
     # In a thread: reading and writing 500 records takes a good part of a second.
-    await sweep.run_each(CANDIDATE, await asyncio.to_thread(rewrite_candidates, candidates, cover))
+    covered = await asyncio.to_thread(rewrite_candidates, candidates, cover)
+    await sweep.run_each(CANDIDATE, covered)
     rewritten = await asyncio.to_thread(rewrite_results, results, cover, salt)
     await sweep.run_each(RESULT, rewritten)
     await sweep.run_each(CONTEXT, list_contexts(batch_id, results, rewritten))
+    freed = sum(measure_freed(results, rewritten, "record", "failure", "scores"))
+    freed += sum(measure_candidate(one.request) for one in candidates)
+    freed -= sum(measure_candidate(one["new_request"]) for one in covered)
+    shrunk = update(t.batches).where(batch.id == batch_id)
+    await connection.execute(shrunk.values(stored_bytes=batch.stored_bytes - freed))
     await note_erased_calls(connection, keys_of(results))
     gone: Any = delete(t.batch_texts) if texts == "drop" else update(t.batch_texts).values(text="")
     await connection.execute(gone.where(text.batch_id == batch_id, text.position.in_(places)))
@@ -534,14 +584,30 @@ async def redact_comments(sweep: Sweep, limit: int) -> int:
         for row in rows
     ]
     await sweep.run_each(COMMENT, covered)
+    sweep.freed.extend(
+        count_bytes(row.comment) - count_bytes(new["new_comment"]) for row, new in zip(rows, covered, strict=True)
+    )
     return len(rows)
 
 
 async def forget_answers(sweep: Sweep) -> int:
     """Answers that were kept for a repeated request. They hold what evaluations do."""
     old = answer.created_at < min(sweep.before, sweep.now - ANSWERS_KEPT)
-    gone = delete(t.idempotency_keys).where(answer.project == sweep.project, old)
-    return (await sweep.connection.execute(gone)).rowcount
+    mine = answer.project == sweep.project
+    sizes = await remove_sized(sweep.connection, t.idempotency_keys, ANSWER_SIZE, mine, old)
+    sweep.freed.extend(sizes)
+    return len(sizes)
+
+
+def measure_freed(rows: Iterable[Any], changed: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
+    """The bytes that each of the changed rows of `evaluations` loses in these columns, and in `calls`."""
+    before = {row.id: row for row in rows}
+    return [
+        count_bytes(before[new["this"]].calls)
+        - len(NO_CALLS)
+        + sum(count_bytes(getattr(before[new["this"]], name)) - count_bytes(new[f"new_{name}"]) for name in names)
+        for new in changed
+    ]
 
 
 def rewrite_singles(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ from app.web.dependencies import (
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
 from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
-from app.web.watching import StreamPlaces, steady
+from app.web.watching import Opened, StreamPlaces, steady
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
@@ -333,6 +333,7 @@ async def follow_batch(
     request: Request,
     container: Serving,
     batch_id: str,
+    opened: Opened,
     *,
     last_event_id: Annotated[
         str | None,
@@ -352,13 +353,13 @@ async def follow_batch(
         return Response(status_code=204)
     project: str = request.state.project
     places: StreamPlaces = request.app.state.streams
-    places.require(project)
+    # Before the store is asked, so that many at once are not let in together.
+    opened.enter_context(places.take(project))
     find = partial(request.app.state.watch.look, project, batch_id)
     first = await container.batches.look(project, batch_id)
     if first is None:
         raise NotFound("there is no such batch in this project")
-    places.require(project)
-    stream = count_stream(places, project, stream_events(first, find, make_rest(request)))
+    stream = stream_events(first, find, make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
@@ -410,16 +411,6 @@ async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Bat
     except StoreError as error:
         logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "batch_id": batch.id})
         return batch
-
-
-async def count_stream(places: StreamPlaces, project: str, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The events, counted as a stream for as long as it is open."""
-    places.taken[project] += 1
-    try:
-        async for event in events:
-            yield event
-    finally:
-        places.taken[project] -= 1
 
 
 def write_event(name: str, batch: Batch) -> bytes:

@@ -59,8 +59,9 @@ async def read_metrics(container: Serving) -> Response:
 
 @router.get("/v1/info", summary="Which service this is", responses={200: answers(Info), **PROBLEMS})
 async def read_info(request: Request, container: Serving) -> dict[str, Any]:
-    """Version, judge, translator, encoder, limits, and the caller's key: its limits, and what it has cost today."""
-    context = container.scoring.context
+    """Version, judge, translator, encoder, limits, what the caller's project stores in bytes, and the caller's key:
+    its limits, and what it has cost today."""
+    context, quota = container.scoring.context, container.governance.quota
     judge, rubrics = context.judge, context.rubrics
     return {
         "version": __version__,
@@ -69,7 +70,8 @@ async def read_info(request: Request, container: Serving) -> dict[str, Any]:
         "encoder": container.scoring.encoder_settings,
         "rubrics": [rubric.id for rubric in rubrics.list()],
         "rubric_versions": {rubric.id: list(rubrics.versions(rubric.id)) for rubric in rubrics.list()},
-        "limits": container.settings.limits.model_dump(),
+        "limits": {**container.settings.limits.model_dump(), "project_bytes": quota.most},
+        "stored_bytes": await quota.used(request.state.project),
         "key": await describe_key(request),
     }
 

@@ -185,6 +185,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "translator-unauthorized": mark("the translator refused the key"),
         "translator-not-configured": mark("no translator is set up"),
     },
+    "waiting": {"rubric-differs": mark("waits for a worker with its rubric")},
     "unrated": {
         "missing": mark("missing from the reply"),
         "out-of-scale": mark("off the scale"),

@@ -27,7 +27,7 @@ from app.web.dashboard.language import Speech, speech_of
 from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
-from app.web.watching import RunWatch, StreamPlaces, steady
+from app.web.watching import Opened, RunWatch, StreamPlaces, steady
 
 logger = logging.getLogger("saiten.web")
 
@@ -61,7 +61,11 @@ class News:
 
 @router.get("/live")
 async def follow_runs(
-    request: Request, container: Serving, project: Project, run: Annotated[list[str] | None, Query()] = None
+    request: Request,
+    container: Serving,
+    project: Project,
+    opened: Opened,
+    run: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """`progress` with each run's progress at once and at every change, `ended` and `gone` of a run, `news` with how
     much is new, and `over` where nothing is left to follow.
@@ -73,7 +77,8 @@ async def follow_runs(
     watch: RunWatch = request.app.state.watch
     if request.headers.get("last-event-id") == OVER or places.taken.total() >= MOST_STREAMS:
         return Response(status_code=204)
-    places.require(project)
+    # Before the store is asked, so that many at once are not let in together.
+    opened.enter_context(places.take(project))
     finds = {run_id: partial(watch.look, project, run_id) for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]}
     looked = await asyncio.gather(*(find() for find in finds.values()))
     runs = {run_id: found for run_id, found in zip(finds, looked, strict=True) if found is not None}
@@ -86,13 +91,10 @@ async def follow_runs(
     def show(batch: Batch) -> str:
         return watch.show(batch, project, language, lambda one: render_text(request, "progress.html", batch=one))
 
-    # Others may have come in while the store was asked.
-    places.require(project)
-
     told = stream_events(runs, finds, show, partial(say_end, request), batches.make_rest(request), news=news)
     # Otherwise nginx holds events back until its buffer is full.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(batches.count_stream(places, project, told), headers=headers)
+    return EventSourceResponse(told, headers=headers)
 
 
 async def find_news(request: Request, container: Container, project: str) -> News | None:

@@ -383,6 +383,39 @@ async def test_a_batch_that_would_wait_too_long_is_turned_away(tmp_path: Path, r
         assert (await client.post("/v1/batches", json=items(6), headers=key)).status_code == 202
 
 
+async def test_a_project_stores_no_more_than_its_quota(tmp_path: Path, redis_url: str) -> None:
+    # With Redis and no worker nothing is scored.
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url, project_bytes=60_000) as client:
+        _, key = await make_limited_key(tmp_path)
+        wide = items(1)
+        wide["items"][0] = {"context": [{"speaker": "A", "text": "あ" * 200}], "responses": ["はい。"] * 64}
+        refused = await client.post("/v1/batches", json=wide, headers=key)  # its context is stored 64 times
+        assert (refused.status_code, refused.json()["code"]) == (507, "project-full")
+        assert "60,000 bytes" in refused.json()["detail"]
+        assert "SAITEN_PROJECT_BYTES" in refused.json()["detail"]
+        assert (await client.get("/v1/batches", headers=key)).json()["items"] == []
+        told = (await client.get("/v1/info", headers=key)).json()
+        assert (told["limits"]["project_bytes"], told["stored_bytes"]) == (60_000, 0)
+        assert (await client.post("/v1/batches", json=items(9), headers=key)).status_code == 202
+        assert 9 * 4_500 < (await client.get("/v1/info", headers=key)).json()["stored_bytes"] < 60_000
+        assert (await client.post("/v1/batches", json=items(9), headers=key)).status_code == 507
+        assert await metric(client, "bytes") == 2
+        [other] = await make_keys(tmp_path, ("other", "write"))
+        assert (await client.post("/v1/batches", json=items(9), headers=other)).status_code == 202
+
+
+async def test_a_full_project_pays_for_no_evaluation_and_keeps_no_rating(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical", project_bytes=1_000) as client:
+        _, key = await make_limited_key(tmp_path)
+        assert (await client.post("/v1/evaluations", json=BODY, headers=key)).status_code == 200
+    async with serving(tmp_path, judge="lexical", project_bytes=1_000) as client:  # the sum outlives the process
+        assert (await client.get("/v1/info", headers=key)).json()["stored_bytes"] > 1_000
+        rating = {"item": "one", "rater": "anna", "ratings": {"coherence": 3}}
+        for path, body in (("evaluations", BODY), ("ratings", rating)):
+            refused = await client.post(f"/v1/{path}", json=body, headers=key)
+            assert (refused.status_code, refused.json()["code"]) == (507, "project-full"), refused.text
+
+
 async def test_pausing_and_resuming_is_no_way_around_the_queues_limit(tmp_path: Path, redis_url: str) -> None:
     # With Redis and no worker nothing is scored: what was taken waits.
     async with serving(tmp_path, judge="lexical", redis_url=redis_url, project_queued=6, most_queued=9) as client:

@@ -55,6 +55,7 @@ class Account:
     tally: str | None
     measures: str | None
     intervals: str | None
+    stored_bytes: int
 
     @property
     def finished(self) -> int:

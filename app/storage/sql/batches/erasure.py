@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.storage.sql.batches.account import read_account, spend_lost
 from app.storage.sql.batches.rows import ROWS, utc_now
 from app.storage.sql.engine import change, insert_or_ignore, scrub
-from app.storage.sql.tables import batch_chunks, batches, can_store, erased_calls, evaluations
+from app.storage.sql.sizes import RATING_SIZE, add_bytes, remove_sized
+from app.storage.sql.tables import batch_chunks, batches, can_store, erased_calls, evaluations, human_ratings
 
 chunk = batch_chunks.c
 
@@ -48,7 +49,9 @@ class Erasure:
             # The batch's usage is removed with it, but its key still pays for what was begun.
             lost: int = (await connection.execute(begun)).scalar_one() or 0
             await spend_lost(connection, read_account(found), lost, self._clock())
+            rated = await remove_sized(connection, human_ratings, RATING_SIZE, human_ratings.c.batch_id == batch_id)
             await connection.execute(delete(batches).where(this))
+            await add_bytes(connection, {project: -sum(rated)})
         self.mark_traces()
         await self.tidy()
         return True

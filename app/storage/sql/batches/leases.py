@@ -49,7 +49,8 @@ from app.storage.sql.batches.rows import (
     score_result,
 )
 from app.storage.sql.batches.running_time import read_running_time
-from app.storage.sql.governance import charge_keys, find_overspent
+from app.storage.sql.governance import charge_keys, find_money
+from app.storage.sql.sizes import count_bytes, measure_result, sum_up
 from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
 
 chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c
@@ -115,10 +116,6 @@ class CandidateBudget:
         # A budget that is huge compared with the cost allows infinitely many, which cannot be rounded down.
         return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
 
-    def reserve(self, count: int) -> float:
-        """What `count` candidates may cost, in USD."""
-        return 0.0 if self.total_usd is None else count * self.unit_usd
-
     def explain(self) -> str:
         """One sentence that says why the batch pauses."""
         if self.spent_usd is None:
@@ -127,6 +124,23 @@ class CandidateBudget:
             f"the next candidate may cost {self.unit_usd:.6g} USD, and of {self.total_usd:.6g} USD "
             f"{self.spent_usd:.6g} are spent"
         )
+
+
+@dataclass(frozen=True)
+class KeyMoney:
+    """What a batch's key has spent today and may spend a day, and what chunks in hand of all its batches may cost."""
+
+    spent_usd: float
+    limit_usd: float
+    reserved_usd: float
+
+    def afford(self, wanted: int, unit_usd: float) -> int:
+        """How many of `wanted` candidates may begin, from 1 to all. One always may: the batch pauses once the limit is
+        reached, and not while something is left that no candidate seems to fit into."""
+        if unit_usd <= 0:
+            return wanted
+        left_usd = self.limit_usd - self.spent_usd - self.reserved_usd
+        return max(1, math.floor(min(wanted, left_usd / unit_usd + ROUNDING)))
 
 
 OVERSPENT = "cost-limit-reached"
@@ -150,7 +164,11 @@ async def claim_chunk(
         # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
         batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
     time = await read_running_time(connection, now)
-    if batch is None or not is_open(batch, job, time) or await is_overspent(connection, batch, job, usd_per_day, now):
+    if batch is None or not is_open(batch, job, time):
+        return None
+    money = await find_money_of(connection, batch, job, usd_per_day, now)
+    if money is not None and money.spent_usd >= money.limit_usd:
+        await pause_overspent(connection, batch.id, money, now)
         return None
     query = select(batch_chunks).where(chunk.batch_id == job.batch, chunk.number == job.chunk)
     # skip_locked: a chunk that is being committed to is leased.
@@ -173,6 +191,9 @@ async def claim_chunk(
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
         await pause_exhausted(connection, batch, budget.explain(), time)
         return None
+    if money is not None:
+        affordable = min(affordable, money.afford(len(todo), budget.unit_usd))
+    bounded = money is not None or budget.total_usd is not None
     await connection.execute(
         this_chunk(job).values(
             state="leased",
@@ -180,7 +201,7 @@ async def claim_chunk(
             lease_until=lease.until,
             queued_at=None,
             crashes=crashes,
-            reserved_usd=budget.reserve(affordable),
+            reserved_usd=affordable * budget.unit_usd if bounded else 0.0,
             begun=min(lease.begun, affordable),
             set_aside=False,
         )
@@ -196,7 +217,7 @@ async def claim_chunk(
         todo=await asyncio.to_thread(lambda: [read_placed(row) for row in todo]),
         suspect=crashes > 0,
         affordable=affordable,
-        unit_usd=None if budget.total_usd is None else budget.unit_usd,
+        unit_usd=budget.unit_usd if bounded else None,
         tries={row.position: row.tries for row in todo if row.tries},
     )
 
@@ -235,29 +256,33 @@ async def pause_exhausted(connection: AsyncConnection, batch: Locked, detail: st
         log_paused(batch.id, EXHAUSTED)
 
 
-async def is_overspent(
+async def find_money_of(
     connection: AsyncConnection, batch: Locked, job: ChunkJob, usd_per_day: float | None, now: datetime
-) -> bool:
-    """Whether the batch's key has reached today's limit; if so, pauses the batch."""
+) -> KeyMoney | None:
+    """The money of the batch's key; None if it has no limit, or the job costs nothing."""
     key_id: str | None = batch.row.api_key
     # The replies of a provider's batch are already paid for, and a batch's end costs nothing.
     costs = job.chunk == COLLECT if batch.row.mode == "provider-batch" else job.chunk >= 0
-    if key_id is None or not costs:
-        return False
-    overspent = await find_overspent(connection, key_id, usd_per_day, now)
-    if overspent is None:
-        return False
-    cost_usd, limit_usd = overspent
-    batch = (await lock_batches(connection, [batch.id]))[batch.id]
+    found = await find_money(connection, key_id, usd_per_day, now) if key_id is not None and costs else None
+    if found is None:
+        return None
+    mine = select(batches.c.id).where(batches.c.api_key == key_id, batches.c.status.in_(ACTIVE))
+    others = or_(chunk.batch_id != job.batch, chunk.number != job.chunk)
+    query = select(func.sum(chunk.reserved_usd)).where(chunk.batch_id.in_(mine), chunk.state == "leased", others)
+    return KeyMoney(*found, (await connection.execute(query)).scalar_one() or 0.0)
+
+
+async def pause_overspent(connection: AsyncConnection, batch_id: str, money: KeyMoney, now: datetime) -> None:
+    """Pauses a batch whose key has reached today's limit."""
+    batch = (await lock_batches(connection, [batch_id]))[batch_id]
     if batch.account.is_active:
         detail = (
-            f"the batch's key may cost {limit_usd:.6g} USD a day and has cost {cost_usd:.6g} today (UTC); "
+            f"the batch's key may cost {money.limit_usd:.6g} USD a day and has cost {money.spent_usd:.6g} today (UTC); "
             "resume the batch tomorrow, or once the limit is raised"
         )
         batch.account.pause(OVERSPENT, detail, await read_running_time(connection, now))
         await store_accounts(connection, [batch])
         log_paused(batch.id, OVERSPENT)
-    return True
 
 
 def is_open(batch: Locked, job: ChunkJob, time: datetime) -> bool:
@@ -476,11 +501,12 @@ async def find_kept(
 
 @dataclass(frozen=True)
 class Added:
-    """What a commit adds to the figures of one batch. `measures` say where the values of `placed` were put."""
+    """What a commit adds to one batch: figures, and bytes. `measures` say where the values of `placed` were put."""
 
     placed: Placed
     tally: Tally
     measures: tuple[str, ...]
+    stored_bytes: int
 
 
 async def keep(
@@ -493,12 +519,15 @@ async def keep(
     placed = defaultdict[str, list[tuple[int, Scores]]](list)
     for each, scores in new:
         placed[each.job.batch].append((each.entry.position, scores))
+    rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
+    sizes = sum_up((row["batch_id"], measure_result(row)) for row in rows)
     added = {
-        name: Added(results, tally_scores([scores for _, scores in results]), place_values(locked[name], results))
+        name: Added(
+            results, tally_scores([scores for _, scores in results]), place_values(locked[name], results), sizes[name]
+        )
         for name, results in placed.items()
     }
-    if new:
-        rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
+    if rows:
         await connection.execute(insert(evaluations), rows)
         entries = {(each.job.batch, each.entry.position): each.entry for each, _ in new}
         await insert_figures(connection, placed, {name: one.measures for name, one in added.items()}, entries)
@@ -535,6 +564,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
     for batch_id, each in added.items():
         account = locked[batch_id].account
         account.add(each.tally)
+        account.stored_bytes += each.stored_bytes
         measures = place_values(locked[batch_id], each.placed)
         if measures[: len(each.measures)] != each.measures:
             await rewrite_figures(connection, batch_id, each.placed, measures)
@@ -612,15 +642,15 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
         before = unpack_scores(row.scores)
         scores = scores_of(evaluation, before.context, before.faulty)
         placed.append((row.position, scores))
-        rows.append(
-            {
-                "this": row.id,
-                "new_record": replace_evaluation(row.record, evaluation),
-                "new_status": evaluation.status,
-                "new_signature": evaluation.signature,
-                "new_scores": pack_scores(scores),
-            }
-        )
+        new = {
+            "new_record": replace_evaluation(row.record, evaluation),
+            "new_status": evaluation.status,
+            "new_signature": evaluation.signature,
+            "new_scores": pack_scores(scores),
+        }
+        rows.append({"this": row.id, **new})
+        for name in ("record", "signature", "scores"):
+            batch.account.stored_bytes += count_bytes(new[f"new_{name}"]) - count_bytes(getattr(row, name))
         batch.account.count(evaluation.status)
         batch.account.count(row.status, -1)
         signatures.update({(batch.id, evaluation.signature): 1})

@@ -67,6 +67,7 @@ from app.storage.sql.batches.rows import (
 from app.storage.sql.batches.running_time import read_running_time, sign
 from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
+from app.storage.sql.sizes import add_bytes, measure_candidate
 from app.storage.sql.tables import can_store, equals
 
 logger = logging.getLogger("saiten.batches")
@@ -149,9 +150,11 @@ class BatchStore:
         """Adds candidates in order; positions continue from the last call."""
         rows = await asyncio.to_thread(describe_candidates, batch_id, candidates)
         texts, grams = await asyncio.to_thread(describe_texts, batch_id, candidates)
+        size = sum(measure_candidate(row["request"]) for row in rows)
         grown = update(t.batches).where(t.batches.c.id == batch_id, t.batches.c.status == RECEIVING)
         async with db.write(self._engine) as connection:
-            if (await connection.execute(grown.values(total=t.batches.c.total + len(rows)))).rowcount != 1:
+            sums = {"total": t.batches.c.total + len(rows), "stored_bytes": t.batches.c.stored_bytes + size}
+            if (await connection.execute(grown.values(sums))).rowcount != 1:
                 raise StoreError(GONE)
             for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
                 for some in db.cut(added, ROWS):
@@ -680,6 +683,7 @@ async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAn
     this = (table.c.project == project) & (table.c.key == answer.key)
     open_one = update(table).where(this, table.c.status.is_(None))
     kept = await connection.execute(open_one.values(status=answer.status, body=answer.body))
+    await add_bytes(connection, {project: kept.rowcount * len(answer.body)})
     # The claim may have expired while a long body came in: then no answer is stored.
     if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
         raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from html import unescape
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,31 @@ async def test_a_project_has_its_own_places(tmp_path: Path, redis_url: str) -> N
             assert "SAITEN_PROJECT_STREAMS" in refused.json()["detail"]
             async with client.stream("GET", f"/v1/batches/{ids[1]}/events", headers=other) as theirs:
                 assert theirs.status_code == 200
+
+
+async def test_streams_that_are_asked_for_together_take_no_more_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, judge="lexical", project_streams=2) as client:
+        run = (await post_batch(client, 1))["id"]
+        await wait_for(client, run)
+        both, ask = asyncio.Event(), RunWatch.look
+
+        async def look_later(watch: RunWatch, project: str, run_id: str) -> Batch | None:
+            await both.wait()
+            return await ask(watch, project, run_id)
+
+        monkeypatch.setattr(RunWatch, "look", look_later)
+        asked = [asyncio.create_task(client.get("/live", params={"run": run})) for _ in range(5)]
+        refused = [await one for one in islice(asyncio.as_completed(asked), 3)]
+        assert {one.status_code for one in refused} == {429}
+        both.set()
+        answers = await asyncio.gather(*asked)
+        assert sorted(one.status_code for one in answers) == [200, 200, 429, 429, 429]
+        # A place is given back where there is nothing to follow, and where a stream is over.
+        lost = [await client.get("/live?run=ba_none") for _ in range(3)]
+        assert {one.status_code for one in lost} == {404}
+        assert (await client.get("/live", params={"run": run})).status_code == 200
 
 
 def make_queued(run_id: str) -> Batch:

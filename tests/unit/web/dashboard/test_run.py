@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.abc
 import json
 import re
+import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +230,23 @@ async def test_a_run_is_steered_and_its_pause_explained(waiting):
     assert not [attributes for _, attributes in page.tags if "data-live" in attributes]
     again = await waiting.post(f"/runs/{run}/pause", headers={**FORM, "Accept": "text/html"})
     assert again.status_code == 409
+
+
+async def test_a_run_that_no_worker_takes_says_why(waiting, tmp_path):
+    run = (await post_batch(waiting, name="nightly"))["id"]
+    assert "waits for a worker" not in (await look(waiting, f"/runs/{run}")).said
+    with closing(sqlite3.connect(tmp_path / "saiten.db")) as database, database:
+        database.execute("UPDATE batches SET rubric_differs = 1 WHERE id = ?", (run,))
+    page = await look(waiting, f"/runs/{run}")
+    assert "waits for a worker with its rubric" in page.said
+    assert "the workers' file of ja-dialogue" in page.said
+    for language, short, long in (
+        ("ja", "同じルーブリックを持つワーカー待ち", "処理できるワーカーがありません"),
+        ("ko", "같은 루브릭이 있는 워커를 기다리는 중", "처리할 수 있는 워커가 없습니다"),
+    ):
+        page = await look(waiting, f"/runs/{run}", **{"Accept-Language": language})
+        assert short in page.said
+        assert long in page.said
 
 
 async def test_a_run_is_deleted_after_a_question(client):
