@@ -58,7 +58,7 @@ class ValuesPage(NamedTuple):
     rows: Sequence[tuple[Any, ...]]
 
 
-Kind = Literal["aspect", "composite", "blended", "finding"]
+Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
 MeasureKey = tuple[Kind, str]
 """What values are of, by kind and name."""
 

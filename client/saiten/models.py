@@ -59,7 +59,8 @@ class Item(TypedDict, total=False):
 @dataclass(frozen=True)
 class Rule:
     """What a gate requires of an aspect, a composite or `NAME.blended`: a least mean, or a largest drop in scale
-    points. Of the code of a `finding` in conversations: a largest rise, in system turns per 100. `must_detect` is the
+    points. Of the code of a `finding` in conversations, `kind:KIND` among them, or of the `measure` `faulty_turns`: a
+    largest rise, in system turns per 100. `must_detect` is the
     drop or rise that the data must be able to show with 80 % power."""
 
     aspect: str | None = None
@@ -67,6 +68,7 @@ class Rule:
     min_mean: float | None = None
     max_drop: float | None = None
     finding: str | None = None
+    measure: str | None = None
     max_rise: float | None = None
     must_detect: float | None = None
 
@@ -350,6 +352,7 @@ class Finding(Answer):
     code: str | None = None
     by: Literal["judge", "rule"]
     detail: str
+    kind: str | None = None
 
 
 class TurnScore(Answer):
@@ -580,6 +583,8 @@ class Summary(Answer):
     signature: str | None = None
     signatures: dict[str, int] = Field(default_factory=dict)
     findings: FindingSummary | None = None
+    faulty_turns: FindingRate | None = None
+    kinds: dict[str, FindingRate] | None = None
     reliability: Reliability | None = None
     clusters: int | None = None
 
@@ -824,6 +829,8 @@ class Comparison(Answer):
     composites: dict[str, Measure] = Field(default_factory=dict)
     blended: dict[str, Measure] = Field(default_factory=dict)
     findings: dict[str, Measure] = Field(default_factory=dict)
+    kinds: dict[str, Measure] = Field(default_factory=dict)
+    faulty_turns: Measure | None = None
     coverage: dict[str, RunCoverage]
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
     link: LinkMark | None = None
@@ -840,6 +847,7 @@ class GateReason(Answer):
     code: str
     aspect: str | None = None
     finding: str | None = None
+    measure: str | None = None
     verdict: GateVerdict
     detail: str
     about: str = "rule"
