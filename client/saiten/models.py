@@ -557,6 +557,20 @@ class FindingSummary(Answer):
     codes: dict[str, FindingRate] = Field(default_factory=dict)
 
 
+class FixFirst(Answer):
+    """A kind of fault with its `weight`: the share of conversations with it times `effect`, by which `overall` is lower
+    there; `interval` is the weight's."""
+
+    kind: str
+    conversations: int
+    of: int
+    rate: float
+    effect: float | None
+    weight: float | None
+    interval: Interval = None
+    reason: str | None = None
+
+
 class Coverage(Answer):
     """`rated` of `expected` verdicts; `share` is None if nothing is expected."""
 
@@ -585,6 +599,8 @@ class Summary(Answer):
     findings: FindingSummary | None = None
     faulty_turns: FindingRate | None = None
     kinds: dict[str, FindingRate] | None = None
+    fix_first: tuple[FixFirst, ...] | None = None
+    fix_first_by_system: dict[str, tuple[FixFirst, ...]] = Field(default_factory=dict)
     reliability: Reliability | None = None
     clusters: int | None = None
 
