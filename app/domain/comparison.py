@@ -218,7 +218,7 @@ class Comparison(Value):
     )
     kinds: dict[str, Measure] = Field(
         default_factory=dict,
-        description="likewise by kind of fault, whoever found it; empty where neither rubric has kinds",
+        description="likewise by kind of fault, found by the judge or a rule; empty where neither rubric has kinds",
     )
     faulty_turns: Measure | None = Field(
         default=None, description="of conversations: system turns with any finding per 100, as `findings.any`"

@@ -496,7 +496,8 @@ class Summary(Value):
         description="of conversations: system turns with any finding, by whomever it is; as `findings.any`",
     )
     kinds: dict[str, FindingRate] | None = Field(
-        default=None, description="findings by kind of fault, whoever found them; null where the rubric has no kinds"
+        default=None,
+        description="findings by kind of fault, found by the judge or a rule; null where the rubric has no kinds",
     )
     fix_first: FixList | None = Field(
         default=None,
