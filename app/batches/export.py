@@ -14,7 +14,7 @@ from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
-from saiten.spreadsheet import Cell, name_findings, write_rows
+from saiten.spreadsheet import Cell, name_findings, name_kinds, write_rows
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -49,6 +49,11 @@ Column = tuple[str, Callable[[ItemResult], Cell]]
 Reader = Callable[[Evaluation], Cell]
 
 
+def read_kinds(evaluation: Evaluation) -> Cell:
+    """The kinds of faults by turn."""
+    return name_kinds(evaluation.findings or ())
+
+
 def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
     `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
@@ -58,6 +63,7 @@ def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
         ("findings", lambda one: name_findings(one.findings or ()))
         if rubric.unit == "conversation"
         else ("relevance.score", lambda one: one.relevance.score if one.relevance else None),
+        *([("kinds", read_kinds)] if rubric.kinds else []),
         *([("translation_sensitive", read_sensitivity)] if options.path == "both" else []),
         ("warnings", lambda one: " ".join(dict.fromkeys(warned.code for warned in one.warnings)) or None),
         ("cached", lambda one: tell(one.cached)),

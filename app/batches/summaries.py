@@ -6,22 +6,24 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.comparison import FINDING
 from app.domain.composites import range_of
-from app.domain.conversation import ANY_CODE, CODES, KIND, KIND_CODES, KINDS
+from app.domain.conversation import ANY_CODE, CODES, KIND, KIND_CODES, KINDS, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (
+    SYSTEM,
     AspectSummary,
     AspectTally,
     Coverage,
     FaultTally,
     FindingRate,
     FindingSummary,
+    FixFirst,
     Intervals,
     MeanEstimate,
     Moments,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 
 BLENDED = ".blended"
+OVERALL = "overall"
+"""The aspect by which kinds of faults are weighed."""
 UNSEEN = AspectTally()
 NOTHING = Moments()
 NO_VALUES = "there are no values"
@@ -79,6 +83,8 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         findings=findings,
         faulty_turns=None if findings is None else findings.any,
         kinds=summarize_kinds(tally, known) if rubric.kinds else None,
+        fix_first=intervals.fix_first if rubric.kinds else None,
+        fix_first_by_system=intervals.fix_first_by_system if rubric.kinds else {},
         clusters=intervals.clusters,
     )
 
@@ -244,6 +250,52 @@ def estimate_findings(results: Sequence[Scored]) -> dict[str, MeanEstimate]:
     return found
 
 
+def rank_kinds(results: Sequence[Scored]) -> tuple[FixFirst, ...]:
+    """What to mend first: the kinds of faults that occur, by how far they lower the mean `overall`, the furthest first
+    and what has no weight last. numpy and scipy are loaded here."""
+    import numpy as np
+
+    from app.stats.priorities import weigh_fault
+
+    rated: list[tuple[float, FaultyTurns, str | None]] = []
+    for one in results:
+        overall, faulty = one.scores.aspects.get(OVERALL), one.scores.faulty
+        if overall is not None and overall[0] is not None and faulty is not None and KINDS_KNOWN in faulty.found:
+            rated.append((overall[0], faulty, one.entry.cluster))
+    ratings = np.array([rating for rating, _, _ in rated])
+    digests = np.array([0 if cluster is None else int(cluster, 16) for _, _, cluster in rated], np.uint64)
+    clusters = number_clusters(digests)[0] if rated else np.empty(0, np.int64)
+    system_turns = sum(faulty.system_turns for _, faulty, _ in rated)
+    found = []
+    for kind in KINDS:
+        turns = np.array([len(faulty.found.get(KIND + kind, ())) for _, faulty, _ in rated])
+        if not turns.any():
+            continue
+        weighed = weigh_fault(ratings, turns > 0, clusters)
+        found.append(
+            FixFirst(
+                kind=kind,
+                conversations=int(np.count_nonzero(turns)),
+                of=len(rated),
+                rate=100 * float(turns.sum()) / system_turns,
+                effect=weighed.effect,
+                weight=weighed.weight,
+                interval=weighed.interval,
+                reason=weighed.reason,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -inf if one.weight is None else one.weight, reverse=True))
+
+
+def rank_kinds_by_system(results: Sequence[Scored], own: str | None) -> dict[str, tuple[FixFirst, ...]]:
+    """The same by system, where results have several; `own` is that of results without one."""
+    by_system: dict[str, list[Scored]] = {}
+    for one in results:
+        if (system := one.scores.system or own) is not None:
+            by_system.setdefault(system, []).append(one)
+    return {name: rank_kinds(some) for name, some in sorted(by_system.items())} if len(by_system) > 1 else {}
+
+
 def number_clusters(digests: np.typing.NDArray[np.uint64]) -> tuple[Integers, bool]:
     """Each result's cluster, from 0 without gaps, shape (n,), and whether any was given; 0 is none: one of its own."""
     import numpy as np
@@ -314,7 +366,12 @@ class Summaries:
                 one async for page in score_pages(self._store, project, batch.id) for one in page if one.scores.faulty
             ]
             rates = await asyncio.to_thread(estimate_findings, rated)
-            found = found.model_copy(update={"measures": {**found.measures, **rates}})
+            update: dict[str, object] = {"measures": {**found.measures, **rates}}
+            if rubric.kinds:
+                system = batch.metadata.get(SYSTEM)
+                update["fix_first"] = await asyncio.to_thread(rank_kinds, rated)
+                update["fix_first_by_system"] = await asyncio.to_thread(rank_kinds_by_system, rated, system)
+            found = found.model_copy(update=update)
         if batch.status in ENDED:
             with suppress(StoreError):
                 await self._store.keep_intervals(project, batch.id, found)

@@ -74,7 +74,7 @@ def judge(asked: FileGate) -> GateReport:
         )
         raise InvalidRequest(detail, pointer="/estimate")
     for number, rule in enumerate(terms.rules):
-        if rule.finding is not None:
+        if rule.code is not None:
             detail = (
                 "a file of results does not tell how many turns the system had; name both runs as batches (ba_…) or "
                 "files of conversations for rules on findings"

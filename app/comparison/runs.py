@@ -12,7 +12,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
-from app.domain.conversation import CODES, FaultyTurns
+from app.domain.conversation import CODES, KIND_CODES, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import NotFound
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
@@ -235,13 +235,15 @@ def list_best(rubric: Rubric) -> dict[str, float]:
     return {**rubric.best, **FEWEST} if rubric.unit == "conversation" else dict(rubric.best)
 
 
-FEWEST = {FINDING + code: 0.0 for code in CODES}
-"""The best rate of findings of each code."""
+FEWEST = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
+"""The best rate of findings of each code and of each kind of fault."""
 
 
 def rate_findings(faulty: FaultyTurns) -> dict[str, float | None]:
-    """How many of 100 system turns have a finding, by `finding:CODE`; None where that is not known."""
-    known = {code: faulty.turns_of(code) for code in CODES}
+    """How many of 100 system turns have a finding, by `finding:CODE`, and by `finding:kind:KIND` where kinds are known;
+    None where that is not known."""
+    codes = (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES
+    known = {code: faulty.turns_of(code) for code in codes}
     return {
         FINDING + code: None if turns is None else 100 * len(turns) / faulty.system_turns
         for code, turns in known.items()
@@ -253,7 +255,8 @@ def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
     counts on its aspect's scale."""
     bounds = bounds_of(rubric)
     if rubric.unit == "conversation":
-        return {**bounds, **dict.fromkeys(FEWEST, (0.0, 100.0))}
+        codes = (*CODES, *KIND_CODES) if rubric.kinds else CODES
+        return {**bounds, **{FINDING + code: (0.0, 100.0) for code in codes}}
     return {**bounds, **{f"{aspect.id}.blended": bounds[aspect.id] for aspect in rubric.aspects}}
 
 

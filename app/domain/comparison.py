@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from app.domain.conversation import ANY_CODE
 from app.domain.governance import TextKeeping
 from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
@@ -215,6 +216,13 @@ class Comparison(Value):
         description="of conversations: system turns with a finding per 100, by code, `any` and `judge` among them; "
         "each conversation counts once, and less is better",
     )
+    kinds: dict[str, Measure] = Field(
+        default_factory=dict,
+        description="likewise by kind of fault, found by the judge or a rule; empty where neither rubric has kinds",
+    )
+    faulty_turns: Measure | None = Field(
+        default=None, description="of conversations: system turns with any finding per 100, as `findings.any`"
+    )
     coverage: dict[Literal["baseline", "candidate"], RunCoverage] = Field(description="of each run, over all aspects")
     signature_differences: dict[str, Annotated[tuple[str, str], Field(strict=False)]] = Field(
         description="by piece both runs' values, baseline first, where they differ: only where that was allowed"
@@ -255,7 +263,13 @@ class GateRule(Value):
     finding: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None,
         exclude_if=is_none,
-        description="in place of `aspect`, of conversations: the code of findings, `judge` for the judge's, or `any`",
+        description="in place of `aspect`, of conversations: the code of findings, `judge` for the judge's, `any`, or "
+        "`kind:KIND` for a kind of fault",
+    )
+    measure: Literal["faulty_turns"] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="in place of `aspect`, of conversations: system turns with any finding, as the finding `any`",
     )
     min_mean: Finite | None = Field(
         default=None,
@@ -270,8 +284,8 @@ class GateRule(Value):
     max_rise: Annotated[Finite, Field(ge=0, le=100)] | None = Field(
         default=None,
         exclude_if=is_none,
-        description="with `finding`: fails a rise of its rate against the baseline run that is beyond chance, and "
-        "larger than this as observed, in system turns with a finding per 100",
+        description="with `finding` or `measure`: fails a rise of its rate against the baseline run that is beyond "
+        "chance, and larger than this as observed, in system turns with a finding per 100",
     )
     must_detect: Annotated[Finite, Field(gt=0)] | None = Field(
         default=None,
@@ -283,29 +297,37 @@ class GateRule(Value):
     @model_validator(mode="after")
     def _check_asks(self) -> GateRule:
         faults: list[tuple[Location, str]] = []
-        if self.finding is not None:
-            taken = [name for name in ("aspect", "min_mean", "max_drop") if getattr(self, name) is not None]
-            faults = [((name,), "does not go with finding, which takes max_rise") for name in taken]
+        if self.code is not None:
+            own = "measure" if self.finding is None else "finding"
+            others = ("aspect", "min_mean", "max_drop", *(("measure",) if own == "finding" else ()))
+            taken = [name for name in others if getattr(self, name) is not None]
+            text = f"does not go with {own}, which takes max_rise"
+            faults = [((name,), text) for name in taken]
             if self.max_rise is None:
                 faults.append(((), "needs max_rise"))
         elif self.aspect is None:
-            faults.append(((), "needs aspect or finding"))
+            faults.append(((), "needs aspect, finding or measure"))
         elif self.max_rise is not None:
-            faults.append((("max_rise",), "goes with finding"))
+            faults.append((("max_rise",), "goes with finding or measure"))
         elif self.min_mean is None and self.max_drop is None:
             faults.append(((), "needs min_mean or max_drop"))
         refuse("GateRule", faults)
         return self
 
     @property
-    def measure(self) -> str:
-        """The measure that the rule names."""
-        return self.aspect or f"{FINDING}{self.finding}"
+    def code(self) -> str | None:
+        """The code of the findings that the rule is about; None for a rule on ratings."""
+        return ANY_CODE if self.finding is None and self.measure is not None else self.finding
+
+    @property
+    def named(self) -> str:
+        """The name of what is measured."""
+        return self.aspect or f"{FINDING}{self.code}"
 
     @property
     def most(self) -> float | None:
         """The change for the worse that is tolerated: the largest drop, or the largest rise."""
-        return self.max_drop if self.finding is None else self.max_rise
+        return self.max_drop if self.code is None else self.max_rise
 
 
 class GateReason(Value):
@@ -317,6 +339,9 @@ class GateReason(Value):
     aspect: str | None = Field(description="what the rule names; null where no rule is meant, or one of findings")
     finding: str | None = Field(
         default=None, exclude_if=is_none, description="the code of findings, where the rule names one"
+    )
+    measure: str | None = Field(
+        default=None, exclude_if=is_none, description="`faulty_turns`, where the rule names that"
     )
     verdict: GateVerdict = Field(description="what this alone would make of the run")
     detail: str = Field(description="a sentence with the figures")

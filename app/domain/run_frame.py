@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.domain.comparison import FINDING
+from app.domain.conversation import KIND
 from app.domain.model import key_of
-from app.domain.summary import MeasureKey, RunItem
+from app.domain.summary import Kind, MeasureKey, RunItem
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -112,7 +114,7 @@ def tabulate_items(items: Sequence[RunItem], aspects: Sequence[str]) -> RunTable
     values: dict[MeasureKey, Floats] = {("aspect", own): read([each.get(own) for each in ratings]) for own in aspects}
     values |= {("composite", own): read([each.get(own) for each in composites]) for own in name(composites)}
     values |= {("blended", own): read([each.get(own) for each in blended]) for own in name(blended)}
-    values |= {("finding", own): read([each.get(own) for each in findings]) for own in name(findings)}
+    values |= {(kind_of(own), own): read([each.get(own) for each in findings]) for own in name(findings)}
     people = [one.people for one in items]
     return RunTable(
         items=key_all([one.item for one in items]),
@@ -128,6 +130,11 @@ def tabulate_items(items: Sequence[RunItem], aspects: Sequence[str]) -> RunTable
         said={own: list_ratings(items, own) for own in name([one.said for one in items])},
         weights=read([one.weight for one in items]),
     )
+
+
+def kind_of(finding: str) -> Kind:
+    """What a rate of findings is of: kinds of faults are tested among themselves."""
+    return "kind" if finding.startswith(FINDING + KIND) else "finding"
 
 
 def list_ratings(items: Sequence[RunItem], name: str) -> RunRatings:

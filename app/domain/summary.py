@@ -58,7 +58,7 @@ class ValuesPage(NamedTuple):
     rows: Sequence[tuple[Any, ...]]
 
 
-Kind = Literal["aspect", "composite", "blended", "finding"]
+Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
 MeasureKey = tuple[Kind, str]
 """What values are of, by kind and name."""
 
@@ -381,6 +381,31 @@ class MeanEstimate(Value):
     reason: str | None
 
 
+class FixFirst(Value):
+    """How much a kind of fault matters in a run of conversations.
+
+    `weight` is the share of conversations with such a fault times `effect`: how far they lower the mean `overall` of
+    all. It does not show that the fault is the cause.
+    """
+
+    kind: str = Field(description="the kind of fault")
+    conversations: int = Field(description="those with such a fault, among those whose `overall` and kinds are known")
+    of: int = Field(description="conversations whose `overall` and kinds are known")
+    rate: float = Field(description="system turns with such a fault per 100 in these")
+    effect: float | None = Field(
+        description="mean `overall` without such a fault minus the mean with it, in scale points; null where every "
+        "conversation has one"
+    )
+    weight: float | None = Field(description="`conversations` / `of` times `effect`, in scale points")
+    interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
+        description="95 % interval of the weight, over dialogues"
+    )
+    reason: str | None = Field(default=None, description="why there is no interval")
+
+
+FixList = Annotated[tuple[FixFirst, ...], listed()]
+
+
 class Intervals(Value):
     """The stored intervals of a batch's means, by aspect, composite, `NAME.blended` and `finding:CODE`, over `results`
     results.
@@ -391,6 +416,8 @@ class Intervals(Value):
     results: int
     clusters: int | None
     measures: dict[str, MeanEstimate]
+    fix_first: FixList | None = None
+    fix_first_by_system: dict[str, FixList] = Field(default_factory=dict)
 
 
 class AspectSummary(Spread):
@@ -470,7 +497,15 @@ class Summary(Value):
     )
     kinds: dict[str, FindingRate] | None = Field(
         default=None,
-        description="findings by kind of fault, of the judge and of rules; null where the rubric has no kinds",
+        description="findings by kind of fault, found by the judge or a rule; null where the rubric has no kinds",
+    )
+    fix_first: FixList | None = Field(
+        default=None,
+        description="kinds of faults that occur, the largest `weight` first; null where the rubric has no kinds, or "
+        "while that is computed only at the end of the run",
+    )
+    fix_first_by_system: dict[str, FixList] = Field(
+        default_factory=dict, description="likewise by `system` in the metadata, where there are several"
     )
     reliability: Reliability | None = None
     clusters: int | None = Field(

@@ -206,7 +206,7 @@ def measures_of(comparison: Comparison) -> list[str]:
 def asked_of(report: GateReport) -> list[str]:
     """Every measure that the gate looked at."""
     compared = measures_of(report.comparison) if report.comparison is not None else []
-    return [*dict.fromkeys([*(rule.measure for rule in report.rules if rule.finding is None), *compared])]
+    return [*dict.fromkeys([*(rule.named for rule in report.rules if rule.code is None), *compared])]
 
 
 def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:

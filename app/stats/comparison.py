@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.domain.comparison import FINDING, ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
+from app.domain.conversation import ANY_CODE, KIND
 from app.domain.errors import SignatureMismatch
 from app.domain.link import LinkMark
 from app.domain.plain_text import stands_still, write_figure
@@ -97,6 +98,10 @@ def compare_closely(
         findings={
             name.removeprefix(FINDING): unfold(measure) for name, measure in decide("finding", measured, alpha).items()
         },
+        kinds={
+            name.removeprefix(FINDING + KIND): unfold(measure)
+            for name, measure in decide("kind", measured, alpha).items()
+        },
         coverage={"baseline": cover_aspects(baseline), "candidate": cover_aspects(candidate)},
         signature_differences=pieces,
         notes=(
@@ -106,7 +111,12 @@ def compare_closely(
         ),
         link=link.mark if link else None,
     )
-    return comparison, sides
+    return with_faulty_turns(comparison), sides
+
+
+def with_faulty_turns(comparison: Comparison) -> Comparison:
+    """The comparison with its measure of faulty turns, which is that of findings of any code."""
+    return comparison.model_copy(update={"faulty_turns": comparison.findings.get(ANY_CODE)})
 
 
 def add_link(

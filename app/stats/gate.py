@@ -35,6 +35,7 @@ from app.domain.comparison import (
     Looks,
     Measure,
 )
+from app.domain.conversation import KIND
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
@@ -52,9 +53,10 @@ from app.stats.comparison import (
     refuse_mixed,
     tell_contexts,
     unfold,
+    with_faulty_turns,
 )
 from app.stats.corrected_runs import judge_corrected
-from app.stats.gate_plan import BLENDED, PlannedRule, plan
+from app.stats.gate_plan import BLENDED, PlannedRule, plan, point_name
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import number_items, tabulate
@@ -141,9 +143,9 @@ def judge_gate(
 def refuse_findings(asked: Sequence[PlannedRule]) -> None:
     """Raises InvalidRequest for a rule on findings."""
     for one in asked:
-        if one.rule.finding is not None:
+        if one.rule.code is not None:
             detail = "people rate no findings: judge them by the judge's estimate"
-            raise InvalidRequest(detail, pointer=f"/rules/{one.number}/finding")
+            raise InvalidRequest(detail, pointer=point_name(one.number, one.rule))
 
 
 def tell_differing(comparison: Comparison | None) -> str:
@@ -276,6 +278,7 @@ def judge_rules(
             code=found.code,
             aspect=one.rule.aspect,
             finding=one.rule.finding,
+            measure=one.rule.measure,
             verdict=found.verdict,
             detail=found.detail,
             rule=one.number,
@@ -351,14 +354,14 @@ def retell(comparison: Comparison, asked: Sequence[PlannedRule], alpha: float) -
     found, adjusted = adjust_ruled([one for one in asked if one.rule.most is not None], comparison)
     kinds: dict[str, dict[str, Measure]] = {}
     for (kind, name), measure in found.items():
-        field, own = (f"{kind}s" if kind != "blended" else kind), name.removeprefix(FINDING)
+        field, own = (f"{kind}s" if kind != "blended" else kind), name.removeprefix(FINDING).removeprefix(KIND)
         if measure is not None:
             p = adjusted[kind, name]
             # A rate of findings stands there as it is: less of them is better.
-            turned = measure if kind != "finding" else unfold(measure)
+            turned = unfold(measure) if kind in {"finding", "kind"} else measure
             update = {"p_adjusted": p, "verdict": judge_measure(turned, p, alpha)}
             kinds.setdefault(field, dict(getattr(comparison, field)))[own] = measure.model_copy(update=update)
-    return comparison.model_copy(update=kinds)
+    return with_faulty_turns(comparison.model_copy(update=kinds))
 
 
 def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
@@ -366,6 +369,8 @@ def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
     kind, name = key
     if kind == "finding":
         return comparison.findings.get(name.removeprefix(FINDING))
+    if kind == "kind":
+        return comparison.kinds.get(name.removeprefix(FINDING + KIND))
     by_kind = {"aspect": comparison.aspects, "composite": comparison.composites, "blended": comparison.blended}
     return by_kind[kind].get(name)
 
@@ -441,7 +446,7 @@ class Drop:
     @property
     def rises(self) -> bool:
         """Whether a rise is for the worse."""
-        return self.measure.kind == "finding"
+        return self.measure.kind in {"finding", "kind"}
 
     @property
     def word(self) -> Literal["drop", "rise"]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.plain_text import hint
+from app.domain.run_frame import kind_of
 from app.domain.summary import MeasureKey
 from app.stats.pairing import list_measures
 
@@ -56,35 +57,33 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
     given = rules or [GateRule(aspect=aspect, max_drop=0.0) for aspect in applying]
     named: set[str] = set()
     for number, rule in enumerate(given):
-        if rule.measure in named:
-            raise InvalidRequest(
-                f"{rule.measure} has a rule already: join them in one", pointer=point_name(number, rule)
-            )
-        named.add(rule.measure)
+        if rule.named in named:
+            raise InvalidRequest(f"{rule.named} has a rule already: join them in one", pointer=point_name(number, rule))
+        named.add(rule.named)
     return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
 
 
 def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
-    key = locate(rule.measure, list_measures(candidate), (candidate,), point_name(number, rule))
+    key = locate(rule.named, list_measures(candidate), (candidate,), point_name(number, rule))
     if rule.max_drop is not None and baseline is None:
         raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=point(number, "max_drop"))
     if rule.max_rise is not None and baseline is None:
         raise InvalidRequest("max_rise needs a baseline run to rise from", pointer=point(number, "max_rise"))
     runs = (candidate,) if baseline is None else (candidate, baseline)
-    scale = next((found for run in runs if (found := find_scale(rule.measure, run)) is not None), None)
+    scale = next((found for run in runs if (found := find_scale(rule.named, run)) is not None), None)
     for name, fault in find_rule_faults(rule, key, scale):
         raise InvalidRequest(fault, pointer=point(number, name))
     if scale is None:
         return PlannedRule(number, rule, key, rule.must_detect)
     width = scale[1] - scale[0]
-    matters = width * SCALE_SHARE if rule.finding is None else FINDINGS_THAT_MATTER
+    matters = width * SCALE_SHARE if rule.code is None else FINDINGS_THAT_MATTER
     return PlannedRule(
         number,
         rule,
         key,
         must_detect=None if rule.most is None else rule.must_detect or max(rule.most, matters),
-        step=min(1.0, width) if rule.finding is None else FINDING_STEP,
+        step=min(1.0, width) if rule.code is None else FINDING_STEP,
         shortfall=rule.must_detect or matters,
         scale=scale,
     )
@@ -94,16 +93,16 @@ def find_rule_faults(rule: GateRule, key: MeasureKey, scale: tuple[float, float]
     """The fields of the rule that need a scale where there is none, or that no run could meet, and why."""
     if scale is None:
         if rule.min_mean is not None:
-            yield "min_mean", f"the scale of {rule.measure} is not known: a minimum cannot be judged"
+            yield "min_mean", f"the scale of {rule.named} is not known: a minimum cannot be judged"
         if rule.must_detect is None:
-            yield "must_detect", f"the scale of {rule.measure} is not known: say what drop must be detected"
+            yield "must_detect", f"the scale of {rule.named} is not known: say what drop must be detected"
     elif key[0] != "blended":  # a blend adds what it likes to its aspect's scale
         low, high = scale
         if rule.min_mean is not None and not low <= rule.min_mean <= high:
-            yield "min_mean", f"a mean of {rule.measure} lies between {low:g} and {high:g}"
+            yield "min_mean", f"a mean of {rule.named} lies between {low:g} and {high:g}"
         for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
             if value is not None and value > high - low:
-                yield name, f"{rule.measure} cannot drop by more than {high - low:g}, its whole scale"
+                yield name, f"{rule.named} cannot drop by more than {high - low:g}, its whole scale"
 
 
 def point(number: int, name: str) -> str:
@@ -113,7 +112,7 @@ def point(number: int, name: str) -> str:
 
 def point_name(number: int, rule: GateRule) -> str:
     """Where it names its measure."""
-    return point(number, "aspect" if rule.finding is None else "finding")
+    return point(number, next(name for name in ("finding", "measure", "aspect") if getattr(rule, name) is not None))
 
 
 def applies_nowhere(aspect: str, run: ComparedRun) -> bool:
@@ -128,7 +127,7 @@ def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun]
     if name.endswith(BLENDED):
         keys.append(("blended", name.removesuffix(BLENDED)))
     if name.startswith(FINDING):
-        keys = [("finding", name)]
+        keys = [(kind_of(name), name)]
     for key in keys:
         if key in known:
             return key

@@ -452,10 +452,10 @@ def move_values(table: RunTable, moved: Mapping[str, Floats], rubric: Rubric) ->
     for (kind, name), column in table.values.items():
         if kind == "blended" and name in moved:
             values[kind, name] = column + moved[name] - table.values["aspect", name]
-        elif kind == "finding":
+        elif kind in {"finding", "kind"}:
             values[kind, name] = column
     shown = {key: column for key, column in values.items() if key[0] != "blended" or not np.isnan(column).all()}
-    valued = any(kind != "finding" and not np.isnan(column).all() for (kind, _), column in shown.items())
+    valued = any(kind not in {"finding", "kind"} and not np.isnan(column).all() for (kind, _), column in shown.items())
     return replace(table, values=shown, valued=valued)
 
 

@@ -18,8 +18,8 @@ from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, join_shared, number_first
 from app.stats.statistics import count
 
-KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding")
-FOLDED: tuple[Kind, ...] = ("aspect", "finding")
+KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
+FOLDED: tuple[Kind, ...] = ("aspect", "finding", "kind")
 """What may have a best value that is not the highest."""
 
 INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or dropped"
@@ -75,7 +75,7 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
 
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
-    """What the runs have values of: aspects, composites, blended aspects, findings, each in order of appearance."""
+    """What the runs have values of, by kind in the order of `KINDS`, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.table.values)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 

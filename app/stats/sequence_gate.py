@@ -69,6 +69,7 @@ def judge_in_sequence(
                 code=found.code,
                 aspect=one.rule.aspect,
                 finding=one.rule.finding,
+                measure=one.rule.measure,
                 verdict=found.verdict,
                 detail=found.detail,
                 rule=one.number,
@@ -119,7 +120,7 @@ def judge_measure(
     builds: Builds | None, asked: PlannedRule, level: float, night: int
 ) -> tuple[RuleFinding, float | None]:
     """Whether the measure fell since the baseline, at this level, and the smallest lasting drop that would be seen."""
-    word: Literal["drop", "rise"] = "drop" if asked.rule.finding is None else "rise"
+    word: Literal["drop", "rise"] = "drop" if asked.rule.code is None else "rise"
     if builds is None:
         return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare"), None
     if builds.units < FEWEST_TEST_CLUSTERS:
@@ -176,7 +177,7 @@ def tell_newest(builds: Builds, seen: Looks, asked: PlannedRule) -> str:
 def tell_change(asked: PlannedRule, before: float, drop: float) -> str:
     """`fell by 0.300 (3.600 to 3.300)`; findings the other way round, as their rates count below zero."""
     after, words = before - drop, ("fell", "rose")
-    if asked.rule.finding is not None:
+    if asked.rule.code is not None:
         before, after, words = -before, -after, ("rose", "fell")
     word = words[0] if drop > 0 else words[1] if drop < 0 else "changed"
     return f"{word} by {abs(drop):.3f} ({before:.3f} to {after:.3f})"

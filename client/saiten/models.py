@@ -59,7 +59,8 @@ class Item(TypedDict, total=False):
 @dataclass(frozen=True)
 class Rule:
     """What a gate requires of an aspect, a composite or `NAME.blended`: a least mean, or a largest drop in scale
-    points. Of the code of a `finding` in conversations: a largest rise, in system turns per 100. `must_detect` is the
+    points. Of the code of a `finding` in conversations, `kind:KIND` among them, or of the `measure` `faulty_turns`: a
+    largest rise, in system turns per 100. `must_detect` is the
     drop or rise that the data must be able to show with 80 % power."""
 
     aspect: str | None = None
@@ -67,6 +68,7 @@ class Rule:
     min_mean: float | None = None
     max_drop: float | None = None
     finding: str | None = None
+    measure: str | None = None
     max_rise: float | None = None
     must_detect: float | None = None
 
@@ -280,6 +282,7 @@ class Finding(Answer):
     code: str | None = None
     by: Literal["judge", "rule"]
     detail: str
+    kind: str | None = None
 
 
 class PathResult(Answer):
@@ -560,6 +563,20 @@ class FindingSummary(Answer):
     codes: dict[str, FindingRate] = Field(default_factory=dict)
 
 
+class FixFirst(Answer):
+    """A kind of fault with its `weight`: the share of conversations with it times `effect`, by which `overall` is lower
+    there; `interval` is the weight's."""
+
+    kind: str
+    conversations: int
+    of: int
+    rate: float
+    effect: float | None
+    weight: float | None
+    interval: Interval = None
+    reason: str | None = None
+
+
 class Coverage(Answer):
     """`rated` of `expected` verdicts; `share` is None if nothing is expected."""
 
@@ -586,6 +603,10 @@ class Summary(Answer):
     signature: str | None = None
     signatures: dict[str, int] = Field(default_factory=dict)
     findings: FindingSummary | None = None
+    faulty_turns: FindingRate | None = None
+    kinds: dict[str, FindingRate] | None = None
+    fix_first: tuple[FixFirst, ...] | None = None
+    fix_first_by_system: dict[str, tuple[FixFirst, ...]] = Field(default_factory=dict)
     reliability: Reliability | None = None
     clusters: int | None = None
 
@@ -830,6 +851,8 @@ class Comparison(Answer):
     composites: dict[str, Measure] = Field(default_factory=dict)
     blended: dict[str, Measure] = Field(default_factory=dict)
     findings: dict[str, Measure] = Field(default_factory=dict)
+    kinds: dict[str, Measure] = Field(default_factory=dict)
+    faulty_turns: Measure | None = None
     coverage: dict[str, RunCoverage]
     signature_differences: dict[str, tuple[str, str]] = Field(default_factory=dict)
     link: LinkMark | None = None
@@ -846,6 +869,7 @@ class GateReason(Answer):
     code: str
     aspect: str | None = None
     finding: str | None = None
+    measure: str | None = None
     verdict: GateVerdict
     detail: str
     about: str = "rule"

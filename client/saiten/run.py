@@ -11,7 +11,7 @@ from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
-from saiten.spreadsheet import name_findings
+from saiten.spreadsheet import name_findings, name_kinds
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]
@@ -117,6 +117,7 @@ def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iter
         yield name, row.composites.get(name)
     if row.findings is not None:
         yield "findings", name_findings(row.findings)
+        yield "kinds", name_kinds(row.findings)
     yield "relevance.score", row.relevance.score if row.relevance else None
     yield "warnings", " ".join(dict.fromkeys(warned.code for warned in row.warnings)) or None
     yield "cost_usd", row.usage.cost_usd if row.usage else None

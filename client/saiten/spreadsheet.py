@@ -42,9 +42,17 @@ class FaultyTurn(Protocol):
     def code(self) -> str | None: ...
     @property
     def aspect(self) -> str | None: ...
+    @property
+    def kind(self) -> str | None: ...
 
 
 def name_findings(findings: Iterable[FaultyTurn]) -> Cell:
     """The findings in one cell, as `turn:code/aspect;…`, with `judge` for the code of the judge's; None without any."""
     told = (f"{one.turn}:{one.code or 'judge'}{f'/{one.aspect}' if one.aspect else ''}" for one in findings)
+    return ";".join(told) or None
+
+
+def name_kinds(findings: Iterable[FaultyTurn]) -> Cell:
+    """The kinds of faults in one cell, as `turn:kind;…`, each once; None where no finding has one."""
+    told = dict.fromkeys(f"{one.turn}:{one.kind}" for one in findings if one.kind is not None)
     return ";".join(told) or None

@@ -57,8 +57,17 @@ def describe_rule(rule: Any) -> str:
 
 
 def name_rule(rule: Any) -> str:
-    """What a rule, or a reason about one, is of: an aspect, or `finding:CODE`; empty for anything else."""
-    return rule.aspect or (f"finding:{rule.finding}" if rule.finding else "")
+    """What a rule, or a reason about one, is of: an aspect, `finding:CODE`, or a measure such as `faulty_turns`; empty
+    for anything else."""
+    return rule.aspect or rule.measure or (f"finding:{rule.finding}" if rule.finding else "")
+
+
+def rate_measures(comparison: Any) -> dict[str, Any]:
+    """The rates per 100 system turns, as the command names them: `faulty_turns`, `judge`, `kind:repetition`."""
+    codes = dict(comparison.findings)
+    if comparison.faulty_turns is not None:
+        codes = {"faulty_turns": comparison.faulty_turns, **{name: codes[name] for name in codes if name != "any"}}
+    return {**codes, **{f"kind:{kind}": measure for kind, measure in comparison.kinds.items()}}
 
 
 def stands_still(measure: Any) -> bool:

@@ -17,7 +17,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import FINDING
 from app.domain.conversation import ANY_CODE, JUDGED, RULES, Finding, Turn
 from app.domain.rubric import Aspect, Rubric
-from app.domain.summary import FindingRate, FindingSummary
+from app.domain.summary import FindingRate, FixList, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, query
 
@@ -78,8 +78,9 @@ class FindingRow(NamedTuple):
 
 
 class TurnFigures(NamedTuple):
-    """The findings of a run. `code` is what `reading` is of, one of `choices`; None while it is computed, or where the
-    run has no conversations of which it is known. `first` counts conversations by their first faulty turn."""
+    """The findings of a run. `fixes` are what to mend first, of all systems and by system. `code` is what `reading` is
+    of, one of `choices`; None while it is computed, or where the run has no conversations of which it is known. `first`
+    counts conversations by their first faulty turn."""
 
     rows: Sequence[FindingRow]
     code: str
@@ -87,22 +88,25 @@ class TurnFigures(NamedTuple):
     reading: TurnReading | None = None
     first: Sequence[tuple[TurnRate, int]] = ()
     drawings: Sequence[Markup] = ()
+    fixes: Sequence[tuple[str | None, FixList]] | None = None
     is_computing: bool = False
 
 
 async def gather_findings(
-    container: Container, project: str, speech: Speech, batch: Batch, found: FindingSummary, *, asked: str | None
+    container: Container, project: str, speech: Speech, batch: Batch, *, summary: Summary, asked: str | None
 ) -> TurnFigures:
     """The findings of a run of conversations, with the reading of one code over the turns."""
-    rates = {ANY_CODE: found.any, **found.codes}
+    found = summary.findings
+    rates = {} if found is None else {ANY_CODE: found.any, **found.codes}
     rows = [
         FindingRow(code, one, query("/explore", run=batch.id, warning=FINDING + code)) for code, one in rates.items()
     ]
     known = {code for code, one in rates.items() if one.conversations and (one.turns or code in {ANY_CODE, JUDGED})}
-    choices = [code for code in (ANY_CODE, JUDGED, RULES, *found.codes) if code in known or code == RULES]
+    choices = [code for code in (ANY_CODE, JUDGED, RULES, *rates) if code in known or code == RULES]
     choices = list(dict.fromkeys(choices))
     code = asked if asked in choices else choices[0]
-    shown = TurnFigures(rows, code, choices)
+    fixes = None if summary.fix_first is None else [(None, summary.fix_first), *summary.fix_first_by_system.items()]
+    shown = TurnFigures(rows, code, choices, fixes=fixes)
     key = ("turns", run_values.state_of(batch), code)
     reading = await container.dashboard.computations.get(
         project, key, lambda: compute_reading(container, project, batch.id, code)

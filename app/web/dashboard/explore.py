@@ -12,7 +12,7 @@ from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import FINDING, MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
-from app.domain.conversation import CODES
+from app.domain.conversation import CODES, KIND_CODES
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
 from app.web.dashboard import disagreements, run_values
@@ -317,7 +317,8 @@ async def count_codes(
     with suppress(UnknownRubric):  # a run whose rubric is gone is not summed up
         warnings |= (await container.batches.summarize(project, batch.id)).warnings
     if asked.rubric is not None and asked.rubric.unit == "conversation":
-        warnings |= {FINDING + code: None for code in CODES}
+        codes = (*CODES, *KIND_CODES) if asked.rubric.kinds else CODES
+        warnings |= {FINDING + code: None for code in codes}
     counts = batch.counts
     statuses = {"scored": counts.scored, "partial": counts.partial, "failed": counts.failed + counts.expired}
     return warnings, statuses

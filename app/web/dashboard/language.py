@@ -19,6 +19,7 @@ from babel.messages.pofile import read_po
 from babel.support import NullTranslations, Translations
 from fastapi import Request
 
+from app.domain.conversation import KIND
 from app.domain.plain_text import LEVELS, round_figure
 from app.web.languages import DEFAULT, LANGUAGES, negotiate
 
@@ -161,7 +162,50 @@ def mark(text: str) -> str:
     return text
 
 
+KIND_NAMES = {
+    "uninterpretable": mark("uninterpretable"),
+    "grammatical-error": mark("grammatical error"),
+    "semantic-error": mark("semantic error"),
+    "wrong-information": mark("wrong information"),
+    "ignored-question": mark("ignored question"),
+    "ignored-request": mark("ignored request"),
+    "ignored-proposal": mark("ignored proposal"),
+    "ignored-greeting": mark("ignored greeting"),
+    "ignored-expectation": mark("ignored expectation"),
+    "unclear-intention": mark("unclear intention"),
+    "topic-transition": mark("topic transition"),
+    "lack-of-information": mark("lack of information"),
+    "self-contradiction": mark("self-contradiction"),
+    "contradiction": mark("contradiction"),
+    "repetition": mark("repetition"),
+    "lack-of-sociality": mark("lack of sociality"),
+    "lack-of-common-sense": mark("lack of common sense"),
+}
+"""The kinds of faults."""
+
 TERMS: Mapping[str, Mapping[str, str]] = {
+    "kind": KIND_NAMES,
+    "kind-description": {
+        "uninterpretable": mark("A fragment, garbled or suddenly in another language: it cannot be read."),
+        "grammatical-error": mark("Wrong grammar gets in the way of reading."),
+        "semantic-error": mark("The words do not go together, so that the sentence makes no sense."),
+        "wrong-information": mark("It says what is not true of the world."),
+        "ignored-question": mark("It does not answer a question."),
+        "ignored-request": mark("It does not respond to a request or an order."),
+        "ignored-proposal": mark("It does not respond to a proposal or an invitation."),
+        "ignored-greeting": mark("It does not return a greeting."),
+        "ignored-expectation": mark(
+            "It does not react as the flow calls for, to a correction, news or something confided."
+        ),
+        "unclear-intention": mark("What it is getting at, or how it follows, cannot be told."),
+        "topic-transition": mark("It changes or drops the topic without reason."),
+        "lack-of-information": mark("Words that are needed are missing, so that what it is about stays unclear."),
+        "self-contradiction": mark("It cannot be true together with its own earlier words or its persona."),
+        "contradiction": mark("It forgets, confuses or asks again what the user said, or takes as said what was not."),
+        "repetition": mark("It says what it said before."),
+        "lack-of-sociality": mark("It is rude or cold, or slips in politeness without reason."),
+        "lack-of-common-sense": mark("It goes against common sense, or is dangerous."),
+    },
     "status": {
         "queued": mark("queued"),
         "running": mark("running"),
@@ -222,6 +266,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "repetition": mark("repetition"),
         "self-contradiction": mark("contradicts itself"),
         "persona-contradiction": mark("contradicts the persona"),
+        **{KIND + kind: name for kind, name in KIND_NAMES.items()},
     },
     "path": {"source": mark("source"), "english": mark("English"), "both": mark("both")},
     "verdict": {

@@ -93,7 +93,7 @@ async def gather_figures(
     turns = None
     if summary.findings is not None:
         faults = request.query_params.get("faults")
-        turns = await gather_findings(container, project, speech, batch, summary.findings, asked=faults)
+        turns = await gather_findings(container, project, speech, batch, summary=summary, asked=faults)
         drawn += turns.drawings
     titles = titles_of(SaitenError)
     return {

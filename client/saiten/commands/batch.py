@@ -110,9 +110,13 @@ def print_summary(summary: Summary) -> None:
         unrated = str(getattr(found, "unrated", ""))
         rows.append((name, str(found.n), unrated, figure(found.mean, ".2f"), bounds(found.interval)))
     if summary.findings is not None:
-        for code, rate in summary.findings.codes.items():
+        rates = {f"finding:{code}": rate for code, rate in summary.findings.codes.items()}
+        if summary.faulty_turns is not None:
+            rates["faulty_turns"] = summary.faulty_turns
+        rates |= {f"finding:kind:{kind}": rate for kind, rate in (summary.kinds or {}).items() if rate.turns}
+        for code, rate in rates.items():
             turns, shown = str(rate.system_turns), figure(rate.rate, ".2f")
-            rows.append((f"finding:{code} / 100", turns, "", shown, bounds(rate.interval)))
+            rows.append((f"{code} / 100", turns, "", shown, bounds(rate.interval)))
     states = zip(STATES.values(), (counts.scored, counts.partial, counts.failed), strict=True)
     told = ", ".join(tell(words, count=count) for words, count in states if count)
     title = f"{summary.name} ({summary.batch})" if summary.name else summary.batch

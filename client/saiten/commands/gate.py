@@ -100,8 +100,8 @@ class GateCommand(click.Command):
     "--max-rise",
     multiple=True,
     metavar="CODE=R",
-    help="Of conversations: fail where findings of CODE rise by more than R per 100 system turns beyond chance; "
-    "may be repeated.",
+    help="Of conversations: fail where findings of CODE, kind:KIND or faulty_turns rise by more than R per 100 system "
+    "turns beyond chance; may be repeated.",
 )
 @click.option("--min-coverage", type=float, help="Smallest share of valid verdicts (0.98).")
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")

@@ -152,8 +152,8 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
     key, _, rest = where.removeprefix("/").partition("/")
     if key == "rules" and key in options and rest:
         rule = options[key][int(rest.partition("/")[0])]
-        if "finding" in rule:
-            return f"--max-rise of {rule['finding'][:64]!r}: {what}"
+        if code := rule.get("finding") or rule.get("measure"):
+            return f"--max-rise of {code[:64]!r}: {what}"
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:
         return f"{option_of(key)}: {what}"
@@ -170,8 +170,8 @@ def option_of(key: str) -> str:
 def read_rules(
     min_mean: tuple[str, ...], max_drop: tuple[str, ...], max_rise: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
-    """`ASPECT=NUMBER` and `CODE=NUMBER` options as rules, one an aspect and one a code of findings; raises
-    InvalidItems."""
+    """`ASPECT=NUMBER` and `CODE=NUMBER` options as rules, one an aspect and one a code of findings, or the
+    measure `faulty_turns`; raises InvalidItems."""
     rules: dict[tuple[str, str], dict[str, Any]] = {}
     for field, kind, written in (
         ("min_mean", "aspect", min_mean),
@@ -180,7 +180,8 @@ def read_rules(
     ):
         for text in written:
             name, _, value = text.partition("=")
-            rule = rules.setdefault((kind, name), {kind: name})
+            own = "measure" if (kind, name) == ("finding", "faulty_turns") else kind
+            rule = rules.setdefault((own, name), {own: name})
             if field in rule:
                 raise InvalidItems(tell("{field}: {aspect} has two values", field=option_of(field), aspect=name[:64]))
             try:

@@ -56,7 +56,7 @@ from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import name_rule, stands_still, tell_p
+from saiten.wording import name_rule, rate_measures, stands_still, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -125,7 +125,7 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
     found = {
         f"finding:{code}" if code in measures else code: measure
-        for code, measure in comparison.findings.items()
+        for code, measure in rate_measures(comparison).items()
         if measure.baseline_mean or measure.candidate_mean
     }
     wide = on.width >= WIDE
@@ -503,7 +503,7 @@ async def check_plan(service: Connection, job: GateJob, candidate: Found, baseli
             tell("--{value}: the candidate is a file of results already", value="save" if job.save else "record")
         )
     if any(isinstance(run, Results) for run in (candidate, baseline)) and any(
-        rule.get("finding") for rule in job.settings.rules
+        rule.get("finding") or rule.get("measure") for rule in job.settings.rules
     ):
         raise InvalidItems(
             tell(

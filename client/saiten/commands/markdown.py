@@ -9,7 +9,7 @@ from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure, SequenceMark
 from saiten.plain_text import printable
-from saiten.wording import describe_rule, name_rule, read_signature, tell_p
+from saiten.wording import describe_rule, name_rule, rate_measures, read_signature, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
@@ -148,12 +148,17 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
 
 
 def write_table(comparison: Comparison) -> list[str]:
-    """A row a measure; empty without measures."""
+    """A row a measure, of kinds of faults those that either run has; empty without measures."""
+    rates = {
+        code: measure
+        for code, measure in rate_measures(comparison).items()
+        if not code.startswith("kind:") or measure.baseline_mean or measure.candidate_mean
+    }
     rows = [
         *((name, measure) for name, measure in comparison.aspects.items()),
         *((name, measure) for name, measure in comparison.composites.items()),
         *((f"{name}.blended", measure) for name, measure in comparison.blended.items()),
-        *((f"finding:{code}", measure) for code, measure in comparison.findings.items()),
+        *((code if code == "faulty_turns" else f"finding:{code}", measure) for code, measure in rates.items()),
     ]
     if not rows:
         return []

@@ -92,7 +92,7 @@ def test_a_broken_file_is_pointed_at(tmp_path: Path, text: str, words: str) -> N
 
 SERVICE = {
     "an empty rule": ('[gate]\n[[gate.rules]]\naspect = "overall"\n', "gate.rules.0: needs min_mean or max_drop"),
-    "a rule of none": ("[gate]\n[[gate.rules]]\nmax_drop = 1\n", "gate.rules.0: needs aspect or finding"),
+    "a rule of none": ("[gate]\n[[gate.rules]]\nmax_drop = 1\n", "gate.rules.0: needs aspect, finding or measure"),
     "a negative drop": ('[gate]\n[[gate.rules]]\naspect = "a"\nmax_drop = -1\n', "gate.rules.0.max_drop: should be"),
     "a judge's option": ("[gate.judge]\nsamples = 99\n", "gate.judge.samples: "),
 }

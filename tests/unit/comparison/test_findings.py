@@ -10,12 +10,14 @@ from rich.console import Console
 
 from app.comparison.runs import FEWEST, rate_findings, scales_of
 from app.domain.comparison import ComparedRun, GateReport, GateRule, GateVerdict
-from app.domain.conversation import FaultyTurns
+from app.domain.conversation import KINDS, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.summary import RunItem
+from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.storage.rubric_files import open_rubrics
 from app.web.languages import tell_report
+from saiten.commands.gate_settings import read_rules
 from tests.support.gates import print_gate, write_junit, write_markdown
 
 RUBRIC = open_rubrics(None).get("ja-conversation")
@@ -108,8 +110,12 @@ def test_rules_that_cannot_be_judged_are_refused() -> None:
         {"aspect": "overall", "max_rise": 1},
         {"max_rise": 1},
         {"max_drop": 1},
+        {"measure": "faulty_turns"},
+        {"measure": "faulty_turns", "finding": "judge", "max_rise": 1},
+        {"measure": "faulty_turns", "aspect": "overall", "max_rise": 1},
+        {"measure": "other", "max_rise": 1},
     ):
-        with pytest.raises(ValueError, match=r"max_rise|finding"):
+        with pytest.raises(ValueError, match=r"max_rise|finding|faulty_turns"):
             GateRule.model_validate(written)
     with pytest.raises(UnknownAspect, match="finding:nothing"):
         gate(BEFORE, GateRule(finding="nothing", max_rise=1))
@@ -135,4 +141,94 @@ def test_the_gates_table_has_the_findings_that_either_run_has(width: int) -> Non
     shown = out.getvalue()
     assert "\n register-shift " in shown
     assert "\n repetition " not in shown
-    assert "\nper 100 system turns: any, judge, register-shift\n" in shown
+    assert "\nper 100 system turns: faulty_turns, judge, register-shift\n" in shown
+
+
+def make_kinds_run(name: str, faulty: list[int], *, kinds: bool = True) -> ComparedRun:
+    """Conversations of ten system turns, with so many repetitions and one wrong information in every second one."""
+    run = make_run(name, faulty)
+    items = []
+    for number, (item, count) in enumerate(zip(run.items, faulty, strict=True)):
+        found = {"judge": sorted({*range(count), *([9] if number % 2 else [])})}
+        if kinds:
+            wrong = {"kind:wrong-information": [9]} if number % 2 else {}
+            found |= {KINDS_KNOWN: [], "kind:repetition": list(range(count)), **wrong}
+        items.append(replace(item, findings=rate_findings(FaultyTurns(10, found))))
+    return replace(run, items=items)
+
+
+WORSE = [count + 2 + number % 3 for number, count in enumerate(BEFORE)]
+
+
+def gate_kinds(*rules: dict[str, object]) -> GateReport:
+    asked = [GateRule.model_validate(rule) for rule in rules]
+    return judge_gate(make_kinds_run("after", WORSE), make_kinds_run("before", BEFORE), asked)
+
+
+def test_kinds_are_compared_among_themselves() -> None:
+    comparison = compare(make_kinds_run("before", BEFORE), make_kinds_run("after", WORSE))
+    assert set(comparison.kinds) == {*KINDS}
+    repetition, wrong = comparison.kinds["repetition"], comparison.kinds["wrong-information"]
+    assert (repetition.kind, repetition.verdict, wrong.verdict) == ("kind", "worse", "inconclusive")
+    assert repetition.difference == pytest.approx(30.0)
+    assert wrong.baseline_mean == pytest.approx(5.0)
+    assert wrong.difference == 0.0
+    # What stands still takes nothing of the family's alpha, and findings are another family.
+    assert repetition.p_adjusted == repetition.p
+    assert not any(code.startswith("kind:") for code in comparison.findings)
+    assert comparison.faulty_turns == comparison.findings["any"]
+
+
+def test_without_kinds_there_are_none_to_compare() -> None:
+    runs = [make_kinds_run(name, BEFORE, kinds=False) for name in ("before", "after")]
+    assert compare(*runs).kinds == {}
+    known = make_kinds_run("after", BEFORE)
+    report = judge_gate(known, runs[0], [GateRule(finding="kind:repetition", max_rise=1)])
+    assert report.verdict == "inconclusive"
+    version_1 = open_rubrics(None).get("ja-conversation@1")
+    assert not any("kind:" in name for name in scales_of(version_1))
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "rise"),
+    [
+        ({"measure": "faulty_turns", "max_rise": 2}, "faulty_turns", 29.33),
+        ({"finding": "kind:repetition", "max_rise": 2}, "finding:kind:repetition", 30.0),
+    ],
+)
+def test_a_gate_fails_by_faulty_turns_or_a_kind(rule: dict[str, object], name: str, rise: float) -> None:
+    report = gate_kinds(rule)
+    assert (report.verdict, report.reasons[0].code) == ("fail", "rise")
+    assert (report.reasons[0].measure, report.reasons[0].finding) == (rule.get("measure"), rule.get("finding"))
+    assert report.rules[0].model_dump(exclude_defaults=True) == rule
+    comparison = report.comparison
+    assert comparison is not None
+    assert comparison.faulty_turns == comparison.findings["any"]
+    measure = comparison.faulty_turns if name == "faulty_turns" else comparison.kinds["repetition"]
+    assert measure is not None
+    assert measure.difference == pytest.approx(rise, abs=0.7)
+    assert f'name="{name}: max_rise 2"' in write_junit(report)
+    written = write_markdown(report).replace("\u2060", "").replace("\\", "")
+    assert f"**fail** {name} (max_rise 2): rose by" in written
+    assert f"| {name} |" in written
+    out = io.StringIO()
+    print_gate(report, on=Console(file=out, width=120))
+    assert f"✗ {name}: rose by" in out.getvalue()
+    assert "per 100 system turns: faulty_turns, judge, kind:wrong-information, kind:repetition" in out.getvalue()
+    for language in ("ja", "ko"):
+        told = tell_report({"detail": report.reasons[0].detail}, language)["detail"]
+        assert not any(word in told for word in ("rise", "rose", "rate")), told
+
+
+def test_faulty_turns_and_findings_of_any_code_are_one_measure() -> None:
+    with pytest.raises(InvalidRequest, match="has a rule already") as refused:
+        gate_kinds({"finding": "any", "max_rise": 1}, {"measure": "faulty_turns", "max_rise": 1})
+    assert refused.value.pointer == "/rules/1/measure"
+
+
+def test_the_command_takes_faulty_turns_and_kinds() -> None:
+    rules = read_rules((), (), ("faulty_turns=2", "kind:repetition=1"))
+    assert rules == [
+        {"measure": "faulty_turns", "max_rise": 2.0},
+        {"finding": "kind:repetition", "max_rise": 1.0},
+    ]

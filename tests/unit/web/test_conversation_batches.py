@@ -36,6 +36,12 @@ FOUND = {
     "2": "0:judge/safety",
 }
 
+KINDS_FOUND = {
+    "shop": "3:unclear-intention;5:lack-of-sociality;5:unclear-intention",
+    "clinic": "",
+    "2": "0:unclear-intention",
+}
+
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeOpenAI]:
@@ -69,6 +75,7 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
         table = await client.get(f"/v1/batches/{batch['id']}/results", params={"format": "csv"})
         cells = list(csv.DictReader(table.text.splitlines()))
         assert {row["item"]: row["findings"] for row in cells} == FOUND
+        assert {row["item"]: row["kinds"] for row in cells} == KINDS_FOUND
         for row in rows:
             found = [(one["turn"], one["code"] or "judge", one["aspect"]) for one in row["findings"]]
             assert ";".join(f"{turn}:{code}/{aspect}" for turn, code, aspect in found) == FOUND[row["item"]]
@@ -83,7 +90,15 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
         judged = summary["findings"]["codes"]["judge"]
         assert (judged["conversations"], judged["system_turns"], judged["clusters"]) == (3, 5, 3)
         assert judged["interval"][0] < 60 < judged["interval"][1]
-        assert summary["findings"]["any"] == judged
+        assert summary["findings"]["any"] == judged == summary["faulty_turns"]
+        fixes = {one["kind"]: one for one in summary["fix_first"]}
+        assert {kind: (one["conversations"], one["of"]) for kind, one in fixes.items()} == {
+            "unclear-intention": (2, 3),
+            "lack-of-sociality": (1, 3),
+        }
+        assert fixes["unclear-intention"]["rate"] == pytest.approx(60.0)
+        assert {(one["interval"], one["reason"]) for one in fixes.values()} == {(None, "fewer than 8 dialogues")}
+        assert summary["fix_first_by_system"] == {}
     asked = {"baseline": ids[0], "candidate": ids[1]}
     gate = {**asked, "rules": [{"finding": "judge", "max_rise": 2}, {"aspect": "safety", "max_drop": 0.5}]}
     report = (await client.post("/v1/gates", json=gate)).json()

@@ -12,8 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from app.domain.conversation import Finding
+from app.domain.conversation import KINDS, Finding
+from app.stats.priorities import TOO_FEW
+from app.storage.rubric_files import open_rubrics
 from app.web.dashboard.conversation import find_earlier
+from app.web.dashboard.language import speech_in
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import wait_for
@@ -34,6 +37,21 @@ ITEMS: list[dict[str, Any]] = [
 async def fake() -> AsyncIterator[FakeOpenAI]:
     async with FakeOpenAI(find_planted) as running:
         yield running
+
+
+def describe_kind(rubric: str, language: str, kind: str) -> tuple[str, str]:
+    """The name and the description of a kind of fault in the rubric."""
+    found = next(one for one in open_rubrics(None).get(rubric).kinds if one.id == kind)
+    return found.name[language], found.description[language]
+
+
+def test_every_kind_has_its_name_and_description_in_three_languages() -> None:
+    for rubric, language in (("ja-conversation", "ja"), ("ko-conversation", "ko"), ("ja-conversation", "en")):
+        speech = speech_in(language)
+        for kind in KINDS:
+            told = speech.term("kind", kind), speech.term("kind-description", kind)
+            assert told == describe_kind(rubric, language, kind)
+            assert speech.term("finding", f"kind:{kind}") == told[0]
 
 
 async def read(client: httpx.AsyncClient, address: str, language: str = "en") -> str:
@@ -73,7 +91,27 @@ async def test_a_run_of_conversations_shows_turns_findings_and_their_course(clie
     assert "faulty" not in other
     assert "해당 없음" in other
 
-    for code, items in (("judge", ["shop"]), ("register-shift", ["shop"]), ("repetition", []), ("any", ["shop"])):
+    for language, kind, description in (
+        ("en", "unclear intention", "What it is getting at, or how it follows, cannot be told."),
+        ("ja", *describe_kind("ja-conversation", "ja", "unclear-intention")),
+        ("ko", *describe_kind("ko-conversation", "ko", "unclear-intention")),
+    ):
+        told = html.unescape(await read(client, f"/runs/{batch}/items/0", language))
+        third = told[told.index('id="turn-3"') : told.index('id="turn-4"')]
+        assert f'title="{description}">{kind}</span>' in third
+        counts = told[told.index('<p class="small kinds">') : told.index('<ol class="chat turns">')]
+        assert f'title="{description}">{kind} 1</span>' in counts
+        summed = html.unescape(await read(client, f"/runs/{batch}", language))
+        fixes = summed[summed.index('id="fix-first"') : summed.index('<h3 id="turns"')]
+        assert f">{kind}</a>" in fixes
+        assert (TOO_FEW in fixes) == (language == "en")
+        listed = html.unescape(await read(client, f"/explore?run={batch}", language))
+        assert kind in listed
+        assert "kind:" not in re.sub(r'(value|href)="[^"]*"', "", listed)
+        assert ">kinds " not in listed
+
+    codes = ["judge", "register-shift", "any", "kind:unclear-intention", "kind:lack-of-sociality"]
+    for code, items in (*((code, ["shop"]) for code in codes), ("repetition", []), ("kind:repetition", [])):
         listed = await read(client, f"/explore?run={batch}&warning=finding:{code}")
         assert re.findall(r'class="who"><b><bdi[^>]*>(\w+)<', listed) == items, code
     run = await read(client, f"/runs/{batch}?faults=register-shift", "ja")
