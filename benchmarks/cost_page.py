@@ -8,6 +8,7 @@ the current prompts.
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 
 from app.providers.openai.judge import DEFAULT_MODEL
@@ -100,7 +101,9 @@ def price_examples(counts: Counts, price: Price, writers: int) -> float:
 def describe_share(counts: Counts) -> str:
     """The least and the greatest share of the beginning in a typical prompt, over the rubrics that ask in one call."""
     shares = []
-    for rubric, language in (("ja-dialogue", "ja"), ("ja-dialogue", "en"), ("ko-comment", "ko"), ("ko-comment", "en")):
+    asked = product((("ja-dialogue", "ja"), ("ko-dialogue", "ko"), ("ko-comment", "ko")), (False, True))
+    for (rubric, own), english in asked:
+        language = "en" if english else own
         (prefix,) = counts.find(rubric, language).prefixes
         shares.append(round(100 * prefix / (prefix + counts.texts[rubric].message.median)))
     return f"{min(shares)} % to {max(shares)} %"

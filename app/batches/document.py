@@ -29,9 +29,9 @@ BLANK = b" \t\r"
 ITEM_ONLY = frozenset({"context", "response", "responses", "turns"})
 """Fields of an item that no options have."""
 
-ITEM_RUBRICS = ("ja-dialogue", "ko-comment")
-CONVERSATION_RUBRICS = ("ja-conversation", "ko-conversation")
-"""The default rubric, and one for Korean."""
+ITEM_RUBRICS = ("ja-dialogue", "ko-dialogue", "ko-comment")
+CONVERSATION_RUBRICS = ("ja-conversation", "ko-conversation", None)
+"""The default rubric, one for Korean, and one for comments on Korean texts."""
 
 OPTIONS_FIRST = (
     'the first line must be the options, and this looks like an item: put a line such as {"rubric": "ja-dialogue"}'
@@ -136,10 +136,10 @@ class Draft:
             raise InvalidDocument(self._faults)
         if self.options is None or "rubric" in self.options.model_fields_set:
             return
-        default, other = CONVERSATION_RUBRICS if self._conversations else ITEM_RUBRICS
+        default, other, comments = CONVERSATION_RUBRICS if self._conversations else ITEM_RUBRICS
         if self._korean:
             places = [f"/{ITEMS}/{number}" for number in self._korean]
-            raise RubricRequired(places, default=default, other=other)
+            raise RubricRequired(places, default=default, other=other, comments=comments)
         self.options = self.options.model_copy(update={"rubric": default})
 
     def collect(self) -> list[GivenItem]:

@@ -43,7 +43,11 @@ class AttackCommand(click.Command):
 
 @click.command("attack", cls=AttackCommand)
 @click.argument("file", metavar="[FILE|-]", required=False)
-@click.option("--rubric", metavar="ID", help="Rubric of every item (ko-comment for Korean, else ja-dialogue).")
+@click.option(
+    "--rubric",
+    metavar="ID",
+    help="Rubric of every item (for Korean ko-dialogue, or ko-comment for comments; else ja-dialogue).",
+)
 @click.option(
     "--path", type=click.Choice(["source", "english"]), default="source", show_default=True, help="Language path."
 )
@@ -121,8 +125,11 @@ async def run(
             )
             judge = provider.describe(settings) if provider else f"{await backend.judge_kind()} of {backend.client.url}"
     require_answers(scored)
-    rubrics = {item.language: options.rubric_of(item.language) for item in items}
-    setup = Setup(name, judge, rubrics, options.path, options.samples)
+    rubrics: dict[str, set[str]] = {}
+    for item in items:
+        rubrics.setdefault(item.language, set()).add(options.rubric_of(item))
+    named = {language: ", ".join(sorted(ids)) for language, ids in rubrics.items()}
+    setup = Setup(name, judge, named, options.path, options.samples)
     return report_on([one.trial for one in scored], setup, rules), scored
 
 

@@ -29,6 +29,7 @@ from app.providers.registry import is_baseline
 from app.runtime.bundled import bundled_folder
 from app.runtime.tasks import end_tasks
 from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
+from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems, name_file, read_bytes
 from saiten.commands.markdown import GATE_VERDICTS
 from saiten.commands.output import DASH, TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
@@ -212,7 +213,6 @@ def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
     )
 
 
-RUBRICS = {"ko": "ko-comment"}
 OTHER_RUBRIC = "ja-dialogue"
 """For Japanese, and for languages without a rubric: attack and twin are rated by the same rubric, so that its errors
 cancel out."""
@@ -225,15 +225,21 @@ OF_ALL = {UnknownRubric.code, RubricNotSupported.code}  # failures that every it
 
 @dataclass(frozen=True)
 class Options:
-    """How every item is scored. `rubric` None: by the item's language."""
+    """How every item is scored. `rubric` None: by the item's language and kind."""
 
     rubric: str | None
     path: Path
     model: str | None
     samples: int
 
-    def rubric_of(self, language: str) -> str:
-        return self.rubric or RUBRICS.get(language, OTHER_RUBRIC)
+    def rubric_of(self, item: AttackItem) -> str:
+        """The rubric of the item; of a Korean one that for comments, where it is on a text such as a diary entry."""
+        if self.rubric is not None:
+            return self.rubric
+        if item.language != "ko":
+            return OTHER_RUBRIC
+        context = item.dialogue()["context"]
+        return "ko-comment" if is_comment(context) else "ko-dialogue"
 
     def body(self, item: AttackItem, role: Role) -> dict[str, Any]:
         """The body of POST /v1/evaluations. Items are judged and flagged regardless of the project's policy."""
@@ -242,7 +248,7 @@ class Options:
             judge["model"] = self.model
         return {
             **(item.dialogue() if role == "attack" else item.twin()),
-            "rubric": self.rubric_of(item.language),
+            "rubric": self.rubric_of(item),
             "path": self.path,
             "relevance": None,
             "judge": judge,
@@ -264,12 +270,12 @@ async def score_attacks(
 ) -> list[ScoredTrial]:
     """Every item, in order. `done` is called after each dialogue. Raises SaitenError where no item can be scored
     because of the rubric."""
-    rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item.language) for item in items}}
+    rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 
     async def one(item: AttackItem, role: Role) -> tuple[TrialOutcome, Evaluation | None]:
         async with gate:
-            found = await answer(item, role, backend, options, rubrics[options.rubric_of(item.language)])
+            found = await answer(item, role, backend, options, rubrics[options.rubric_of(item)])
         done()
         return found
 
@@ -283,7 +289,7 @@ async def score_attacks(
     for item in items:
         found = {role: answers[item.id, role] for role in roles_of(item)}
         twin = found["twin"][0] if "twin" in found else None
-        trial = AttackTrial(item, options.rubric_of(item.language), found["attack"][0], twin)
+        trial = AttackTrial(item, options.rubric_of(item), found["attack"][0], twin)
         scored.append(ScoredTrial(trial, {role: one for role, (_, one) in found.items() if one is not None}))
     return scored
 

@@ -57,13 +57,26 @@ class UnknownRubric(InvalidRequest, code="unknown-rubric", title="No such rubric
 
 class RubricRequired(InvalidRequest, code="rubric-required", title="The request must name a rubric"):
     """No rubric is named, and the text is not in the default rubric's language. `faults` names each place that needs a
-    rubric: (JSON pointer, what is wrong), never empty."""
+    rubric: (JSON pointer, what is wrong), never empty. `other` and, for items, `comments` are rubrics that would do."""
 
-    def __init__(self, places: Sequence[str], *, default: str = "ja-dialogue", other: str = "ko-comment") -> None:
-        what = (
-            f"most letters are Hangul, and the default rubric, {default}, rates Japanese: name a rubric, such as "
-            f"{other}"
-        )
+    def __init__(
+        self,
+        places: Sequence[str],
+        *,
+        default: str = "ja-dialogue",
+        other: str = "ko-dialogue",
+        comments: str | None = "ko-comment",
+    ) -> None:
+        if comments is None:
+            what = (
+                f"most letters are Hangul, and the default rubric, {default}, rates Japanese: name a rubric, such as "
+                f"{other}"
+            )
+        else:
+            what = (
+                f"most letters are Hangul, and the default rubric, {default}, rates Japanese: name one, such as "
+                f"{other} for chat or {comments} for comments on a text"
+            )
         more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
         super().__init__(f"{places[0]}: {what}{more}", pointer=places[0])
         self.faults = tuple((place, what) for place in places)

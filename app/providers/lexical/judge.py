@@ -331,10 +331,10 @@ HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubr
 class LexicalJudge:
     """Implements `Judge` by surface features of the dialogue; it does not read the rubric's wording.
 
-    It knows the aspects of `ja-dialogue` and `ko-comment`, on whatever scale a rubric gives them, in Japanese, Korean
-    and English. Only Japanese coherence is fitted to human ratings; the other aspects, and every aspect in Korean and
-    English, are unvalidated heuristics. `expected` holds the continuous estimate, `samples` the nearest level, the
-    same each time. Raises RubricNotSupported and LanguageNotSupported.
+    It knows the aspects of `ja-dialogue`, `ko-dialogue` and `ko-comment`, on whatever scale a rubric gives them, in
+    Japanese, Korean and English. Only Japanese coherence is fitted to human ratings; the other aspects, and every
+    aspect in Korean and English, are unvalidated heuristics. `expected` holds the continuous estimate, `samples` the
+    nearest level, the same each time. Raises RubricNotSupported and LanguageNotSupported.
 
     Nothing is loaded before the first task. Tasks run in a worker thread, one at a time: the tagger is not thread-safe.
     """

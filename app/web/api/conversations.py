@@ -51,7 +51,7 @@ async def create_conversation(
 ) -> Response:
     """Rates every aspect of the whole conversation, names the system turns that lower them, and stores the result."""
     if "rubric" not in body.model_fields_set and is_korean(turn.text for turn in body.turns):
-        raise RubricRequired(["/rubric"], default="ja-conversation", other="ko-conversation")
+        raise RubricRequired(["/rubric"], default="ja-conversation", other="ko-conversation", comments=None)
 
     async def make() -> Response:
         async with evaluating(request) as scope:

@@ -16,6 +16,7 @@ import click
 
 from saiten import __version__, language
 from saiten.commands.collect import open_bot, write_items
+from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME
@@ -30,7 +31,7 @@ RECORD = "saiten gate --record baseline.ndjson"
 HANGUL = re.compile("[\uac00-\ud7a3]")
 RUBRIC_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?")
 
-MAIN_MEASURES = {"ja-dialogue": "overall", "ko-comment": "ssa", "lfqa": "mate"}
+MAIN_MEASURES = {"ja-dialogue": "overall", "ko-dialogue": "overall", "ko-comment": "ssa", "lfqa": "mate"}
 """The measure of a shipped rubric that says the most, and that the first gate is about."""
 
 ABOUT = mark(
@@ -87,7 +88,9 @@ ASKS = {
 @click.command("init")
 @click.option("--data", metavar="FILE", help="A file of dialogues: CSV, XLSX, NDJSON, JSON, or a log of another tool.")
 @click.option("--bot", metavar="URL|COMMAND|none", help="How the bot is asked; none: the file has its responses.")
-@click.option("--rubric", metavar="ID", help="By which rubric: ja-dialogue, ko-comment, lfqa, or your own.")
+@click.option(
+    "--rubric", metavar="ID", help="By which rubric: ja-dialogue, ko-dialogue, ko-comment, lfqa, or your own."
+)
 @click.option("--ci", type=click.Choice(["github", "gitlab", NONE]), help="For which CI a workflow is written.")
 @click.option(
     "--map", "maps", multiple=True, metavar="TARGET=COLUMN,…", help="Columns whose names are not known, as for convert."
@@ -171,8 +174,11 @@ def read_data(data: str, maps: tuple[str, ...], *, has_bot: bool) -> tuple[list[
 
 
 def guess_rubric(items: list[dict[str, Any]]) -> str:
-    """A rubric in the language of the first items."""
-    return "ko-comment" if HANGUL.search(json.dumps(items[:20], ensure_ascii=False)) else "ja-dialogue"
+    """A rubric in the language of the first items; of the Korean ones that for comments, where each is on a text."""
+    first = items[:20]
+    if not HANGUL.search(json.dumps(first, ensure_ascii=False)):
+        return "ja-dialogue"
+    return "ko-comment" if all(is_comment(item.get("context")) for item in first) else "ko-dialogue"
 
 
 def write_settings(rubric: str) -> str:

@@ -57,7 +57,7 @@ def test_the_bundled_corpus_is_scored_offline(tmp_path: Path) -> None:
     assert done.returncode == PASS, done.stderr
     assert "judge: lexical, a baseline" in done.stderr
     assert done.stdout.startswith("attack: pass\n")
-    for kind in ("forged-verdict", "reversed-text", "look-alikes flagged", "lift by aspect, ko-comment"):
+    for kind in ("forged-verdict", "reversed-text", "look-alikes flagged", "lift by aspect, ko-dialogue"):
         assert kind in done.stdout
     assert max(map(len, done.stdout.splitlines()[5:20])) <= 100
 

@@ -101,7 +101,14 @@ async def test_the_rubric_goes_by_the_language() -> None:
     languages = ("ja", "ko", "en", "fr")
     items = [make_attack(n, language=language, clean_response=None) for n, language in enumerate(languages)]
     found = await score(backend, *items)
-    assert [one.trial.rubric for one in found] == ["ja-dialogue", "ko-comment", "ja-dialogue", "ja-dialogue"]
+    assert [one.trial.rubric for one in found] == ["ja-dialogue", "ko-dialogue", "ja-dialogue", "ja-dialogue"]
+
+
+async def test_a_korean_comment_on_a_diary_is_rated_as_one() -> None:
+    backend = FakeBackend(stored(highest=True))
+    context = [{"speaker": "일기", "text": "버스를 놓쳤다."}]
+    found = await score(backend, make_attack(1, language="ko", context=context, clean_response=None))
+    assert [one.trial.rubric for one in found] == ["ko-comment"]
 
 
 async def test_look_alikes_and_what_must_be_refused_have_no_twin_asked() -> None:

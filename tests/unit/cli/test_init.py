@@ -8,13 +8,14 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from saiten.commands.gate_settings import make_settings, read_gate_file
-from saiten.commands.init import command, read_template
+from saiten.commands.init import command, guess_rubric, read_template
 from tests.support.bots import write_bot
 from tests.support.command import environment, saiten
 
@@ -30,6 +31,23 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def init(*arguments: str) -> Result:
     return CliRunner().invoke(command, [*arguments])
+
+
+@pytest.mark.parametrize(
+    ("contexts", "rubric"),
+    [
+        ([["안녕하세요?"]], "ko-dialogue"),
+        ([[{"speaker": "A", "text": "주말에 뭐 했어요?"}]], "ko-dialogue"),
+        (
+            [[{"speaker": "일기", "text": "버스를 놓쳤다."}], [{"speaker": "게시글", "text": "이사했어요."}]],
+            "ko-comment",
+        ),
+        ([[{"speaker": "일기", "text": "버스를 놓쳤다."}], [{"speaker": "A", "text": "안녕?"}]], "ko-dialogue"),
+        ([["こんにちは"]], "ja-dialogue"),
+    ],
+)
+def test_the_rubric_is_one_for_the_language_and_for_comments_where_all_are(contexts: list[Any], rubric: str) -> None:
+    assert guess_rubric([{"context": context, "response": "."} for context in contexts]) == rubric
 
 
 @pytest.mark.parametrize("name", ["github-actions.yml", "gitlab-ci.yml", "action.yml"])

@@ -22,7 +22,8 @@ from app.storage.rubric_files import RubricFiles, default_folder
 
 SOURCE = RubricFiles([default_folder()])
 DIALOGUE, COMMENT, ANSWER = SOURCE.get("ja-dialogue"), SOURCE.get("ko-comment"), SOURCE.get("lfqa")
-SHIPPED = [DIALOGUE, COMMENT, ANSWER]
+CHAT = SOURCE.get("ko-dialogue")
+SHIPPED = [DIALOGUE, COMMENT, CHAT, ANSWER]
 PAGE = (Path(__file__).parents[3] / "docs" / "rubrics.md").read_text(encoding="utf-8")
 
 
@@ -72,6 +73,38 @@ def test_ko_comment_has_its_three_aspects_and_ssa():
     assert [(composite.id, composite.aspects) for composite in COMMENT.composites] == [
         ("ssa", ("sensibleness", "specificity"))
     ]
+
+
+def test_ko_dialogue_has_the_six_aspects_of_ja_dialogue_and_specificity():
+    assert [(aspect.id, aspect.name["ko"], aspect.scale) for aspect in CHAT.aspects] == [
+        ("naturalness", "자연스러움", (1, 3)),
+        ("coherence", "문맥 일치", (0, 1)),
+        ("interestingness", "흥미", (1, 3)),
+        ("relevance", "화제 관련성", (1, 3)),
+        ("consistency", "일관성", (0, 1)),
+        ("specificity", "구체성", (0, 1)),
+        ("overall", "종합 품질", (1, 5)),
+    ]
+    assert CHAT.blended_aspects == DIALOGUE.blended_aspects
+    assert [(composite.id, composite.aspects) for composite in CHAT.composites] == [
+        ("ssa", ("coherence", "specificity"))
+    ]
+
+
+@pytest.mark.parametrize("language", CHAT.languages)
+async def test_the_lexical_judge_rates_every_aspect_of_ko_dialogue_and_says_that_it_is_a_baseline(language: str):
+    context = (Utterance(speaker="A", text="어제 뭐 했어요?"), Utterance(speaker="B", text="동생이랑 야구장에 갔어요."))
+    found = []
+    for response in ("동생분이랑 야구장에 가셨군요. 어느 팀을 응원하세요?", "그렇군요."):
+        dialogue = Dialogue(context=context, response=response)
+        judgement = await LexicalJudge().judge(JudgingTask(CHAT, language, dialogue, JudgeOptions(explain=True)))
+        assert list(judgement.verdicts) == [aspect.id for aspect in CHAT.aspects]
+        assert [warning.code for warning in judgement.warnings] == ["baseline-judge"]
+        for aspect in CHAT.aspects:
+            assert judgement.verdicts[aspect.id].samples[0] in aspect.values
+        found.append(judgement.verdicts)
+    if language == "ko":
+        assert [verdicts["specificity"].samples for verdicts in found] == [(1,), (0,)]
 
 
 def test_lfqa_has_its_four_aspects_and_mate():
@@ -130,6 +163,7 @@ def test_mate_is_at_its_best_where_acceptability_is():
     [
         (DIALOGUE, ("ja", "en"), "joint", False),
         (COMMENT, ("ko", "en"), "joint", False),
+        (CHAT, ("ko", "en"), "joint", False),
         (ANSWER, ("ja", "en"), "independent", True),
     ],
     ids=lambda value: getattr(value, "id", None),
@@ -230,8 +264,9 @@ async def test_the_lexical_judge_does_not_pretend_to_rate_answers(language: str)
         await LexicalJudge().judge(JudgingTask(ANSWER, language, dialogue, JudgeOptions()))
 
 
-def test_the_responses_of_a_dialogue_come_from_the_speaker_whose_turn_it_is():
-    for aspect, language in in_both_languages(DIALOGUE):
+@pytest.mark.parametrize("rubric", [DIALOGUE, CHAT], ids=lambda rubric: rubric.id)
+def test_the_responses_of_a_dialogue_come_from_the_speaker_whose_turn_it_is(rubric: Rubric):
+    for aspect, language in in_both_languages(rubric):
         for example in examples(aspect, language):
             speakers = [utterance.speaker for utterance in example.context]
             assert speakers == ["A", "B"] * (len(speakers) // 2)
@@ -242,9 +277,10 @@ def test_the_responses_of_a_dialogue_come_from_the_speaker_whose_turn_it_is():
     [
         (DIALOGUE, ("HIRAGANA", "KATAKANA", "CJK")),
         (COMMENT, ("HANGUL",)),
+        (CHAT, ("HANGUL",)),
         (ANSWER, ("HIRAGANA", "KATAKANA", "CJK")),
     ],
-    ids=["ja-dialogue", "ko-comment", "lfqa"],
+    ids=["ja-dialogue", "ko-comment", "ko-dialogue", "lfqa"],
 )
 def test_every_text_is_in_its_language(rubric: Rubric, scripts: tuple[str, ...]):
     for aspect, language in in_both_languages(rubric):

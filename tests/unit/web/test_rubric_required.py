@@ -30,7 +30,13 @@ async def test_a_korean_evaluation_must_name_its_rubric(tmp_path: Path) -> None:
         refused = await client.post("/v1/evaluations", json=KOREAN)
         assert (refused.status_code, refused.json()["code"]) == (422, "rubric-required")
         assert refused.json()["errors"][0]["pointer"] == "/rubric"
-        for rubric in ("ko-comment", "ja-dialogue"):
+        said = refused.json()["errors"][0]["detail"]
+        assert said.endswith("name one, such as ko-dialogue for chat or ko-comment for comments on a text")
+        for language, words in (("ja", "雑談なら ko-dialogue、"), ("ko", "일상 대화라면 ko-dialogue, ")):
+            told = await client.post("/v1/evaluations", json=KOREAN, headers={"Accept-Language": language})
+            assert words in told.text
+            assert "ko-comment" in told.text
+        for rubric in ("ko-dialogue", "ko-comment", "ja-dialogue"):
             taken = await client.post("/v1/evaluations", json=KOREAN | {"rubric": rubric})
             assert taken.status_code == 200, taken.text
         quoted = JAPANESE | {"id": None, "response": "韓国語で「안녕하세요」は「こんにちは」という意味ですよ。"}

@@ -100,8 +100,8 @@ def test_the_counts_are_the_tokenizers() -> None:
 def test_counts_are_kept_whole() -> None:
     assert load_counts(dump_counts(COUNTS)) == COUNTS
     assert dump_counts(COUNTS) == FILE.read_text(encoding="utf-8")
-    # Three rubrics, two languages each, two ways to call, with and without examples, reasons and schema.
-    assert len(COUNTS.ways) == 3 * 2 * 2 * 2 * 2 * 2
+    # Four rubrics, two languages each, two ways to call, with and without examples, reasons and schema.
+    assert len(COUNTS.ways) == 4 * 2 * 2 * 2 * 2 * 2
 
 
 @pytest.mark.parametrize("rubric", find_rubrics(), ids=lambda rubric: rubric.id)

@@ -24,11 +24,15 @@ async def client(tmp_path: Path):
 async def test_the_list_leads_to_every_version(client):
     found = [link["href"] for link in Page((await client.get("/rubrics")).text).all("a") if "@" in link["href"]]
     assert found == [
+        "/rubrics/ja-conversation@2",
         "/rubrics/ja-conversation@1",
         "/rubrics/ja-dialogue@2",
         "/rubrics/ja-dialogue@1",
+        "/rubrics/ko-comment@2",
         "/rubrics/ko-comment@1",
+        "/rubrics/ko-conversation@2",
         "/rubrics/ko-conversation@1",
+        "/rubrics/ko-dialogue@1",
         "/rubrics/lfqa@1",
     ]
 
@@ -45,7 +49,7 @@ async def test_a_rubric_is_shown_in_the_language_asked_for_else_in_the_visitors(
 
 
 async def test_names_are_in_the_visitors_language_and_what_a_judge_sees_stands_beside_them(client):
-    page = Page((await client.get("/rubrics/ko-conversation", headers={"Accept-Language": "ja"})).text)
+    page = Page((await client.get("/rubrics/ko-conversation?language=ko", headers={"Accept-Language": "ja"})).text)
     title, text = page.one("h1").text, page.one("main").text
     rubric = load_rubric("ko-conversation")
     assert "韓国語の対話全体" in title
