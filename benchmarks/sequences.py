@@ -88,7 +88,7 @@ def judge_sequences(months: Builds, rules: int = 1) -> Mask:
             means=months.means[:, : night + 1],
             covariance=months.covariance[:, : night + 1, : night + 1],
         )
-        red.append(look(seen, level=spend(ALPHA, night) / rules).significant.any(axis=-1))
+        red.append(look(seen, level=spend(ALPHA, night) / rules, rules=rules).significant.any(axis=-1))
     return np.stack(red, axis=1)
 
 

@@ -64,6 +64,7 @@ class Share:
     level: float
     alpha: float
     night: int
+    rules: int = 1
 
 
 def judge_in_sequence(
@@ -84,7 +85,7 @@ def judge_in_sequence(
     items = gather(measures_of(compared), candidate, baseline, earlier, night)
     minima = list_minima(asked, candidate, level / 2 if compared else level)
     rules = max(1, len(compared)) * (2 if minima else 1)
-    share = Share(level / rules, sequence.alpha / rules, night)
+    share = Share(level / rules, sequence.alpha / rules, night, rules)
     reasons, noise = [one for one in report.reasons if one.about != "rule"], dict[str, float]()
     drops = list_open(sequence, night)
     for one in asked:
@@ -177,7 +178,7 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
     if held is None or held.builds.units < FEWEST_TEST_CLUSTERS:
         return Judged(tell_lacking(held, word), drop=drop)
     builds, night = held.builds, share.night
-    seen = look(builds, level=share.level)
+    seen = look(builds, level=share.level, rules=share.rules)
     detectable = find_detectable(seen, asked)
     tolerated = asked.rule.most or 0.0
     if drop is not None and not is_mended(

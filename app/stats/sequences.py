@@ -104,9 +104,10 @@ def describe_builds(values: Floats, clusters: Integers) -> Builds:
     return Builds(means, parts.T @ parts, max(1.0, min(freedom, default=1.0)), units, parts)
 
 
-def look(builds: Builds, *, level: float) -> Looks:
+def look(builds: Builds, *, level: float, rules: int = 1) -> Looks:
     """What the newest of the builds shows at this level, one-sided, for all looks together. There is at least one build
-    beside the baseline."""
+    beside the baseline. So many rules share the chance that the bound of the noise is too low: a smaller level alone
+    does not make up for that."""
     means = builds.means
     last = means.shape[-1] - 1
     weights, windows = list_contrasts(last)
@@ -114,7 +115,7 @@ def look(builds: Builds, *, level: float) -> Looks:
     return Looks(
         drops=means @ weights.T,
         below=below,
-        errors=find_errors(builds, weights, [(last - window,) for window in windows]),
+        errors=find_errors(builds, weights, [(last - window,) for window in windows], NOISE_CHANCE / rules),
         windows=windows,
         weights=weights,
         newest=means[..., 0] - means[..., last],
@@ -123,7 +124,9 @@ def look(builds: Builds, *, level: float) -> Looks:
     )
 
 
-def find_errors(builds: Builds, weights: Floats, skipped: Sequence[tuple[int, ...]]) -> Floats:
+def find_errors(
+    builds: Builds, weights: Floats, skipped: Sequence[tuple[int, ...]], chance: float = NOISE_CHANCE
+) -> Floats:
     """The standard errors of sums of the builds' means with these weights, shape (sums, builds), to (..., sums). The
     noise is bounded by the differences of successive builds but those `skipped`, by their places, for each sum."""
     covariance = builds.covariance
@@ -132,7 +135,7 @@ def find_errors(builds: Builds, weights: Floats, skipped: Sequence[tuple[int, ..
     between = own[..., 1:] + own[..., :-1] - 2 * np.diagonal(covariance, offset=1, axis1=-2, axis2=-1)
     places = np.arange(squares.shape[-1])
     noises = [
-        estimate_noise(np.where(np.isin(places, one), np.nan, squares), np.maximum(between, 0.0), chance=NOISE_CHANCE)
+        estimate_noise(np.where(np.isin(places, one), np.nan, squares), np.maximum(between, 0.0), chance=chance)
         for one in skipped
     ]
     explained = np.maximum(np.einsum("lb,...bc,lc->...l", weights, covariance, weights), 0.0)
