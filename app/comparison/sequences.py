@@ -91,10 +91,11 @@ class SequenceService:
         sequence = await self.find(project, request.sequence)
         from app.stats.sequence_gate import LOOKS_BACK, judge_in_sequence
 
-        ids = [one.batch for one in sequence.builds if one.night < night and one.batch is not None][-LOOKS_BACK:]
-        earlier = [await read(one) for one in ids]
+        held = [(one.night, one.batch) for one in sequence.builds if one.night < night and one.batch is not None]
+        earlier = {place: await read(one) for place, one in held[-LOOKS_BACK:]}
         judged = await compute(
             lambda: judge_in_sequence(report, candidate, baseline, earlier, sequence=sequence, night=night)
         )
-        await self.store.settle(project, request.sequence, night, judged.verdict)
+        drops = {} if judged.sequence is None else judged.sequence.drops
+        await self.store.settle(project, request.sequence, night, judged.verdict, drops)
         return judged

@@ -12,6 +12,14 @@ from app.domain.model import Value, listed
 SequenceName = Annotated[str, Field(min_length=1, max_length=256, description="the sequence's name in its project")]
 
 
+class SequenceDrop(Value):
+    """A drop, or a rise of findings, that a sequence found and that is not mended. Builds fail until it is."""
+
+    night: int = Field(description="the place of the build that failed by it first")
+    first: int = Field(description="the place of the earliest of the newest builds that it was found in")
+    size: float = Field(description="by how much these lay on the bad side of the baseline, in points")
+
+
 class SequenceBuild(Value):
     """A build of a sequence."""
 
@@ -19,6 +27,9 @@ class SequenceBuild(Value):
     batch: str | None = Field(description="null once it was erased")
     judged_at: Annotated[datetime, Field(strict=False, description="when it was judged first")]
     verdict: Literal["pass", "fail", "inconclusive"] = Field(description="what its gate said last")
+    drops: dict[str, SequenceDrop] | None = Field(
+        default=None, description="by what rules name, what was not mended with it; null where that was not kept"
+    )
 
 
 class GateSequence(Value):
@@ -44,3 +55,4 @@ class SequenceMark(Value):
     noise: dict[str, float] = Field(
         description="by what rules name, the standard deviation between builds that their items do not explain"
     )
+    drops: dict[str, SequenceDrop] = Field(default={}, description="by what rules name, what is not mended")

@@ -12,7 +12,7 @@ from app.domain.comparison import ComparedRun
 from app.domain.reports import CorrectedFigure
 from app.domain.summary import MeasureKey
 from app.stats import resampling
-from app.stats.comparison import Sides, arrange
+from app.stats.comparison import Sides, arrange, estimate_difference, find_p
 from app.stats.corrected import show
 from app.stats.corrected_runs import correct_alone, correct_pairs, list_correctable
 from app.stats.pairing import match_runs
@@ -85,14 +85,12 @@ def tell_difference(sides: Sides, level: float) -> int:
     """1 where the candidate is surely better, −1 where the baseline is, 0 where that is not shown."""
     if not sides.testable:
         return 0
-    moved = sides.differences
-    rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0])
-    falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0])
-    estimate = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=level)
-    if estimate.interval is not None or not estimate.mean:
-        return tell_sign(estimate.interval)
-    # All dialogues differ by the same, so there is no interval: the sign-flip test's p is this.
-    return int(np.sign(estimate.mean)) if 2.0 ** (1 - len(counts)) < level else 0
+    interval = estimate_difference(sides, level).interval
+    if interval is not None or not sides.weighed.mean:
+        return tell_sign(interval)
+    # All dialogues differ by the same, so there is no interval: the p of the test says whether that may be chance.
+    p = find_p(sides, level, np.random.default_rng(0), resampling.count_flips(level))["p"]
+    return int(np.sign(sides.weighed.mean)) if p < level else 0
 
 
 def tell_sign(interval: tuple[float, float] | None) -> int:

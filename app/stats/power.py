@@ -2,9 +2,10 @@
 
 What a drop would look like is taken from the clusters' own changes: each is weighted by exp(−λ · change), which gives
 the mean any value between the largest fall and the largest rise. Of normal changes this is a shift that leaves the
-spread as it is. Where most clusters have not changed, as at the end of a scale, more of them fall. Where many clusters
-differ, the drop found with 80 % power follows from their weighted spread. Where few do, the sign-flip test is
-simulated: of five clusters that differ it finds nothing, whatever the spread.
+spread as it is. Where most clusters have not changed, as at the end of a scale, more of them fall, while rises hardly
+become fewer: λ counts for a rise by the share of clusters that differ. Where many clusters differ, the drop found with
+80 % power follows from their weighted spread. Where few do, the sign-flip test is simulated: of five clusters that
+differ it finds nothing, whatever the spread.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ MOST_APART = 2_000
 STEEPEST = 60.0
 """The weight of the largest change, as the exponent of e, is at most that of no change by so much."""
 
+UNCERTAIN = 1.5
+"""Chosen by simulation at both ends of the scale and in its middle (`judge_stated`): at ends the drop itself, and not
+only its error, hangs on how large the few falls are."""
+
 STEPS, SIMULATED_STEPS = 24, 8
 STILL = 1e-9
 
@@ -60,9 +65,14 @@ class Changes:
         """The places of the clusters that differ."""
         return np.flatnonzero(np.abs(self.falls) > STILL)
 
+    @cached_property
+    def moved(self) -> float:
+        """The share of clusters that differ."""
+        return float(self.times[self.differing].sum()) / self.clusters
+
     def weigh(self, tilt: float) -> Floats:
         """The clusters' weights, which add up to 1."""
-        exponents = tilt * self.falls
+        exponents = tilt * np.where(self.falls > 0, self.falls, self.moved * self.falls)
         weights = self.times * np.exp(exponents - exponents.max())
         shares: Floats = weights / weights.sum()
         return shares
@@ -78,13 +88,14 @@ class Changes:
     @property
     def allowance(self) -> float:
         """By what factor a drop is larger than it seems, since the sample's own spread is not known exactly: how often
-        clusters differ varies by chance, which the weights say, but so does how much they do."""
+        clusters differ varies by chance, which the weights say, but so does how much they do. The variance of a
+        sample's variance is about (kurtosis − 1) / n; `UNCERTAIN` is how much of it counts."""
         if len(self.differing) == 0:
             return 1.0
         times, squares = self.times[self.differing], self.falls[self.differing] ** 2
         differ = float(times.sum())
         kurtosis = differ * float(times @ squares**2) / float(times @ squares) ** 2
-        return sqrt(self.clusters / (self.clusters - 1)) * (1 + (kurtosis - 1) / (2 * differ))
+        return sqrt(self.clusters / (self.clusters - 1)) * (1 + UNCERTAIN * (kurtosis - 1) / differ)
 
     def can_simulate(self, tilt: float) -> bool:
         """Whether a simulated sample holds all clusters that differ."""

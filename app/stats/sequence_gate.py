@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -11,11 +11,13 @@ import numpy as np
 
 from app.domain.comparison import ComparedRun, GateReason, GateReport
 from app.domain.errors import InvalidRequest
-from app.domain.sequence import GateSequence, SequenceMark
+from app.domain.sequence import GateSequence, SequenceDrop, SequenceMark
 from app.domain.summary import MeasureKey
+from app.stats.comparison import TOO_SKEWED
 from app.stats.gate import RuleFinding, conclude, join, judge_minimum, lack, list_minima, measures_of, name_of, rank
 from app.stats.gate_plan import PlannedRule, plan
-from app.stats.observations import Floats, Integers
+from app.stats.mending import find_sound, is_mended
+from app.stats.observations import Floats, Integers, Mask
 from app.stats.pairing import find_partners, match_runs, number_units
 from app.stats.resampling import FEWEST_TEST_CLUSTERS
 from app.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
@@ -28,39 +30,75 @@ LOOKS_BACK = 31
 @dataclass(frozen=True)
 class Items:
     """The items that baseline and newest build share, by measure: values of shape (items, builds), the baseline's
-    first, NaN where an earlier build has none. `clusters` number their dialogues, shape (items,)."""
+    first, NaN where an earlier build has none. `clusters` number their dialogues, shape (items,), and `nights` are the
+    builds' places, shape (builds,), 0 for the baseline."""
 
     values: dict[MeasureKey, Floats]
     clusters: Integers
+    nights: Integers
+
+
+@dataclass(frozen=True)
+class Held:
+    """The builds that have values of a measure, and their places; `room` is by how much a dialogue could have risen
+    above the baseline's mean."""
+
+    builds: Builds
+    nights: Integers
+    room: float
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is found of a rule: the smallest lasting drop that would be seen, and the drop that is not mended."""
+
+    finding: RuleFinding
+    detectable: float | None = None
+    drop: SequenceDrop | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a rule may spend of the error rates: `level` on this night, `alpha` on all nights since a drop was found."""
+
+    level: float
+    alpha: float
+    night: int
+    rules: int = 1
 
 
 def judge_in_sequence(
     report: GateReport,
     candidate: ComparedRun,
     baseline: ComparedRun,
-    earlier: Sequence[ComparedRun],
+    earlier: Mapping[int, ComparedRun],
     *,
     sequence: GateSequence,
     night: int,
 ) -> GateReport:
     """The report of `judge_gate` on the newest build, its rules judged again by the builds of its sequence. `earlier`
-    are those between the baseline and it, oldest first; `night` is its place. Raises InvalidRequest for what no
-    sequence judges."""
+    are those between the baseline and it by their places, oldest first; `night` is its place. Raises
+    InvalidRequest for what no sequence judges."""
     asked = plan(report.rules, candidate, baseline)
     compared = [one for one in asked if one.rule.most is not None]
     level = spend(sequence.alpha, night)
-    items = gather(measures_of(compared), candidate, baseline, earlier)
+    items = gather(measures_of(compared), candidate, baseline, earlier, night)
     minima = list_minima(asked, candidate, level / 2 if compared else level)
-    share = level / max(1, len(compared)) / (2 if minima else 1)
+    rules = max(1, len(compared)) * (2 if minima else 1)
+    share = Share(level / rules, sequence.alpha / rules, night, rules)
     reasons, noise = [one for one in report.reasons if one.about != "rule"], dict[str, float]()
+    drops = list_open(sequence, night)
     for one in asked:
         findings, detectable = list[RuleFinding](), None
         if one.rule.most is not None:
-            builds = describe_held(items, one.key)
-            found, detectable = judge_measure(builds, one, share, night)
-            findings.append(found)
-            if builds is not None:
-                noise[name_of(one.key)] = measure_noise(builds)
+            name, held = name_of(one.key), describe_held(items, one)
+            judged = judge_measure(held, one, share, drops.pop(name, None))
+            findings.append(judged.finding)
+            detectable = judged.detectable
+            if judged.drop is not None:
+                drops[name] = judged.drop
+            if held is not None:
+                noise[name] = measure_noise(held.builds)
         if one.number in minima:
             findings.append(judge_minimum(minima[one.number]))
         found = join(findings)
@@ -77,14 +115,30 @@ def judge_in_sequence(
             )
         )
     mark = SequenceMark(
-        name=sequence.name, night=night, alpha=sequence.alpha, level=level, builds=len(earlier), noise=noise
+        name=sequence.name,
+        night=night,
+        alpha=sequence.alpha,
+        level=level,
+        builds=len(earlier),
+        noise=noise,
+        drops=drops,
     )
     changes = {"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank)), "sequence": mark}
     return report.model_copy(update=changes)
 
 
+def list_open(sequence: GateSequence, night: int) -> dict[str, SequenceDrop]:
+    """What was not mended before this night, by what rules name. A rule that is not asked for leaves it as it is."""
+    told = [one.drops for one in sequence.builds if one.night < night and one.drops is not None]
+    return dict(told[-1]) if told else {}
+
+
 def gather(
-    measures: Sequence[MeasureKey], candidate: ComparedRun, baseline: ComparedRun, earlier: Sequence[ComparedRun]
+    measures: Sequence[MeasureKey],
+    candidate: ComparedRun,
+    baseline: ComparedRun,
+    earlier: Mapping[int, ComparedRun],
+    night: int,
 ) -> Items:
     """The values of the measures in all builds."""
     newest = match_runs(baseline, candidate)
@@ -93,7 +147,7 @@ def gather(
     rows = newest.rows[0]
     keys = newest.columns[0].keys[rows]
     values = {key: np.full((len(rows), len(earlier) + 2), np.nan) for key in measures}
-    for place, run in enumerate(earlier, start=1):
+    for place, run in enumerate(earlier.values(), start=1):
         matched = match_runs(baseline, run)
         partners = find_partners(keys, matched.columns[0].keys[matched.rows[0]])
         for key in measures:
@@ -102,41 +156,73 @@ def gather(
         values[key][:, 0] = newest.columns[0].column(key)[rows]
         values[key][:, -1] = newest.columns[1].column(key)[newest.rows[1]]
     units, _ = number_units(*newest.columns, np.stack(newest.rows, axis=1))
-    return Items(values, units[rows])
+    return Items(values, units[rows], np.array([0, *earlier, night]))
 
 
-def describe_held(items: Items, key: MeasureKey) -> Builds | None:
+def describe_held(items: Items, asked: PlannedRule) -> Held | None:
     """The builds by the items that baseline and newest build have values of; None without any. An earlier build without
     a value of them is left out."""
-    values = items.values[key]
+    values = items.values[asked.key]
     held = ~np.isnan(values[:, 0]) & ~np.isnan(values[:, -1])
     if not held.any():
         return None
     values = values[held]
-    return describe_builds(values[:, ~np.isnan(values).all(axis=0)], items.clusters[held])
+    there = ~np.isnan(values).all(axis=0)
+    builds = describe_builds(values[:, there], items.clusters[held])
+    highest = float(np.nanmax(values)) if asked.scale is None else asked.scale[1]
+    return Held(builds, items.nights[there], highest - float(builds.means[0]))
 
 
-def judge_measure(
-    builds: Builds | None, asked: PlannedRule, level: float, night: int
-) -> tuple[RuleFinding, float | None]:
-    """Whether the measure fell since the baseline, at this level, and the smallest lasting drop that would be seen."""
-    word: Literal["drop", "rise"] = "drop" if asked.rule.code is None else "rise"
-    if builds is None:
-        return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare"), None
-    if builds.units < FEWEST_TEST_CLUSTERS:
-        return lack(f"{count(builds.units, 'dialogue')} cannot show a {word}"), None
-    seen = look(builds, level=level)
+def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: SequenceDrop | None) -> Judged:
+    """Whether the measure fell since the baseline. `drop` is one that was found on an earlier night and not mended."""
+    word = word_of(asked)
+    if held is None or held.builds.units < FEWEST_TEST_CLUSTERS:
+        return Judged(tell_lacking(held, word), drop=drop)
+    builds, night = held.builds, share.night
+    seen = look(builds, level=share.level, rules=share.rules)
     detectable = find_detectable(seen, asked)
-    power = f"; a lasting {word} of {detectable:.3f} would be seen with 80 % power" if detectable else ""
-    if not seen.significant.any():
-        figures = f"{tell_newest(builds, seen, asked)}: no lasting {word} in build {night:,} of the sequence{power}"
-        return weigh_silence(seen, asked, figures, detectable), detectable
-    figures, size = tell_worst(builds, seen, asked, night)
     tolerated = asked.rule.most or 0.0
+    if drop is not None and not is_mended(
+        builds, held.nights, drop, tolerated=tolerated, alpha=share.alpha, night=night
+    ):
+        return Judged(tell_open(builds, seen, asked, drop), detectable, drop)
+    power = f"; a lasting {word} of {detectable:.3f} would be seen with 80 % power" if detectable else ""
+    sound = find_sound(builds, seen, held.room, level=share.level)
+    if not sound.any():
+        mended = "" if drop is None else f"; the {word} found in build {drop.night:,} is mended"
+        figures = f"{tell_newest(builds, seen, asked)}: no lasting {word} in build {night:,} of the sequence{mended}"
+        skewed = bool(seen.significant.any())
+        found = lack(f"{figures}: {TOO_SKEWED}") if skewed else weigh_silence(seen, asked, figures + power, detectable)
+        return Judged(found, detectable)
+    figures, size, window = tell_worst(builds, seen, asked, night, sound)
     if min(size, float(seen.newest)) > tolerated:
-        return RuleFinding(word, "fail", f"{figures}: beyond chance and the noise between builds{power}"), detectable
-    held = f"{figures}: beyond chance, but as observed no more than the {tolerated:g} tolerated{power}"
-    return RuleFinding("held", "pass", held), detectable
+        found = RuleFinding(word, "fail", f"{figures}: beyond chance and the noise between builds{power}")
+        first = int(held.nights[len(held.nights) - window])
+        return Judged(found, detectable, SequenceDrop(night=night, first=first, size=size))
+    told = f"{figures}: beyond chance, but as observed no more than the {tolerated:g} tolerated{power}"
+    return Judged(RuleFinding("held", "pass", told), detectable)
+
+
+def tell_lacking(held: Held | None, word: str) -> RuleFinding:
+    """That there are no values, or too few dialogues."""
+    if held is None:
+        return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare")
+    return lack(f"{count(held.builds.units, 'dialogue')} cannot show a {word}")
+
+
+def word_of(asked: PlannedRule) -> Literal["drop", "rise"]:
+    """What the rule is against."""
+    return "drop" if asked.rule.code is None else "rise"
+
+
+def tell_open(builds: Builds, seen: Looks, asked: PlannedRule, drop: SequenceDrop) -> RuleFinding:
+    """A drop that is not mended fails the newest build too, unless this is as good as the rule asks for."""
+    word, newest = word_of(asked), tell_newest(builds, seen, asked)
+    if float(seen.newest) > (asked.rule.most or 0.0):
+        told = f"not mended since build {drop.night:,} of the sequence, which showed a {word} of {drop.size:.3f}"
+        return RuleFinding(word, "fail", f"{newest}: {told}")
+    told = f"the {word} of {drop.size:.3f} found in build {drop.night:,} of the sequence is not shown to be mended yet"
+    return lack(f"{newest}, which is tolerated, but {told}")
 
 
 def find_detectable(seen: Looks, asked: PlannedRule) -> float | None:
@@ -158,15 +244,16 @@ def weigh_silence(seen: Looks, asked: PlannedRule, figures: str, detectable: flo
     return RuleFinding("held", "pass", figures)
 
 
-def tell_worst(builds: Builds, seen: Looks, asked: PlannedRule, night: int) -> tuple[str, float]:
-    """The clearest drop in words, and by how much the builds of its window lie below the baseline."""
-    standardised = np.where(seen.significant, seen.drops / np.maximum(seen.errors, 1e-12), -np.inf)
+def tell_worst(builds: Builds, seen: Looks, asked: PlannedRule, night: int, sound: Mask) -> tuple[str, float, int]:
+    """The clearest sound drop in words, by how much the builds of its window lie below the baseline, and how many
+    builds these are."""
+    standardised = np.where(sound, seen.drops / np.maximum(seen.errors, 1e-12), -np.inf)
     place = int(np.argmax(standardised))
     window, size = int(seen.windows[place]), float(seen.below[place])
     newest = "the newest build" if window == 1 else f"the mean of the newest {window:,} builds"
     told = tell_change(asked, float(builds.means[0]), size)
     margin = seen.quantile * float(seen.errors[place])
-    return f"{newest} {told}; build {night:,} of the sequence, margin {margin:.3f}", size
+    return f"{newest} {told}; build {night:,} of the sequence, margin {margin:.3f}", size, window
 
 
 def tell_newest(builds: Builds, seen: Looks, asked: PlannedRule) -> str:

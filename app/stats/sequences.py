@@ -14,6 +14,7 @@ the first nights, of which the noise is not known, find little.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -39,29 +40,32 @@ class Builds:
     covariance: Floats
     freedom: float
     units: int
+    parts: Floats | None = None
+    """What each dialogue contributes to the error of each build's mean, shape (..., units, builds)."""
 
 
 @dataclass(frozen=True)
 class Looks:
     """What a night looks at, shape (..., looks): by how much the window's mean lies below that of its reference
     (`drops`) and below the baseline's (`below`), the standard errors of `drops`, and the builds of each window, shape
-    (looks,). `newest` is by how much the newest build alone lies below the baseline, shape (...). A drop counts beyond
-    `quantile` standard errors."""
+    (looks,), in ascending order, by `weights`, shape (looks, builds). `newest` is by how much the newest build alone
+    lies below the baseline, shape (...). A drop counts beyond `quantile` standard errors."""
 
     drops: Floats
     below: Floats
     errors: Floats
     windows: Integers
+    weights: Floats
     newest: Floats
     quantile: float
     freedom: float
 
     @property
     def significant(self) -> Mask:
-        """Which looks find a drop that lasts to the newest build: of the window and of the newest build alone at least
-        half lies below the baseline itself. What rose before and came back is no drop, and what was mended is none any
-        more."""
-        low = np.minimum(self.below, self.newest[..., None])
+        """Which looks find a drop that lasts to the newest build: of the window and of each shorter one, down to the
+        newest build alone, at least half lies below the baseline itself. What rose before and came back is no drop, and
+        what was mended is none any more."""
+        low = np.minimum.accumulate(self.below, axis=-1)
         found: Mask = (self.drops > self.quantile * self.errors) & (low > self.drops / 2)
         return found
 
@@ -97,34 +101,46 @@ def describe_builds(values: Floats, clusters: Integers) -> Builds:
         for share, n in zip(shares.T, counts.T, strict=True)
         if (share > 0).sum() > 1
     ]
-    return Builds(means, parts.T @ parts, max(1.0, min(freedom, default=1.0)), units)
+    return Builds(means, parts.T @ parts, max(1.0, min(freedom, default=1.0)), units, parts)
 
 
-def look(builds: Builds, *, level: float) -> Looks:
+def look(builds: Builds, *, level: float, rules: int = 1) -> Looks:
     """What the newest of the builds shows at this level, one-sided, for all looks together. There is at least one build
-    beside the baseline."""
-    means, covariance = builds.means, builds.covariance
+    beside the baseline. So many rules share the chance that the bound of the noise is too low: a smaller level alone
+    does not make up for that."""
+    means = builds.means
     last = means.shape[-1] - 1
     weights, windows = list_contrasts(last)
-    squares = np.diff(means, axis=-1) ** 2
-    own = np.diagonal(covariance, axis1=-2, axis2=-1)
-    between = own[..., 1:] + own[..., :-1] - 2 * np.diagonal(covariance, offset=1, axis1=-2, axis2=-1)
-    noises = []
-    for window in windows:
-        others = np.where(np.arange(last) == last - window, np.nan, squares)
-        noises.append(estimate_noise(others, np.maximum(between, 0.0), chance=NOISE_CHANCE))
-    explained = np.maximum(np.einsum("lb,...bc,lc->...l", weights, covariance, weights), 0.0)
-    errors = np.sqrt(explained + np.stack(noises, axis=-1) * (weights**2).sum(axis=1))
     below = means[..., :1] - np.stack([means[..., last + 1 - window :].mean(axis=-1) for window in windows], axis=-1)
     return Looks(
         drops=means @ weights.T,
         below=below,
-        errors=errors,
+        errors=find_errors(builds, weights, [(last - window,) for window in windows], NOISE_CHANCE / rules),
         windows=windows,
+        weights=weights,
         newest=means[..., 0] - means[..., last],
         quantile=float(stdtrit(builds.freedom, 1 - level / len(windows))),
         freedom=builds.freedom,
     )
+
+
+def find_errors(
+    builds: Builds, weights: Floats, skipped: Sequence[tuple[int, ...]], chance: float = NOISE_CHANCE
+) -> Floats:
+    """The standard errors of sums of the builds' means with these weights, shape (sums, builds), to (..., sums). The
+    noise is bounded by the differences of successive builds but those `skipped`, by their places, for each sum."""
+    covariance = builds.covariance
+    squares = np.diff(builds.means, axis=-1) ** 2
+    own = np.diagonal(covariance, axis1=-2, axis2=-1)
+    between = own[..., 1:] + own[..., :-1] - 2 * np.diagonal(covariance, offset=1, axis1=-2, axis2=-1)
+    places = np.arange(squares.shape[-1])
+    noises = [
+        estimate_noise(np.where(np.isin(places, one), np.nan, squares), np.maximum(between, 0.0), chance=chance)
+        for one in skipped
+    ]
+    explained = np.maximum(np.einsum("lb,...bc,lc->...l", weights, covariance, weights), 0.0)
+    found: Floats = np.sqrt(explained + np.stack(noises, axis=-1) * (weights**2).sum(axis=1))
+    return found
 
 
 def list_contrasts(last: int) -> tuple[Floats, Integers]:

@@ -28,14 +28,15 @@ FAR = 1.25
 """By how many standard errors one more cluster, at the scale's end, must move the mean to count."""
 
 
-def find_skewed_p(mean: float, parts: Floats, freedom: float) -> float:
+def find_skewed_p(mean: float, parts: Floats, freedom: float, *, noise: float = 0.0, beyond: float = BEYOND) -> float:
     """The two-sided p of a mean change by Hall's transformation of t; 0 where the sample is not skewed against the
-    finding. `parts`, shape (clusters,), are what clusters contribute to the error (`Clustered`)."""
-    error = float(np.sqrt(parts @ parts))
+    finding. `parts`, shape (clusters,), are what clusters contribute to the error (`Clustered`), and `noise` is a
+    variance that comes from elsewhere. `beyond` is for levels that are smaller than a plain gate's."""
+    error = float(np.sqrt(parts @ parts + noise))
     if not error:
         return 0.0
     skewness, t = float(np.sum((parts / error) ** 3)), mean / error
-    if skewness * t >= 0 or abs(skewness) < SKEWED or abs(t) > BEYOND:
+    if skewness * t >= 0 or abs(skewness) < SKEWED or abs(t) > beyond:
         return 0.0
     corrected = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
     return min(1.0, 2 * float(stdtr(freedom, -corrected * np.sign(t))))

@@ -879,6 +879,14 @@ class GateReason(Answer):
     detectable: float | None = None
 
 
+class SequenceDrop(Answer):
+    """A drop that is not mended: the build that failed by it first, the first it was found in, and its size."""
+
+    night: int
+    first: int
+    size: float
+
+
 class SequenceBuild(Answer):
     """A build of a sequence, by its place from 1; `batch` is None once it was erased."""
 
@@ -886,6 +894,7 @@ class SequenceBuild(Answer):
     batch: str | None
     judged_at: datetime
     verdict: GateVerdict
+    drops: dict[str, SequenceDrop] | None = None
 
 
 class GateSequence(Answer):
@@ -905,7 +914,8 @@ class GateSequences(Answer):
 
 
 class SequenceMark(Answer):
-    """A gate's place in a sequence, what it may spend of `alpha`, and the noise between builds by measure."""
+    """A gate's place in a sequence, what it may spend of `alpha`, and by measure the noise and what is not
+    mended."""
 
     name: str
     night: int
@@ -913,6 +923,7 @@ class SequenceMark(Answer):
     level: float
     builds: int
     noise: dict[str, float] = Field(default_factory=dict)
+    drops: dict[str, SequenceDrop] = Field(default_factory=dict)
 
 
 class GateReport(Answer):

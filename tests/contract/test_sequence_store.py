@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.sequence import GateSequence
+from app.domain.sequence import GateSequence, SequenceDrop
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.sequences import SequenceStore
 from tests.support.batches import START, make_batch
@@ -24,10 +24,13 @@ async def test_places_are_given_once_and_kept(engine: AsyncEngine) -> None:
         *(store.enter("team", BEGUN, f"ba_{number}", START) for number in (1, 2, 3) for _ in range(2))
     )
     assert sorted(places) == [1, 1, 2, 2, 3, 3]
-    await store.settle("team", BEGUN.name, 2, "fail")
+    drops = {"overall": SequenceDrop(night=2, first=1, size=0.5)}
+    await store.settle("team", BEGUN.name, 2, "fail", drops)
+    await store.settle("team", BEGUN.name, 3, "inconclusive", {})
     found = await store.find("team", BEGUN.name)
     assert found is not None
     assert [one.verdict for one in found.builds] == ["inconclusive", "fail", "inconclusive"]
+    assert [one.drops for one in found.builds] == [None, drops, {}]
     assert [one.name for one in await store.list("team")] == ["夜間"]
 
     for project, batch, fault in (("team", "ba_9", NotFound), ("rivals", "ba_1", NotFound)):

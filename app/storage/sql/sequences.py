@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.comparison import GateVerdict
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.model import digest
-from app.domain.sequence import GateSequence, SequenceBuild
+from app.domain.sequence import GateSequence, SequenceBuild, SequenceDrop
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING
 from app.storage.sql.tables import batches, equals
@@ -20,6 +21,8 @@ from app.storage.sql.tables import sequence_builds as builds
 from app.storage.sql.tables import sequences as table
 
 begun, built = table.c, builds.c
+
+DROPS = TypeAdapter(dict[str, SequenceDrop])
 
 MOST_SEQUENCES = 1_000
 """Of a project."""
@@ -42,7 +45,13 @@ class SequenceStore:
             return None
         mine = select(builds).where(equals(built.project, project), built.key == key).order_by(built.night)
         found = tuple(
-            SequenceBuild(night=one.night, batch=one.batch_id, judged_at=one.judged_at, verdict=one.verdict)
+            SequenceBuild(
+                night=one.night,
+                batch=one.batch_id,
+                judged_at=one.judged_at,
+                verdict=one.verdict,
+                drops=None if one.drops is None else DROPS.validate_json(one.drops),
+            )
             for one in await db.fetch(self._engine, mine)
         )
         return describe(row).model_copy(update={"builds": found})
@@ -93,10 +102,13 @@ class SequenceStore:
             await connection.execute(builds.insert(), {"project": project, "key": key, **entry})
             return night
 
-    async def settle(self, project: str, name: str, night: int, verdict: GateVerdict) -> None:
-        """Stores what the gate of this place said."""
+    async def settle(
+        self, project: str, name: str, night: int, verdict: GateVerdict, drops: Mapping[str, SequenceDrop]
+    ) -> None:
+        """Stores what the gate of this place said, and what is not mended with it."""
         mine = equals(built.project, project), built.key == digest(name), built.night == night
-        await db.execute(self._engine, update(builds).where(*mine).values(verdict=verdict))
+        said = {"verdict": verdict, "drops": DROPS.dump_json(dict(drops)).decode()}
+        await db.execute(self._engine, update(builds).where(*mine).values(**said))
 
     async def remove(self, project: str, name: str) -> bool:
         """Forgets the sequence; returns whether there was one."""

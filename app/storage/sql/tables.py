@@ -527,7 +527,8 @@ sequences = table(
     sa.Index(None, "batch_id"),
 )
 
-# A build whose batch was erased keeps its place: the error rate that it spent is not given back.
+# A build whose batch was erased keeps its place: the error rate that it spent is not given back. `drops` are
+# SequenceDrop by what rules name, as JSON; null before its gate was judged.
 sequence_builds = table(
     "sequence_builds",
     *columns(sa.String(64), "project", "key", primary_key=True),
@@ -535,6 +536,7 @@ sequence_builds = table(
     sa.Column("batch_id", sa.String(64), sa.ForeignKey("batches.id", ondelete="SET NULL"), nullable=True),
     sa.Column("judged_at", Instant, nullable=False),
     sa.Column("verdict", sa.String(16), nullable=False),
+    sa.Column("drops", sa.Text, nullable=True),
     sa.ForeignKeyConstraint(["project", "key"], ["sequences.project", "sequences.key"], ondelete="CASCADE"),
     sa.Index(None, "project", "key", "batch_id", unique=True),
     sa.Index(None, "batch_id"),

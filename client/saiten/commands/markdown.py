@@ -114,7 +114,11 @@ def tell_sequence(sequence: SequenceMark) -> str:
         alpha=f"{sequence.alpha:g}",
     )
     noise = ", ".join(f"{name} {value:.3f}" for name, value in sequence.noise.items())
-    return printable(told + (tell("; noise between builds: {noise}", noise=noise) if noise else ""))
+    drops = ", ".join(f"{name} ({drop.night:,})" for name, drop in sequence.drops.items())
+    told += tell("; noise between builds: {noise}", noise=noise) if noise else ""
+    return printable(
+        told + (tell("; not mended, by the build that it was found in: {drops}", drops=drops) if drops else "")
+    )
 
 
 def tell_link(comparison: Comparison) -> str:

@@ -41,6 +41,13 @@ def test_an_aspect_with_its_best_level_inside_counts_by_the_distance() -> None:
     assert rank_runs(runs).judged["overall"] == [(1, 1), (2, 2)]
 
 
+def test_few_equal_changes_do_not_tell_systems_apart() -> None:
+    """Ten items that all gain 0.2 may lack one in ten that falls by far; sixty hardly do."""
+    for items, places in ((10, [(1, 2), (1, 2)]), (60, [(2, 2), (1, 1)])):
+        runs = [make_run(name, {"overall": [value] * items}) for name, value in (("a", 3.0), ("b", 3.2))]
+        assert rank_runs(runs).judged == {"overall": places}
+
+
 def test_equal_systems_are_seldom_told_apart() -> None:
     generator = np.random.default_rng(2)
     wrong = sum(

@@ -106,3 +106,10 @@ def test_noise_is_told_in_points() -> None:
     draw = np.random.default_rng(8)
     values = draw.normal(3, 0.5, (200, 1)) + draw.normal(0, 0.3, (200, 60)) + draw.normal(0, 0.1, (1, 60))
     assert measure_noise(describe_builds(values, np.arange(200))) == pytest.approx(0.1, abs=0.025)
+
+
+def test_several_rules_share_the_chance_of_too_low_a_bound_of_the_noise() -> None:
+    draw = np.random.default_rng(11)
+    builds = describe_builds(draw.normal(3, 0.5, (40, 8)) + draw.normal(0, 0.1, 8), np.arange(40))
+    alone, shared = look(builds, level=0.01), look(builds, level=0.01, rules=3)
+    assert (shared.errors > alone.errors).all()
