@@ -40,8 +40,8 @@ STEEPEST = 60.0
 """The weight of the largest change, as the exponent of e, is at most that of no change by so much."""
 
 UNCERTAIN = 1.5
-"""Chosen by simulation at both ends of the scale and in its middle (`judge_stated`): at ends the drop itself, and not
-only its error, hangs on how large the few falls are."""
+"""Chosen by simulation at the upper end of the scale and in its middle (`judge_stated`): at an end the drop itself, and
+not only its error, hangs on how large the few falls are."""
 
 STEPS, SIMULATED_STEPS = 24, 8
 STILL = 1e-9
