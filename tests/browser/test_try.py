@@ -42,7 +42,7 @@ def test_a_response_is_scored(guest: Visit):
 def test_a_blank_response_is_refused_and_nothing_is_lost(guest: Visit):
     page = guest.goto("/try")
     fill_context(page)
-    page.get_by_label("Rubric").select_option(label="Comments on Korean diary entries (ko-comment)")
+    page.get_by_label("Rubric").select_option(label="Comments on Korean texts (ko-comment)")
     page.get_by_label("Ask for reasons").uncheck()
     page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("alert")).to_contain_text("There is a problem")

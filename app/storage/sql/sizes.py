@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Table, case, delete, func, literal
+from sqlalchemy import BigInteger, Column, ColumnElement, Table, delete, func, literal
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -66,7 +66,8 @@ RATING_SIZE = sum_octets(rating["item"], rating.system, rating.rater, rating.rat
 RATING_SIZE = RATING_SIZE + ROW_BYTES
 """The size of a row of `human_ratings`."""
 
-ANSWER_SIZE = case((answer.body.is_(None), 0), else_=octets(answer.body))
+# SQLite takes a `CASE` on a column that is null for null where a deleted row is returned.
+ANSWER_SIZE = func.coalesce(octets(answer.body), 0)
 """The size of a row of `idempotency_keys`; 0 until it has an answer."""
 
 

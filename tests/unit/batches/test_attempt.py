@@ -30,6 +30,8 @@ def make_error(kind: type[SaitenError]) -> SaitenError:
         return kind("it said no", said="の本文")
     if issubclass(kind, LimitReached):
         return kind("it said no", retry_after_seconds=1)
+    if kind is errors.ProjectFull:
+        return errors.ProjectFull(used=2, more=1, most=2)
     if kind is errors.InvalidLines:
         return errors.InvalidLines([(1, "it said no")])
     return kind("it said no")

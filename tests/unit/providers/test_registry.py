@@ -105,7 +105,7 @@ def test_one_module_with_one_decorated_function_adds_a_judge(tmp_path: Path, mon
     monkeypatch.delitem(sys.modules, "app.providers.mine", raising=False)
     registry.load_providers.cache_clear()
     try:
-        assert judge_names() == ["lexical", "mine", "openai"]
+        assert judge_names() == ["lexical", "mine", "openai", "relay"]
         assert find_judge(Settings(judge="mine")).open(Settings(), None, None) == "my judge"  # type: ignore[arg-type, comparison-overlap]
         assert find_judge(Settings(model="mine-1")).name in {"mine", "openai"}
     finally:

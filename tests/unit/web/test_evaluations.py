@@ -120,7 +120,7 @@ async def test_a_score_is_read_again_with_its_trace(client: httpx.AsyncClient, f
 
 async def test_korean_comments_compose_ssa(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     fake.script(say('{"sensibleness": 1, "specificity": 0, "sympathy": 1}'))
-    body = {"rubric": "ko-comment", "context": DIARY, "response": "힘내세요."}
+    body = {"rubric": "ko-comment@1", "context": DIARY, "response": "힘내세요."}
     answer = (await client.post("/v1/evaluations", json=body)).json()
     assert answer["composites"] == {"ssa": (1 + 0) / 2}
     assert answer["relevance"] is None
@@ -128,7 +128,7 @@ async def test_korean_comments_compose_ssa(client: httpx.AsyncClient, fake: Fake
 
 
 async def test_samples_are_told_one_by_one(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
-    body = {"rubric": "ko-comment", "context": DIARY, "response": "힘내세요.", "judge": {"samples": 3}}
+    body = {"rubric": "ko-comment@1", "context": DIARY, "response": "힘내세요.", "judge": {"samples": 3}}
     fake.script(*(say(f'{{"sensibleness": {value}, "specificity": 0, "sympathy": 1}}') for value in (1, 0, 1)))
     aspect = (await client.post("/v1/evaluations", json=body)).json()["aspects"]["sensibleness"]
     assert sorted(aspect["samples"]) == [0, 1, 1]
@@ -143,7 +143,7 @@ async def test_a_missing_aspect_is_unrated_and_nothing_stands_in_for_it(
 ) -> None:
     fake.default = say('{"sensibleness": 1, "specificity": 7}')
     answer = (
-        await client.post("/v1/evaluations", json={"rubric": "ko-comment", "context": DIARY, "response": "네."})
+        await client.post("/v1/evaluations", json={"rubric": "ko-comment@1", "context": DIARY, "response": "네."})
     ).json()
     assert answer["status"] == "partial"
     assert answer["aspects"]["sensibleness"]["rating"] == 1

@@ -280,6 +280,7 @@ async def test_operations(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
         "ja-dialogue",
         "ko-comment",
         "ko-conversation",
+        "ko-dialogue",
         "lfqa",
     ]
     rubric = (await client.get("/v1/rubrics/ko-comment")).json()

@@ -23,6 +23,7 @@ from tests.support.command import ROOT
 from tests.support.judges import make_judge, open_bench
 
 SHIPPED = RubricFiles([default_folder()]).list()
+PLAIN = next(rubric for rubric in SHIPPED if rubric.id == "ja-dialogue")
 WAYS = [(rubric, language) for rubric in SHIPPED for language in rubric.languages]
 SHORT = Dialogue(context=(Utterance(speaker="A", text="雨ですね。"),), response="はい。")
 LONG = Dialogue(
@@ -95,13 +96,14 @@ def test_other_processes_send_the_same_bytes() -> None:
             text=True,
         )
         assert done.stdout.splitlines() == here
-    assert len(here) == 6 + 2 * 4
+    # Five rubrics ask for all aspects in one call, lfqa for each of four in its own; each in two languages.
+    assert len(here) == 2 * 5 + 2 * 4
 
 
 async def test_what_arrives_is_what_was_written() -> None:
     async with open_bench(model="gpt-6-luna") as bench:
         for dialogue in (SHORT, LONG):
-            task = JudgingTask(SHIPPED[0], SHIPPED[0].source_language, dialogue, JudgeOptions())
+            task = JudgingTask(PLAIN, PLAIN.source_language, dialogue, JudgeOptions())
             question = bench.judge._prepare(task)[0]
             await bench.judge.judge(task)
             # Its order too: JSON objects are read in the order in which they were sent.

@@ -119,8 +119,8 @@ async def test_one_rubric_at_a_time(client):
     korean = await post_batch(client, 3, rubric="ko-comment", relevance=None)
     await wait_for(client, korean["id"])
     assert page_rubric(await look(client, "/explore/aspects")) == "ja-dialogue@2"
-    assert page_rubric(await look(client, "/explore/aspects?rubric=ko-comment")) == "ko-comment@1"
-    assert page_rubric(await look(client, f"/explore/aspects?run={korean['id']}")) == "ko-comment@1"
+    assert page_rubric(await look(client, "/explore/aspects?rubric=ko-comment")) == "ko-comment@2"
+    assert page_rubric(await look(client, f"/explore/aspects?run={korean['id']}")) == "ko-comment@2"
 
 
 def page_rubric(page: Page) -> str:

@@ -51,7 +51,7 @@ async def send(client, status: int = 422, **changes) -> Page:
 async def test_an_empty_form_has_three_rows_and_all_rubrics(client):
     page = Page((await client.get("/try")).text)
     assert [area.text for area in page.all("textarea", name="text")] == ["", "", ""]
-    assert [option["value"] for option in page.all("option")] == ["ja-dialogue", "ko-comment", "lfqa"]
+    assert [option["value"] for option in page.all("option")] == ["ja-dialogue", "ko-comment", "ko-dialogue", "lfqa"]
     assert page.all("select", name="path") == []
     assert "costs nothing" in page.one("main").text
     assert page.inline() == []

@@ -127,7 +127,7 @@ async def test_columns_are_chosen_where_none_is_known(client):
     assert [option["value"] for option in page.all("option")][:2] == ["", "ko-comment"]
     assert page.all("option", selected="") == []
     refused = await client.post(f"{dataset}/runs", data={**FIELDS, "rubric": ""})
-    assert (refused.status_code, "name a rubric" in refused.text) == (422, True)
+    assert (refused.status_code, "ko-dialogue" in refused.text) == (422, True)
     refused = await client.get(dataset, params={**FIELDS, "rubric": "ko-comment", "samples": "99"})
     assert "/judge/samples" in refused.text
     estimated = Page((await client.get(dataset, params={**FIELDS, "rubric": "ko-comment"})).text)

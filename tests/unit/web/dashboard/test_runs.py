@@ -139,7 +139,7 @@ async def test_runs_of_several_rubrics_stand_under_their_own_aspects(client):
     await post_run(client, "1", rubric="ko-comment", name="diary")
     page = await look(client)
     captions = [attributes["aria-label"] for _, attributes in page.tags if attributes.get("role") == "region"]
-    assert captions == ["Runs of the rubric ko-comment@1", "Runs of the rubric ja-dialogue@2"]
+    assert captions == ["Runs of the rubric ko-comment@2", "Runs of the rubric ja-dialogue@2"]
     assert "Sympathy" in page.said
 
 
