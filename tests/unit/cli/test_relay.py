@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.providers.openai.relay import ANSWER, PROMPT
+from app.providers.openai.relay import ANSWER, PROMPT, RelayFolder
 from tests.support.command import saiten
 
 ITEMS = [
@@ -65,20 +65,25 @@ def test_questions_are_written_and_once_all_are_answered_they_are_compared_with_
 
 
 @pytest.mark.parametrize("fault", ["doubled", "foreign", "unnamed", "edited"])
-def test_what_was_not_asked_for_is_named_before_anything_is_judged(tmp_path: Path, fault: str) -> None:
-    name = "0" * 32
+def test_a_file_that_is_not_what_was_asked_for_is_a_fault(tmp_path: Path, fault: str) -> None:
+    name, folder = "0" * 32, RelayFolder(tmp_path)
+    (tmp_path / "notes.txt" if fault == "unnamed" else tmp_path / f"{name}{ANSWER}").write_text("{}", encoding="utf-8")
+    if fault in {"doubled", "edited"}:
+        (tmp_path / f"{name}{PROMPT}").write_text("{}", encoding="utf-8")
+    if fault == "doubled":
+        (tmp_path / f"{name}.answer.json").write_text("{}", encoding="utf-8")
+    found = {code for _, code in folder.inspect().faults}
+    assert found == {"doubled": {"edited", "doubled"}, "unnamed": {"foreign"}}.get(fault, {fault})
+
+
+def test_faults_are_named_before_anything_is_judged(tmp_path: Path) -> None:
     folder = tmp_path / "asked"
     folder.mkdir()
-    (folder / "notes.txt" if fault == "unnamed" else folder / f"{name}{ANSWER}").write_text("{}", encoding="utf-8")
-    if fault in {"doubled", "edited"}:
-        (folder / f"{name}{PROMPT}").write_text("{}", encoding="utf-8")
-    if fault == "doubled":
-        (folder / f"{name}.answer.json").write_text("{}", encoding="utf-8")
+    (folder / f"{'0' * 32}{ANSWER}").write_text("{}", encoding="utf-8")
     done = ask(tmp_path)
-    told = {"doubled": "is one of several answers", "edited": "was changed"}.get(fault, "answers no question")
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
-    assert len(list(folder.iterdir())) <= 3
+    assert "answers no question that is here" in done.stderr
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_an_answer_that_is_no_verdict_rates_nothing(tmp_path: Path) -> None:
