@@ -114,6 +114,10 @@ SOURCE = [
 ]
 
 SEED = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")
+UNUSED = [
+    click.Option([name], type=int, metavar="N", help="Taken for older scripts; moves nothing.")
+    for name in ("--resamples", "--seed")
+]
 VALUES = click.Option(["--values"], type=click.Choice(["ratings", "scores"]), help="Take the ratings, or the scores.")
 
 OWN: dict[str, list[click.Parameter]] = {
@@ -122,15 +126,13 @@ OWN: dict[str, list[click.Parameter]] = {
         click.Option(
             ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
         ),
-        click.Option(["--resamples"], type=int, metavar="N", help="Taken for older scripts; moves nothing."),
-        SEED,
+        *UNUSED,
     ],
     "judges": [
         click.Option(
             ["--match"], metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D."
         ),
-        click.Option(["--resamples"], type=int, metavar="N", help="Taken for older scripts; moves nothing."),
-        SEED,
+        *UNUSED,
         click.Option(
             ["--table"],
             type=click.Choice(["systems", "aspects", "raters", "scorers"]),

@@ -71,7 +71,7 @@ def command() -> None:
 @click.option("--estimate", "only_estimate", is_flag=True, help="Print what it would cost, and ask no judge.")
 @click.option("--match", metavar="mate=acceptability", help="Compare a score with a rating of another name; A=B,C=D.")
 @click.option("--resamples", type=int, metavar="N", help="Taken for older scripts; moves nothing.")
-@click.option("--seed", type=int, metavar="N", help="The same seed gives the same figures (0).")
+@click.option("--seed", type=int, metavar="N", help="Taken for older scripts; moves nothing.")
 @click.option("--save", metavar="FILE", help="Write ratings and scores as NDJSON, for `saiten analyze judges`.")
 @click.option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/analyses/judges.")

@@ -273,17 +273,22 @@ def judge_rules(
             findings.append(RuleFinding("no-values", "inconclusive", "neither run has values"))
         if one.number in minima:
             findings.append(judge_minimum(minima[one.number]))
-        found = join(findings)
-        yield GateReason(
-            code=found.code,
-            aspect=one.rule.aspect,
-            finding=one.rule.finding,
-            measure=one.rule.measure,
-            verdict=found.verdict,
-            detail=found.detail,
-            rule=one.number,
-            detectable=drops[one.number].detectable if one.number in drops else None,
-        )
+        yield tell_rule(one, findings, drops[one.number].detectable if one.number in drops else None)
+
+
+def tell_rule(one: PlannedRule, findings: list[RuleFinding], detectable: float | None) -> GateReason:
+    """The checks of a rule as a reason. `detectable` is the smallest drop that would be seen, or None."""
+    found = join(findings)
+    return GateReason(
+        code=found.code,
+        aspect=one.rule.aspect,
+        finding=one.rule.finding,
+        measure=one.rule.measure,
+        verdict=found.verdict,
+        detail=found.detail,
+        rule=one.number,
+        detectable=detectable,
+    )
 
 
 def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: float) -> dict[int, Minimum]:

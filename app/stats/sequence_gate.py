@@ -9,12 +9,22 @@ from typing import Literal
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun, GateReason, GateReport
+from app.domain.comparison import ComparedRun, GateReport
 from app.domain.errors import InvalidRequest
 from app.domain.sequence import GateSequence, SequenceDrop, SequenceMark
 from app.domain.summary import MeasureKey
 from app.stats.comparison import TOO_SKEWED
-from app.stats.gate import RuleFinding, conclude, join, judge_minimum, lack, list_minima, measures_of, name_of, rank
+from app.stats.gate import (
+    RuleFinding,
+    conclude,
+    judge_minimum,
+    lack,
+    list_minima,
+    measures_of,
+    name_of,
+    rank,
+    tell_rule,
+)
 from app.stats.gate_plan import PlannedRule, plan
 from app.stats.mending import find_sound, is_mended
 from app.stats.observations import Floats, Integers, Mask
@@ -101,19 +111,7 @@ def judge_in_sequence(
                 noise[name] = measure_noise(held.builds)
         if one.number in minima:
             findings.append(judge_minimum(minima[one.number]))
-        found = join(findings)
-        reasons.append(
-            GateReason(
-                code=found.code,
-                aspect=one.rule.aspect,
-                finding=one.rule.finding,
-                measure=one.rule.measure,
-                verdict=found.verdict,
-                detail=found.detail,
-                rule=one.number,
-                detectable=detectable,
-            )
-        )
+        reasons.append(tell_rule(one, findings, detectable))
     mark = SequenceMark(
         name=sequence.name,
         night=night,
