@@ -221,7 +221,7 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
 
 def test_a_fall_that_is_not_proven_is_no_tick_for_no_drop():
     speech = speech_in("en")
-    known = {"verdict": "inconclusive", "smallest_detectable": 0.2, "clusters": 40}
+    known: dict[str, Any] = {"verdict": "inconclusive", "smallest_detectable": 0.2, "clusters": 40}
     measure = Measure.model_construct(**known, difference=-0.17, interval=(-0.36, -0.02), p=0.02, p_adjusted=0.06)
     assert explain_held_measure(measure, speech).startswith("fell by 0.17, not proven (p = 0.060")
     assert explain_lack(measure, speech) == "fell by 0.17, not proven (p = 0.060)"
