@@ -52,7 +52,7 @@ class Warned(NamedTuple):
     """A warning by its code, and the run that has it most, with the number of its results."""
 
     code: str
-    count: int
+    results: int
     run: Batch
 
 
@@ -88,12 +88,12 @@ def find_fixes(
     warned: dict[str, Warned] = {}
     for batch, summary in known:
         for code, count in summary.warnings.items():
-            if code not in NOT_OF_THE_BOT and (code not in warned or count > warned[code].count):
+            if code not in NOT_OF_THE_BOT and (code not in warned or count > warned[code].results):
                 warned[code] = Warned(code, count, batch)
     return Fixes(
         [Drop(*one) for one in sorted(drops.items(), key=lambda one: -len(one[1]))[:MOST_FIXES]],
         sorted(faults, key=lambda one: -one.rate)[:MOST_FIXES],
-        sorted(warned.values(), key=lambda one: -one.count)[:MOST_FIXES],
+        sorted(warned.values(), key=lambda one: -one.results)[:MOST_FIXES],
     )
 
 
