@@ -51,6 +51,7 @@ CLICKS = (
     "Missing option",
     "Choose from:\n\t{choices}",
     "No such option {name!r}.",
+    "No such command {name!r}.",
     "Invalid value: {message}",
     "Invalid value for {param_hint}: {message}",
     "{value!r} is not a valid {number_type}.",

@@ -111,6 +111,9 @@ SOURCE = [
     click.Option(["--label-aspect"], metavar="NAME", help="What the labels rate (label)."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the answer of POST /v1/analyses."),
     click.Option(["--plot"], metavar="FILE", help="Draw it: .png, .svg or .pdf."),
+    click.Option(
+        ["--as", "table_form"], type=click.Choice(["text", "csv", "latex"]), help="Form of the tables (text)."
+    ),
 ]
 
 SEED = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")
@@ -139,7 +142,6 @@ OWN: dict[str, list[click.Parameter]] = {
             help="Only this table, as papers print it: systems by scorer (Kamoda et al., table 1), or aspects, raters, "
             "scorers (Terauchi et al., tables 3, 4, 5).",
         ),
-        click.Option(["--as", "table_form"], type=click.Choice(["text", "csv", "latex"]), help="Form of --table."),
         click.Option(["--aspect", "table_aspect"], metavar="NAME", help="What people said, for --table systems."),
     ],
     "hierarchy": [
@@ -284,7 +286,7 @@ def make_command(name: str) -> click.Command:
         table_aspect: str | None = None,
         **options: Any,
     ) -> None:
-        check_table(table, table_form or table_aspect, as_json=as_json)
+        check_table(table, table_form, table_aspect, as_json=as_json)
         if (file is None) == (not batch):
             raise click.UsageError(
                 tell("name a FILE (or -), or a --batch") if file is None else tell("give FILE or --batch")
@@ -307,7 +309,7 @@ def make_command(name: str) -> click.Command:
                 report = ask_for_batches(name, request, url)
             else:
                 report, observations = analyse_file(file or "-", form, request)
-            show_report(report, observations, plot, as_json=as_json)
+            show_report(report, observations, plot, "json" if as_json else table_form or "text")
         except InvalidRequest as error:
             # Of usage or input (exit 2), with the option that it concerns.
             from saiten.commands.files import InvalidItems
@@ -401,31 +403,34 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
         raise
 
 
-def check_table(table: str | None, more: str | None, *, as_json: bool) -> None:
-    """Raises UsageError for options that a table, or its absence, does not go with."""
-    if table is None and more:
-        raise click.UsageError(tell("--as and --aspect go with --table"))
-    if table is not None and as_json:
-        raise click.UsageError(tell("--table is text, CSV or LaTeX; leave it out for --json"))
+def check_table(table: str | None, form: str | None, aspect: str | None, *, as_json: bool) -> None:
+    """Raises UsageError for options that do not go with each other."""
+    if table is None and aspect:
+        raise click.UsageError(tell("--aspect goes with --table"))
+    if as_json and (table is not None or form is not None):
+        raise click.UsageError(tell("tables are text, CSV or LaTeX; leave --table and --as out for --json"))
 
 
-def show_report(report: Value, observations: Observations | None, plot: str | None, *, as_json: bool) -> None:
+def show_report(report: Value, observations: Observations | None, plot: str | None, form: str) -> None:
     """Prints the report, and draws it where a file is named."""
-    show(report, as_json=as_json)
+    show(report, form)
     if plot is not None:
         draw(report, observations, plot)
 
 
-def show(report: Value, *, as_json: bool) -> None:
-    """Prints the report."""
-    if as_json:
+def show(report: Value, form: str) -> None:
+    """Prints the report as JSON, or as tables in one of their forms."""
+    if form == "json":
         from app.domain.plain_text import escape_controls
 
         click.echo(escape_controls(report.model_dump_json(indent=2)))
         return
-    from app.cli.reports import print_report
+    from app.cli.reports import print_report, write_report
 
-    print_report(report)
+    if form == "text":
+        print_report(report)
+    else:
+        click.echo(write_report(report, form), nl=False)
 
 
 def draw(report: Any, observations: Observations | None, path: str) -> None:

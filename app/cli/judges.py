@@ -145,7 +145,7 @@ def run(
         print_estimates(judged)
     else:
         save_records(report, save)
-        show_report(report.model_copy(update={"records": None}), None, plot, as_json=as_json)
+        show_report(report.model_copy(update={"records": None}), None, plot, "json" if as_json else "text")
     if lost:
         raise click.exceptions.Exit(exits.FELL_SHORT)
 

@@ -1,4 +1,4 @@
-"""Tables of the papers on standard output: as text, CSV or LaTeX."""
+"""Tables on standard output as text, CSV or LaTeX: those of the papers, and those of reports."""
 
 from __future__ import annotations
 
@@ -72,26 +72,61 @@ def write_csv(table: PaperTable) -> str:
 
 
 def write_latex(table: PaperTable) -> str:
-    """The table for the package booktabs; the highest figures are bold where the table has them so. Japanese and Korean
-    names need an engine that has their fonts, such as LuaLaTeX."""
-    lines = [
-        r"\begin{table}[t]",
-        r"  \centering",
-        rf"  \caption{{{escape_latex(' · '.join((table.title, *table.notes)))}}}",
-        rf"  \begin{{tabular}}{{l{'r' * len(table.columns)}}}",
-        r"    \toprule",
-        f"    {' & '.join(map(escape_latex, (table.head, *(one.name for one in table.columns))))} \\\\",
-        r"    \midrule",
-    ]
-    for number, row in enumerate(table.rows):
-        if table.footer and number == len(table.rows) - table.footer:
-            lines.append(r"    \midrule")
-        cells = [
-            join_parts([mark_best(table, number, column, part, text) for part, text in enumerate(texts)])
-            for column, texts in enumerate(write_cells(table, number))
+    """The table for the package booktabs; the highest figures are bold where the table has them so."""
+    rows = [
+        [
+            escape_latex(row.name),
+            *(
+                join_parts([mark_best(table, number, column, part, text) for part, text in enumerate(texts)])
+                for column, texts in enumerate(write_cells(table, number))
+            ),
         ]
-        lines.append(f"    {' & '.join((escape_latex(row.name), *cells))} \\\\")
-    return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}"])
+        for number, row in enumerate(table.rows)
+    ]
+    heads = [table.head, *(one.name for one in table.columns)]
+    return frame_latex(" · ".join((table.title, *table.notes)), heads, rows, table.footer)
+
+
+def frame_latex(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], footer: int = 0) -> str:
+    """A table for the package booktabs, of cells that are LaTeX; a rule stands above the last `footer` rows. Japanese
+    and Korean names need an engine that has their fonts, such as LuaLaTeX."""
+    lines = [f"    {' & '.join(row)} \\\\" for row in rows]
+    if footer:
+        lines.insert(len(lines) - footer, r"    \midrule")
+    return "\n".join(
+        [
+            r"\begin{table}[t]",
+            r"  \centering",
+            *([rf"  \caption{{{escape_latex(caption)}}}"] if caption else []),
+            rf"  \begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+            r"    \toprule",
+            f"    {' & '.join(map(escape_latex, heads))} \\\\",
+            r"    \midrule",
+            *lines,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def write_sheet_csv(sheet: TerminalTable) -> str:
+    """A report's table, with nothing where there is no figure."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    for row in (sheet.heads, *sheet.rows):
+        writer.writerow(["" if cell == DASH else defuse(str(cell).removeprefix("+")) for cell in row])
+    return written.getvalue()
+
+
+def write_sheet_latex(sheet: TerminalTable) -> str:
+    """A report's table, its figures as the terminal has them."""
+    return frame_latex(sheet.title, sheet.heads, [[escape_latex(str(cell)) for cell in row] for row in sheet.rows])
+
+
+def comment_latex(text: str) -> str:
+    """The text as comments of LaTeX."""
+    return "\n".join(f"% {line}" for line in printable(text).splitlines())
 
 
 def mark_best(table: PaperTable, row: int, column: int, part: int, text: str) -> str:

@@ -92,7 +92,12 @@ def bind(address: str, port: int) -> socket.socket:
 def explain(error: OSError, host: str, port: int) -> str:
     """What to do about a socket that could not be opened."""
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use; stop what listens there, or choose another with --port"
+        return tell(
+            "port {port} on {host} is in use; stop what listens there, or choose another with --port",
+            port=port,
+            host=host,
+        )
     if error.errno == errno.EACCES:
-        return f"port {port} needs more rights; choose one above 1023 with --port"
-    return f"cannot listen on {host}:{port} ({error.strerror}); choose another --host"
+        return tell("port {port} needs more rights; choose one above 1023 with --port", port=port)
+    reason = error.strerror or ""
+    return tell("cannot listen on {host}: {reason}; choose another --host", host=f"{host}:{port}", reason=reason)

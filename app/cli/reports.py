@@ -8,6 +8,7 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
+from app.cli.paper_tables import comment_latex, write_sheet_csv, write_sheet_latex
 from app.cli.process import say
 from app.domain.model import Value
 from app.domain.plain_text import printable
@@ -82,6 +83,18 @@ def print_report(report: Value, *, on: Console | None = None) -> None:
     used: RatingsUsed | None = getattr(report, "ratings_used", None)
     for note in used.notes() if used is not None else ():
         print_line(say(note), target)
+
+
+def write_report(report: Value, form: str) -> str:
+    """The report's tables as CSV or LaTeX. Notes are comments of LaTeX; CSV has the tables alone, with an empty line
+    between two of them."""
+    parts = render(report)
+    if form == "csv":
+        return "\n".join(write_sheet_csv(part) for part in parts if isinstance(part, TerminalTable))
+    written = (
+        write_sheet_latex(part) if isinstance(part, TerminalTable) else comment_latex(part.plain) for part in parts
+    )
+    return "".join(f"{one}\n" for one in written)
 
 
 @singledispatch

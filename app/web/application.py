@@ -48,6 +48,7 @@ from app.web.dashboard import (
     page,
     rate,
     rating_round,
+    reference,
     rubric,
     rubric_draft,
     run,
@@ -98,7 +99,6 @@ ROUTERS = (
     governance.erasures,
     governance.judge_pause,
     operations.router,
-    operations.documentation,
     operations.probes,
 )
 """In the order of the OpenAPI document."""
@@ -124,6 +124,7 @@ PAGES = (
     uploads,
     datasets,
     rubric_draft,
+    reference,
 )
 """The dashboard's pages. They come after the API's routes, so that no page hides one."""
 

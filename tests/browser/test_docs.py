@@ -16,3 +16,14 @@ def test_the_api_is_shown_without_an_inline_script_and_a_key_is_not_kept(guest: 
     page.locator(".auth-container input").first.fill("sk-secret")
     page.get_by_role("button", name="Apply credentials").first.click()
     assert "sk-secret" not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+
+
+def test_the_api_stands_in_the_frame_of_the_other_pages(guest: Visit) -> None:
+    page = guest.goto("/docs")
+    page.get_by_role("button", name="日本語").click()
+    expect(page.locator("html")).to_have_attribute("lang", "ja")
+    page.get_by_role("button", name="ダーク").click()
+    page.get_by_text("/v1/evaluations", exact=True).first.wait_for()
+    expect(page.locator("html")).to_have_class("dark-mode")
+    page.get_by_role("navigation").get_by_role("link", name="実行").click()
+    expect(page).not_to_have_url("/docs")

@@ -23,7 +23,7 @@ def test_a_language_is_chosen_where_one_is_and_kept(site: Pages, browser: Browse
         expect(page.locator("html")).to_have_attribute("lang", "ja")
         expect(page.get_by_role("button", name="日本語")).to_have_attribute("aria-pressed", "true")
         seen.goto("/")
-        expect(page.get_by_role("heading", level=1)).to_have_text("評価結果")
+        expect(page.get_by_role("heading", level=1)).to_have_text("実行")
         other = seen.context.new_page()
         other.goto("/try")
         expect(other.locator("html")).to_have_attribute("lang", "ja")

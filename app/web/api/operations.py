@@ -76,56 +76,6 @@ async def read_info(request: Request, container: Serving) -> dict[str, Any]:
     }
 
 
-documentation = APIRouter(include_in_schema=False)
-
-DOCS = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Saiten API</title>
-<link rel="stylesheet" href="docs/assets/swagger-ui.css">
-<link rel="icon" href="docs/assets/favicon-32x32.png">
-</head>
-<body>
-<div id="swagger-ui"></div>
-<script src="docs/assets/swagger-ui-bundle.js"></script>
-<script src="docs/start.js"></script>
-</body>
-</html>
-"""
-
-START = """"use strict";
-SwaggerUIBundle({
-  url: "openapi.json",
-  dom_id: "#swagger-ui",
-  layout: "BaseLayout",
-  deepLinking: true,
-  displayRequestDuration: true,
-  tryItOutEnabled: true,
-  presets: [SwaggerUIBundle.presets.apis, SwaggerUIBundle.SwaggerUIStandalonePreset],
-});
-"""
-
-# Swagger UI draws its icons from data URLs.
-DOCS_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
-
-@documentation.get("/docs")
-async def docs() -> Response:
-    """Swagger UI; its assets are below this path. It keeps no key beyond the page."""
-    return Response(DOCS, headers={"Content-Security-Policy": DOCS_POLICY}, media_type="text/html")
-
-
-@documentation.get("/docs/start.js")
-async def start_docs() -> Response:
-    """The script that starts Swagger UI: a script in the page would be refused."""
-    return Response(START, media_type="text/javascript")
-
-
 def mount_assets(application: FastAPI) -> None:
     """Swagger UI's script, style and icon."""
     # The package is not imported: only its files are used.

@@ -19,6 +19,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
 from app.domain.composites import range_of
 from app.domain.errors import InvalidRequest, SaitenError
+from app.domain.reliability import FEWEST_ITEMS
 from app.domain.reports import CorrectedAspect, CorrectedReport, Correlations
 from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_signature
@@ -32,6 +33,7 @@ from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend
 from app.web.dependencies import Serving, may_write, note
 
 MOST_ROWS = 100
+MOST_LOOKED_AT = 100
 """On people's scale."""
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
@@ -83,11 +85,12 @@ async def gather_figures(
     axis = HistogramAxis(max((level.count for card in cards for level in card.levels), default=1))
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
-    correlations, drawings, trend, people = await asyncio.gather(
+    correlations, drawings, trend, people, simulated = await asyncio.gather(
         correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
         asyncio.gather(*(draw_histogram(container, speech, card, axis) for card in cards)),
         find_trend(container, project, speech, batch=batch, aspects=[trended(card) for card in cards]),
         correct(container, project, speech, batch, rubric),
+        is_simulated(container, project, batch),
     )
     drawn = [panel.drawing for panel in trend.panels] if isinstance(trend, Trend) else []
     turns = None
@@ -113,6 +116,8 @@ async def gather_figures(
         "coefficient": coefficient,
         "correlations": correlations,
         "people": people,
+        "simulated": simulated,
+        "needed": FEWEST_ITEMS,
         "trend": trend if isinstance(trend, Trend) else None,
         "summing": isinstance(trend, PendingComputation),
         "corrected": people.by_aspect if people else {},
@@ -175,6 +180,12 @@ async def correct(
         if one.rated
     ]
     return PeopleScale(tuple(rows[:MOST_ROWS])) if rows else None
+
+
+async def is_simulated(container: Container, project: str, batch: Batch) -> bool:
+    """Whether what is stored as ratings of the run, as far as it is looked at, came from no person."""
+    found = await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=MOST_LOOKED_AT)
+    return bool(found) and all(rating.simulated for _, rating in found)
 
 
 @router.post("/{run_id}/pause")

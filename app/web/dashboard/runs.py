@@ -20,7 +20,7 @@ from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
-from app.web.dashboard import run_values
+from app.web.dashboard import home, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.run_values import build_of, examine, find_rubric, signatures_of, system_of
@@ -80,17 +80,27 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     completed = [batch for batch in batches if batch.status == "completed"]
     pinned = await container.comparison.pinned(project, completed)
     ids = {"baseline": asked.baseline, "candidate": asked.candidate}
+    glances = await glance(container, project, speech_of(request), asked.filter()) if after is None else []
+    summaries = await container.batches.summaries(project, batches, intervals=False)
+    best: Sequence[home.Best] = ()
+    ranking = False
+    if after is None and not asked.is_filter():
+        best, ranking = await home.find_best(container, project, speech_of(request), batches)
+    worse = [(one.before, one.batch, aspect) for one in glances for aspect, _ in one.worse]
     picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     return render(
         request,
         "runs.html",
         asked=asked,
-        groups=[await describe_group(container, project, name, members) for name, members in groups.items()],
-        summaries=await container.batches.summaries(project, batches, intervals=False),
+        groups=[await describe_group(container, project, name, members, summaries) for name, members in groups.items()],
+        summaries=summaries,
         befores={**await run_values.find_predecessors(container.batches, project, completed), **pinned},
         pinned=pinned,
         count=len(batches),
-        glances=await glance(container, project, speech_of(request), asked.filter()) if after is None else (),
+        glances=glances,
+        best=best,
+        ranking=ranking,
+        fixes=home.find_fixes(worse, home.newest_of(batches), summaries) if after is None else None,
         picked=picked,
         shown={batch.id for batch in batches},
         systems=sorted({system for batch in batches if (system := system_of(batch))}),
@@ -121,14 +131,26 @@ class RunGroup(NamedTuple):
     rubric: Rubric | None
     batches: Sequence[Batch]
     trust: Mapping[str, AspectValidation]
+    only_rules: bool
+    """Whether these are conversations that no judge rated: what there is to see is what the rules found."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether people have rated enough for a word on any aspect."""
+        return any(found.state != "unknown" for found in self.trust.values())
 
 
-async def describe_group(container: Container, project: str, name: str, batches: Sequence[Batch]) -> RunGroup:
+async def describe_group(
+    container: Container, project: str, name: str, batches: Sequence[Batch], summaries: Mapping[str, Summary]
+) -> RunGroup:
     """The runs under their rubric, which is None if it is no longer installed."""
     rubric = find_rubric(container, name)
     lines = {line for batch in batches for line in signatures_of(batch)}
     aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
-    return RunGroup(name, rubric, batches, await container.ratings.reliabilities.weakest(project, lines, aspects))
+    trust = await container.ratings.reliabilities.weakest(project, lines, aspects)
+    known = [summaries[batch.id] for batch in batches if batch.id in summaries]
+    only_rules = bool(known) and all(one.findings is not None and not one.coverage.rated for one in known)
+    return RunGroup(name, rubric, batches, trust, only_rules)
 
 
 def read_asked(request: Request) -> RunsQuery:

@@ -254,8 +254,15 @@ def explain_held_measure(measure: Measure, speech: Speech) -> str:
         return _("is better by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
     if measure.smallest_detectable is None:
         return _("has the same values in both runs")
-    size = speech.formats.number(measure.smallest_detectable)
-    return _("shows no drop; a drop of %(size)s would have been detected", size=size)
+    detectable = speech.formats.number(measure.smallest_detectable)
+    if measure.interval is not None and measure.interval[1] < 0:
+        told = size_of(measure, speech)
+        return _(
+            "fell by %(size)s, not proven (p %(p)s); a drop of %(detectable)s would have been",
+            **told,
+            detectable=detectable,
+        )
+    return _("shows no drop; a drop of %(size)s would have been detected", size=detectable)
 
 
 def explain_lack(measure: Measure, speech: Speech) -> str:
@@ -268,6 +275,8 @@ def explain_lack(measure: Measure, speech: Speech) -> str:
         )
     if measure.smallest_detectable is None:
         return _("has too few values to show a drop")
+    if measure.interval is not None and measure.interval[1] < 0:
+        return _("fell by %(size)s, not proven (p %(p)s)", **size_of(measure, speech))
     return _(
         "shows no drop, but the data cannot rule one out: the smallest detectable drop is %(size)s",
         size=speech.formats.number(measure.smallest_detectable),

@@ -180,12 +180,13 @@ def command(
     job = GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=ci, assertions=assertions)
     answer = run(job)
     report = read(GateReport, answer)
+    recorded = record is not None and report.verdict == "pass"
     try:
         # First, because a CI collects these files even where standard output is closed.
         write_reports(report, junit, markdown)
     finally:
-        show(answer, report, as_json=as_json)
-    if record is not None and report.verdict == "pass":
+        show(answer, report, as_json=as_json, recorded=recorded)
+    if record is not None and recorded:
         told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(record))
         click.echo(printable(told), err=True)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
@@ -281,11 +282,11 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
-def show(answer: Object, report: GateReport, *, as_json: bool) -> None:
-    """Prints the report."""
+def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool) -> None:
+    """Prints the report; of a baseline that was `recorded`, that it was."""
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
         return
     from saiten.commands.gating import print_gate
 
-    print_gate(report)
+    print_gate(report, recorded=recorded)

@@ -84,10 +84,11 @@ WHY = {
 }
 
 
-def print_gate(report: GateReport, *, on: Console | None = None) -> None:
-    """The verdict, its reasons, and what they rest on."""
+def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None = None) -> None:
+    """The verdict, its reasons, and what they rest on. A run that was only `recorded` as a baseline passed no gate."""
     target = on or console()
-    target.print(Text(headline(report), style=STYLES[report.verdict]))
+    head = tell("baseline recorded") if recorded else headline(report)
+    target.print(Text(head, style=STYLES[report.verdict]))
     moved = has_moved(report)
     for reason in report.reasons:
         remarked = reason.model_copy(update={"detail": reason.detail + remark(report.reliability, reason.aspect)})

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import saiten
+from app.cli.analyze import ABOUT
 from app.cli.paper_tables import escape_latex, write_csv, write_latex
 from app.stats.paper_tables import PaperColumn, PaperRow, PaperTable
 
@@ -72,5 +73,21 @@ def test_judges_metrics_and_blends_are_rows_of_one_table(tmp_path: Path, suffix:
 
 
 def test_options_of_a_table_go_with_a_table():
-    for options in (["--as", "csv"], ["--table", "raters", "--json"]):
+    for options in (["--aspect", "overall"], ["--table", "raters", "--json"], ["--as", "csv", "--json"]):
         assert CliRunner().invoke(saiten, ["analyze", "judges", str(EXAMPLE), *options]).exit_code == 2
+
+
+def test_every_report_is_written_as_csv_and_latex():
+    ratings = EXAMPLE.with_name("ratings.ndjson")
+    for name in sorted(ABOUT.keys() - {"judges", "composite-fit", "win-rates"}):
+        told = ["analyze", name, str(ratings), *(["--aspect", "relevance"] if name == "blend-fit" else [])]
+        latex = CliRunner().invoke(saiten, [*told, "--as", "latex"])
+        assert latex.exit_code == 0, latex.output
+        assert latex.stdout.count(r"\begin{tabular}") == latex.stdout.count(r"\end{tabular}") >= 1
+        assert not any(line.strip() and not line.startswith(("\\", " ", "%")) for line in latex.stdout.splitlines())
+        sheet = CliRunner().invoke(saiten, [*told, "--as", "csv"])
+        assert sheet.exit_code == 0
+        tables = [list(csv.reader(part.splitlines())) for part in sheet.stdout.split("\n\n")]
+        assert len(tables) == latex.stdout.count(r"\begin{tabular}")
+        for table in tables:
+            assert len({len(row) for row in table}) == 1

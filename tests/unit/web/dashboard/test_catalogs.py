@@ -73,20 +73,38 @@ OTHER_WORDS = {
         "判定モデルが評価",
         "判定モデルは対話全体を評価",
         "ベースライン",
+        "言語パス",
+        "言語経路",
+        "差は示されず",
+        "相関示されず",
+        "未照合",
+        "提供元",
+        "順不同",
+        "出どころを伏せ",
+        "使えない指摘",
     ),
     "ko": (
         "측면",
         "관점",
         "판정 모델",
-        "평정자",
+        "평정",
         "심사 모델의 평가",
         "심사 모델이 평가",
         "심사 모델은 대화 전체를 평가",
         "기준선",
         "베이스라인",
+        "평가하기",
+        "미대조",
+        "미통과",
+        "맥락",
+        "되풀이",
+        "견적",
+        "언어 경로",
+        "출처를 가린",
+        "섞인 순서",
     ),
 }
-"""Words for what docs/languages.md has another word for: an aspect, the judge and what it does, a rater, a baseline."""
+"""Words for what docs/languages.md has another word for."""
 
 SCORERS = {"ja": "採点者", "ko": "채점자"}
 """Not raters: what analyses compare with them."""

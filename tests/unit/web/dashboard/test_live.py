@@ -151,7 +151,7 @@ async def test_pages_are_told_what_is_new(tmp_path: Path, redis_url: str) -> Non
             await post_batch(client, name="other")
             assert await anext(told) == "2 new runs"
             batch = await post_batch(client, name="nightly")
-            assert await anext(filtered) == "新しい評価結果 1 件"
+            assert await anext(filtered) == "新しい実行 1 件"
             await client.delete(f"/v1/batches/{batch['id']}")
             assert await anext(filtered) == ""
         page = (await client.get(f"/explore?run={batch['id']}")).text

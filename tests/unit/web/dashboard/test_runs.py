@@ -211,3 +211,17 @@ async def test_without_script_the_page_comes_again_until_all_is_compared(client,
     monkeypatch.setattr(runs, "examine", answer)
     page = (await client.get("/", headers={"Accept": "text/html"})).text
     assert ('<noscript><meta http-equiv="refresh"' in page) == is_pending
+
+
+async def test_conversations_that_the_judge_cannot_rate_show_what_the_rules_found(client):
+    turns = [
+        {"speaker": "A", "role": "user", "text": "明日の予定を教えてください。"},
+        {"speaker": "B", "role": "system", "text": "明日は十時に会議があります。"},
+        {"speaker": "A", "role": "user", "text": "場所はどこですか。"},
+        {"speaker": "B", "role": "system", "text": "회의는 삼 층 회의실에서 열립니다."},
+    ]
+    await post_items(client, [{"turns": turns}], rubric="ja-conversation", name="talks")
+    page = await look(client)
+    assert "rates no conversations" in page.said
+    assert "wrong language 1" in page.said
+    assert "Coverage" not in page.said

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.comparison import Measure
 from app.web.dashboard.language import speech_in
-from app.web.dashboard.verdict import list_names
+from app.web.dashboard.verdict import explain_held_measure, explain_lack, list_names
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.keyed import make_keys
@@ -216,3 +217,29 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
     excluded = await client.post("/v1/ratings/exclusions", json={"rater": "r1"})
     assert excluded.status_code == 200, excluded.text
     assert "Corrected by people" not in await get(client, f"/explore?run={before}&run={after}")
+
+
+def test_a_fall_that_is_not_proven_is_no_tick_for_no_drop():
+    speech = speech_in("en")
+    known: dict[str, Any] = {"verdict": "inconclusive", "smallest_detectable": 0.2, "clusters": 40}
+    measure = Measure.model_construct(**known, difference=-0.17, interval=(-0.36, -0.02), p=0.02, p_adjusted=0.06)
+    assert explain_held_measure(measure, speech).startswith("fell by 0.17, not proven (p = 0.060")
+    assert explain_lack(measure, speech) == "fell by 0.17, not proven (p = 0.060)"
+    even = Measure.model_construct(**known, difference=-0.01, interval=(-0.1, 0.08), p=0.9, p_adjusted=0.9)
+    assert explain_held_measure(even, speech).startswith("shows no drop")
+
+
+async def test_the_home_page_says_which_system_is_best_and_what_to_fix_first(client):
+    await score(client, "1", metadata={"system": "bot-b", "build": "1"})
+    await score(client, "1")
+    last = await score(client, "2", bad=25)
+    page = await get(client, "/")
+    best, fix = page.index('id="best"'), page.index('id="fix"')
+    assert "bot-b" in page[best:fix]
+    assert "bot-a" not in page[best:fix]
+    assert "Naturalness" in page[fix : page.index("</section>", fix)]
+    # One sentence for all aspects that no one has checked, and no chip for each.
+    assert "have not been checked against people" in page
+    assert "Judge and people:" not in page
+    run = await get(client, f"/runs/{last}")
+    assert "two people each rate at least 20 responses" in run
