@@ -659,13 +659,14 @@ def running(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRun]]
     return call
 
 
-def close(client: AsyncClient, loop: BackgroundLoop) -> None:
-    """Closes the connections and ends the thread."""
-    loop.close(client.aclose())
+def let_go(client: AsyncClient, loop: BackgroundLoop) -> None:
+    """Closes the connections and ends the thread, soon."""
+    loop.end(client.aclose())
 
 
 class Client(Blocking):
-    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end.
+    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself once nothing refers
+    to it.
 
     Calls are made in a thread of its own, and so is that of a `progress` function, which cannot call the client.
     """
@@ -677,7 +678,8 @@ class Client(Blocking):
     ) -> None:
         asked = AsyncClient(url, api_key=api_key, read_seconds=read_seconds)
         super().__init__(asked, BackgroundLoop())
-        self._close = weakref.finalize(self, close, asked, self._loop)
+        # At the end of the process nothing needs to be closed.
+        weakref.finalize(self, let_go, asked, self._loop).atexit = False
 
     @property
     def url(self) -> str:
@@ -692,7 +694,7 @@ class Client(Blocking):
 
     def close(self) -> None:
         """Closes the connections."""
-        self._close()
+        self._loop.close(self._asked.aclose())
 
     info = blocking(AsyncClient.info)
     rubrics = blocking(AsyncClient.rubrics)
