@@ -237,7 +237,7 @@ os.wait()
 def test_an_exit_within_progress_pauses_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[object] = []
 
-    async def post(_: object, __: object, ___: str, body: LinesBody) -> str:
+    async def post(_: object, __: object, ___: str, body: LinesBody, **____: object) -> str:
         body.close()
         return "ba_1"
 
