@@ -675,6 +675,9 @@ class Run(Blocking):
     def __repr__(self) -> str:
         return repr(self._asked).replace(AsyncRun.__name__, Run.__name__)
 
+    def _repr_html_(self) -> str:
+        return self._asked._repr_html_()
+
     @property
     def id(self) -> str:
         """The batch's id."""

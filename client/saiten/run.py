@@ -46,6 +46,9 @@ class AsyncRun:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} ({self.batch.counts.total} candidates)>"
 
+    def _repr_html_(self) -> str:
+        return self.summary._repr_html_()
+
     @property
     def id(self) -> str:
         """The batch's id."""
