@@ -62,10 +62,15 @@ async def stream_parquet(
     columns = list_columns(rubric, options)
     with tempfile.TemporaryFile(prefix="saiten-") as rows, tempfile.TemporaryFile(prefix="saiten-") as table:
         async for page in pages:
-            await asyncio.to_thread(pickle.dump, cut(page, columns), rows)
+            await asyncio.to_thread(keep_page, page, columns, rows)
         await asyncio.to_thread(write_parquet, columns, rows, table)
         while piece := await asyncio.to_thread(table.read, PIECE_BYTES):
             yield piece
+
+
+def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> None:
+    """Appends the rows of the results to the file."""
+    pickle.dump(cut(page, columns), rows)
 
 
 def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes]) -> None:
