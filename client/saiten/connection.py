@@ -369,9 +369,12 @@ def authorize(api_key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def once(content_type: str) -> dict[str, str]:
-    """Headers of a request that creates something once, however often it is sent."""
-    return {"Content-Type": content_type, "Idempotency-Key": secrets.token_hex(16)}
+def once(content_type: str, key: str | None = None) -> dict[str, str]:
+    """Headers of a request that creates something once, however often it is sent: by this process, or with a key also
+    by others. Raises ValueError for a key that no header can hold."""
+    if key is not None and not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
+        raise ValueError(f"an idempotency key is 1 to 255 printable ASCII characters, not {key[:80]!r}")
+    return {"Content-Type": content_type, "Idempotency-Key": key or secrets.token_hex(16)}
 
 
 def write_line(value: Mapping[str, Any]) -> bytes:

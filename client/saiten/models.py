@@ -29,6 +29,12 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from saiten.notebook import render
+
+        return render(self)
+
 
 # Requests
 

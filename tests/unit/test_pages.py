@@ -58,7 +58,7 @@ def test_the_page_on_batches_names_every_reason_and_metric() -> None:
 def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
     page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
     rubric = joint_rubric()
-    header = [name for name, _ in list_columns(rubric, BatchOptions(path="both"))]
+    header = [column.name for column in list_columns(rubric, BatchOptions(path="both"))]
     aspects = {aspect.id for aspect in rubric.aspects}
     columns = {name for name in header if name.partition(".")[0] not in aspects or name == "relevance.score"}
     assert {name for name in columns if f"`{name}`" not in page} == set()

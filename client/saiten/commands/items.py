@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import glob, has_magic
+from pathlib import Path
 from typing import Any
 
 import click
 
-from saiten.commands.files import BATCH_OPTIONS, InvalidItems, name_file
+from saiten.commands.files import BATCH_OPTIONS, InvalidItems, gather_faults, name_file
 from saiten.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, read_items
 from saiten.formats.tools import CONVERSATION_FIELDS, ITEM_FIELDS, OPTION_FIELDS, TURN_FIELDS, is_saiten
 from saiten.language import tell
@@ -16,6 +18,9 @@ from saiten.plain_text import printable
 
 OWN_FIELDS = {*ITEM_FIELDS, *CONVERSATION_FIELDS, *OPTION_FIELDS, *BATCH_OPTIONS}
 """What an item, or the first line of a batch's file, may hold."""
+
+KNOWN = (".csv", ".eval", ".gz", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".xlsx", ".yaml", ".yml", ".zip")
+"""How the names of files in a folder end that are read."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +90,65 @@ def open_items(
 def read_whole(
     path: str, reading: Reading | None = None, *, beside: Callable[[object], bool] = lambda _: False
 ) -> list[FoundItem]:
-    """All items of the file. Raises InvalidItems that names file, sheet, row and column, and what to do.
+    """All items of the file, or of the files that a folder holds or a pattern such as `runs/*.jsonl` matches. Raises
+    InvalidItems that names file, sheet, row and column, and what to do, and where two files have an id in common.
 
     Items in Saiten's own form, and what stands `beside` them, are passed on as they are, for the service to check. What
     was decided about any other file is said in one line on standard error.
     """
-    reader = open_items(path, reading or Reading(), skips=False, own=lambda value: is_own(value) or beside(value))
+    own = reading or Reading()
+    files = list_files(path)
+    if files is None:
+        return read_one(path, own, beside)
+    found = [read_one(file, own, beside) for file in files]
+    refuse_shared_ids(found)
+    return [one for items in found for one in items]
+
+
+def list_files(path: str) -> list[str] | None:
+    """The files that the path stands for, in the order of their names; None where it is a single one. Raises
+    InvalidItems where there are none."""
+    if path == "-" or Path(path).is_file():
+        return None
+    if Path(path).is_dir():
+        inside = sorted(str(file) for file in Path(path).iterdir() if is_known(file))
+        if not inside:
+            raise InvalidItems(
+                tell("{path}: the folder holds no file of {suffixes}", path=path, suffixes=", ".join(KNOWN))
+            )
+        return inside
+    if not has_magic(path):
+        return None
+    matching = sorted(name for name in glob(path, recursive=True) if Path(name).is_file())
+    if not matching:
+        raise InvalidItems(tell("{path}: no file has such a name", path=path))
+    return matching
+
+
+def is_known(file: Path) -> bool:
+    """Whether a folder's file is one of items by its name."""
+    return file.suffix.lower() in KNOWN and not file.name.startswith((".", "~")) and file.is_file()
+
+
+def refuse_shared_ids(files: Sequence[Sequence[FoundItem]]) -> None:
+    """Raises InvalidItems for an id that items of several files have: by it their results could not be told apart."""
+    first: dict[Any, tuple[int, str]] = {}
+    faults = []
+    for number, items in enumerate(files):
+        for item in items:
+            item_id = item.value.get("item", item.value.get("id"))  # a result's, or an item's
+            if not isinstance(item_id, str | int):
+                continue
+            earlier, where = first.setdefault(item_id, (number, item.where))
+            if earlier != number:
+                faults.append((item.where, tell("the id {id} is also at {where}", id=repr(item_id), where=where)))
+    if faults:
+        raise InvalidItems(gather_faults(faults))
+
+
+def read_one(path: str, reading: Reading, beside: Callable[[object], bool]) -> list[FoundItem]:
+    """All items of one file."""
+    reader = open_items(path, reading, skips=False, own=lambda value: is_own(value) or beside(value))
     try:
         found = list(reader)
     except UnreadableInput as error:

@@ -158,7 +158,9 @@ OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 @URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
-@click.option("--output", metavar="FILE", help="Write the results to FILE.csv, .ndjson or .json, whole or not at all.")
+@click.option(
+    "--output", metavar="FILE", help="Write the results to FILE.csv, .parquet, .ndjson or .json, whole or not at all."
+)
 @click.option("--with-texts", is_flag=True, help="Results hold the context and the response too.")
 @click.option("--excel", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
 def command(
@@ -181,7 +183,7 @@ def command(
     """Score every item of FILE.
 
     FILE is NDJSON, JSON, CSV, TSV, XLSX or Parquet, or a log of another tool; `saiten convert` shows what becomes of
-    its fields.
+    its fields. A folder stands for its files, and 'runs/*.jsonl' for those of such names.
 
     An item may have an `id`, by which `saiten gate` pairs results; in the result it is `item`.
 

@@ -1,10 +1,18 @@
-"""Reads Parquet in a process of its own: the library aborts its process for some damaged files."""
+"""Parquet: read in a process of its own, since the library aborts its process for some damaged files, and written."""
 
 from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import IO, Any
+
+Kind = type[str] | type[int] | type[float] | type[bool]
+"""Of the values of a column, any of which may be None."""
+
+GROUP_ROWS = 10_000
+"""The rows that are held until they are written."""
 
 BATCH_ROWS = 256
 MOST_BYTES = 8 << 30
@@ -26,3 +34,25 @@ def send() -> None:
         columns = {heading: batch.column(heading).to_pylist() for heading in batch.column_names}
         pickle.dump(columns, sys.stdout.buffer)
         sys.stdout.buffer.flush()
+
+
+def write_table(kinds: Mapping[str, Kind], pages: Iterable[Sequence[Sequence[Any]]], file: IO[bytes]) -> None:
+    """Writes columns of these names and kinds into a file that can be sought in, a page of rows after another."""
+    from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
+    from arro3.io import write_parquet
+
+    types = {str: DataType.utf8(), int: DataType.int64(), float: DataType.float64(), bool: DataType.bool()}
+    schema = Schema([Field(name, types[kind], nullable=True) for name, kind in kinds.items()])
+
+    def list_batches() -> Iterator[RecordBatch]:
+        for page in pages:
+            columns = zip(kinds.values(), zip(*page, strict=True), strict=True) if page else ()
+            arrays = [
+                Array([None if cell is None else kind(cell) for cell in cells], type=types[kind])
+                for kind, cells in columns
+            ]
+            if arrays:
+                yield RecordBatch.from_arrays(arrays, schema=schema)
+
+    batches = RecordBatchReader.from_batches(schema, list_batches())
+    write_parquet(batches, file, compression="zstd(3)", max_row_group_size=GROUP_ROWS)

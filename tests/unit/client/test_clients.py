@@ -269,6 +269,31 @@ async def test_a_cancelled_batch_is_no_run(client: Any) -> None:
     assert caught.value.batch == posted.id
 
 
+async def test_a_job_that_is_started_again_stores_nothing_twice(client: Any) -> None:
+    """As a worker of Ray or Spark that died, of which nobody knows how far it came."""
+    items = [make_item(number) for number in range(300)]
+    posted = await client.create_batch(items, name="part-3", idempotency_key="job-17/part-3")
+    await client.pause_batch(posted)  # as `run` does where it is interrupted
+    runs = [await client.run(items, name="part-3", idempotency_key="job-17/part-3") for _ in range(2)]
+    assert [run.id for run in runs] == [posted.id, posted.id]
+    assert [batch.id for batch in await client.batches()] == [posted.id]
+
+    rating = {"item": "i1", "rater": "r1", "ratings": {"overall": 1}}
+    calls = {
+        "evaluate": lambda key: client.evaluate(context=CONTEXT, response="いいですね。", idempotency_key=key),
+        "round": lambda key: client.open_round(posted, "first", items=2, idempotency_key=key),
+        "ratings": lambda key: client.add_ratings([rating], idempotency_key=key),
+    }
+    for name, call in calls.items():
+        assert await call(f"job-17/{name}") == await call(f"job-17/{name}")
+    with pytest.raises(saiten.ServiceRefused) as caught:
+        await client.run(items[:1], idempotency_key="job-17/part-3")
+    assert caught.value.code == "idempotency-key-reused"
+    for key in ("", "部分-3", "k" * 256):
+        with pytest.raises(ValueError, match="1 to 255 printable ASCII characters"):
+            await client.create_batch(items[:1], idempotency_key=key)
+
+
 async def test_pages_are_followed(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("saiten.client.BATCH_PAGE", 2)
     monkeypatch.setattr("saiten.client.RATING_PAGE", 2)
