@@ -39,7 +39,7 @@ TEXT_PARTS = frozenset({"text", "output_text"})
 
 class TokenRecord(Value):
     """A token and its alternatives. Bytes are in hexadecimal: a token may hold half a character. Tokens that hold no
-    number are joined into one without alternatives: reasons are long, and nobody weighs their words."""
+    number are joined into one without alternatives: reasons are long, and their words are never weighed."""
 
     text: str
     choices: Annotated[tuple[Annotated[tuple[str, float], Field(strict=False)], ...], listed()]

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_only_of_numbers_are_alternatives_kept_and_expectations_are_as_before(cu
     )
     told = tell_tokens(content)
     # Some tokenizers join what stands before a number with it.
-    entries = [
+    entries: list[dict[str, Any]] = [
         {
             "token": content[at : at + cut],
             "logprob": -0.25,
