@@ -170,6 +170,8 @@ def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tu
     yield name, int, of_aspect(lambda found: found.rating)
     if options.judge.samples > 1:
         yield f"{name}.mean", float, of_aspect(lambda found: found.mean)
+    if options.judge.expected:
+        yield f"{name}.expected", float, of_aspect(lambda found: found.expected)
     if name in blended_aspects(rubric, options.relevance):
         yield f"{name}.blended", float, of_aspect(lambda found: found.blended)
     if options.path == "both":

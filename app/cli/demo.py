@@ -41,7 +41,11 @@ from saiten.language import mark, tell, tell_all
 from saiten.models import Batch, Summary
 from saiten.reading import read
 
-RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
+RUNS = {
+    "runs-ko.jsonl": ("diary", "ko-comment"),
+    "runs-ko-chat.jsonl": ("chat", "ko-dialogue"),
+    "runs-ja.jsonl": ("nightly", "ja-dialogue"),
+}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
 
 CONVERSATIONS = {"conversations-ko.jsonl": "ko-conversation", "conversations-ja.jsonl": "ja-conversation"}
@@ -307,7 +311,7 @@ DATABASE = "saiten-demo.db"
 @click.option(
     "--judge-runs",
     is_flag=True,
-    help="With --use-environment: its judge rates the 14 runs as well, with 312 candidates more to pay for. Without,"
+    help="With --use-environment: its judge rates the 18 runs as well, with 408 candidates more to pay for. Without,"
     " the lexical judge rates them.",
 )
 @click.option(
@@ -321,7 +325,7 @@ DATABASE = "saiten-demo.db"
 def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool) -> None:
     """Start a private service, post the bundled Japanese and Korean dialogues, show the scores, stop.
 
-    Then 14 bundled runs of three systems are scored, and kept in a database for the dashboard to show. Their human
+    Then 18 bundled runs of three systems are scored, and kept in a database for the dashboard to show. Their human
     ratings are simulated.
     """
     if judge_runs and not use_environment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -408,3 +409,40 @@ def rate(part: VerdictPart | None, aspect: Aspect) -> Rating:
             return value
     low, high = aspect.scale
     return Unrated(reason="out-of-scale", detail=f"the judge gave {part.number[:12]} on a scale of {low} to {high}")
+
+
+def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Faults]:
+    """One list of faults from those of several samples, each as `assign_faults` gives it. A turn is in it if more than
+    half of the lists that can be used name it, for whichever aspect; its kind and reason are those of the first sample
+    with the commonest kind, its aspects those that more than half of the samples with this turn name, or else that
+    sample's. Where no list can be used the first one's reason is kept."""
+    rated = [name for names in samples for name in names]
+    usable = [names for names in samples if names and not any(isinstance(one, Unrated) for one in names.values())]
+    if not usable:
+        return MappingProxyType({name: names[name] for names in reversed(samples) for name in names})
+    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    listed = [by_turn(names) for names in usable]
+    for turn in sorted({turn for turns in listed for turn in turns}):
+        named = [turns[turn] for turns in listed if turn in turns]
+        if 2 * len(named) > len(listed):
+            fault, aspects = settle_fault(named)
+            for name in aspects:
+                found[name].append(fault)
+    return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
+
+
+def by_turn(names: Mapping[str, Faults]) -> dict[int, tuple[Fault, set[str]]]:
+    """The faults of one sample by turn, each with its aspects."""
+    found: dict[int, tuple[Fault, set[str]]] = {}
+    for name, faults in names.items():
+        for fault in () if isinstance(faults, Unrated) else faults:
+            found.setdefault(fault.turn, (fault, set()))[1].add(name)
+    return found
+
+
+def settle_fault(named: Sequence[tuple[Fault, set[str]]]) -> tuple[Fault, set[str]]:
+    """What several samples say of one turn, as one fault with its aspects."""
+    kinds = [fault.kind for fault, _ in named]
+    fault, own = max(named, key=lambda one: kinds.count(one[0].kind))
+    counts = Counter(name for _, aspects in named for name in aspects)
+    return fault, {name for name, count in counts.items() if 2 * count > len(named)} or own

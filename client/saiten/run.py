@@ -141,6 +141,7 @@ def aspect_cells(name: str, result: AspectResult | None) -> Iterator[tuple[str, 
     """One aspect's (column, value)."""
     yield name, result.rating if result else None
     yield f"{name}.mean", result.mean if result else None
+    yield f"{name}.expected", result.expected if result else None
     yield f"{name}.blended", result.blended if result else None
     yield f"{name}.unrated", result.unrated.reason if result and result.unrated else None
 
