@@ -61,7 +61,7 @@ async def make_report(
     container: Container, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
 ) -> dict[str, Any]:
     """Everything that the verdict shows."""
-    names = name_measures(rubric, speech)
+    names = name_measures(rubric, speech, marked=True)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
     gate = found.gate

@@ -128,6 +128,53 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     assert (await client.get(f"/v1/conversations/{stored['id']}")).status_code == 404
 
 
+async def test_marks_of_people_correct_the_rate_of_faulty_turns(client: httpx.AsyncClient) -> None:
+    """The judge names one turn of two in half of the conversations. In the first run people mark one in three of four
+    conversations, in the second both in two of three and else one."""
+    ids, count = [], 24
+    for marked in ([1 - at % 4 // 3 for at in range(24)], [2 - (at % 3 == 0) for at in range(24)]):
+        faults = ["[fault:memory]お名前は?" if at % 4 < 2 else "お名前は?" for at in range(count)]
+        items = [
+            {"id": str(at), "turns": make_turns(f"いらっしゃいませ {at}。", fault)} for at, fault in enumerate(faults)
+        ]
+        batch = (await post(client, {"items": items})).json()["id"]
+        await wait_for(client, batch)
+        ids.append(batch)
+        ratings = [
+            {
+                "batch": batch,
+                "item": str(at),
+                "rater": "anna",
+                "ratings": {"overall": 5},
+                "faulty_turns": [1, 3][:turns],
+            }
+            for at, turns in enumerate(marked)
+        ]
+        lines = "".join(json.dumps(one) + "\n" for one in ratings)
+        assert (await client.post("/v1/ratings", content=lines, headers=NDJSON)).status_code == 200
+    asked = {"baseline": ids[0], "candidate": ids[1], "estimate": "corrected"}
+    compared = (await client.post("/v1/comparisons", json=asked)).json()
+    own = compared["corrected"]["faulty_turns"]
+    assert (own["rated_baseline"], own["rated_candidate"], own["verdict"]) == (count, count, "worse")
+    assert compared["faulty_turns"]["difference"] == 0
+    # All are rated, so that what people say is all that counts.
+    assert [own[side]["mean"] for side in ("baseline", "candidate")] == pytest.approx([37.5, 250 / 3])
+    gate = {**asked, "rules": [{"measure": "faulty_turns", "max_rise": 10}]}
+    report = (await client.post("/v1/gates", json=gate)).json()
+    told = next(one for one in report["reasons"] if one["rule"] == 0)
+    assert (report["verdict"], told["measure"], told["code"]) == ("fail", "faulty_turns", "rise")
+    assert "rose by 45.833" in told["detail"]
+    assert "(by the judge alone +0.000)" in told["detail"]
+    found = (await client.post("/v1/analyses/corrected", json={"batch": ids[0]})).json()
+    (system,) = found["systems"].values()
+    figures = system["aspects"]["faulty_turns"]
+    assert (figures["judge"]["mean"], figures["corrected"]["mean"], figures["levels"]) == (25.0, 37.5, {})
+    # Ratings without marks say nothing of turns, and a mark says nothing of a code.
+    assert "faulty_turns" not in (await client.post("/v1/analyses/agreement", json={"batch": ids[0]})).json()["aspects"]
+    refused = await client.post("/v1/gates", json={**gate, "rules": [{"finding": "judge", "max_rise": 1}]})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/rules/0/finding")
+
+
 async def test_conversations_on_the_english_path(fake: FakeOpenAI, tmp_path: Path) -> None:
     given = {name: value for name, value in PLANTED[0].items() if name != "id"}
     own = [(3, "judge", "memory"), (5, "rule", "politeness"), (5, "judge", "memory"), (5, "judge", "safety")]
