@@ -37,7 +37,6 @@ from app.stats.resampling import find_quantile
 from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
 
-
 MARKED: MeasureKey = ("finding", FINDING + ANY_CODE)
 """Faulty turns: of findings the one that people can correct, since a mark has no code and no kind."""
 
@@ -330,7 +329,8 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
 def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, figures: str, level: float) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
     detectable, wanted = find_reach(found, level), one.must_detect or one.rule.most or 0.0
-    seen = f"{figures}: no significant {find_word(one)}; one of {write_figure(detectable)} would have been seen with 80 % power"
+    shown = f"one of {write_figure(detectable)} would have been seen with 80 % power"
+    seen = f"{figures}: no significant {find_word(one)}; {shown}"
     if detectable <= wanted:
         return "held", "pass", seen
     fewest = min(told.rated_baseline, told.rated_candidate)

@@ -41,8 +41,8 @@ class CorrectedPlace:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """By aspect, composite or `faulty_turns` the places of each run, in the runs' order: by the judge's ratings, and by the judge's
-    corrected by people's; `corrected` is empty where people rated nothing."""
+    """By aspect, composite or `faulty_turns` the places of each run, in the runs' order: by the judge, and by the judge
+    corrected by people; `corrected` is empty where people rated nothing."""
 
     judged: Mapping[str, Sequence[Places]]
     corrected: Mapping[str, Sequence[CorrectedPlace]]
