@@ -95,7 +95,8 @@ async def gather_figures(
     turns = None
     if summary.findings is not None:
         faults = request.query_params.get("faults")
-        turns = await gather_findings(container, project, speech, batch, summary=summary, asked=faults)
+        order = request.query_params.get("order")
+        turns = await gather_findings(container, project, speech, batch, summary=summary, asked=faults, order=order)
         drawn += turns.drawings
     titles = titles_of(SaitenError)
     return {
