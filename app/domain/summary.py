@@ -26,8 +26,8 @@ class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
     unrated reason or None, rating or None) by aspect. `similarity` is b; `system` and `build` are the entries of that
     name in the candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's
-    findings. `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share of each
-    scale; None where the judge was asked once."""
+    findings. `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share
+    of each scale; None where the judge was asked once."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
