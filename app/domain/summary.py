@@ -411,10 +411,10 @@ FixList = Annotated[tuple[FixFirst, ...], listed()]
 
 
 class BuildFixes(Value):
-    """What to fix first in one build of a system; either is null where the metadata do not name it."""
+    """What to fix first in one build of a system."""
 
-    system: str | None
-    build: str | None
+    system: str | None = Field(description="what the metadata name as the system; null where they name none")
+    build: str | None = Field(description="what the metadata name as its build; null where they name none")
     fix_first: FixList = Field(description="kinds of faults that occur, the largest `weight` first")
 
 
