@@ -221,6 +221,7 @@ async def check_pages(client: httpx.AsyncClient, ids: list[str]) -> None:
         (f"/runs/{ids[0]}", {}, r"Trend across builds.*Faulty turns per 100 system turns.*25\.00"),
         ("/leaderboard", {"name": "talks"}, r"Faulty turns per 100 system turns.*25\.00.*places 1–2"),
         ("/leaderboard", {"name": "talks", "aspect": "faulty_turns", **corrected}, r"ascending.*bot-0.*37\.50.*bot-1"),
+        ("/explore", {"run": ids}, r"<h3>Faulty turns</h3>.*25\.00 → 25\.00.*unclear intention.*25\.00 → 25\.00"),
         ("/explore", {"run": ids, **corrected}, r"Faulty turns per 100.*worse.*37\.50 → 83\.33.*\+45\.83"),
     ):
         page = await read_page(client, path, more)
