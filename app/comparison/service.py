@@ -28,6 +28,7 @@ from app.domain.analysis_request import (
 )
 from app.domain.batch import Baseline, Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
+from app.domain.conversation import FAULTY_TURNS
 from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
@@ -144,7 +145,7 @@ class ComparisonService:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
         if isinstance(wanted, JudgesRequest):
             return await self._compare_scorers(project, wanted, batches)
-        table = await tabulate(self.batches, project, batches)
+        table = await tabulate(self.batches, project, batches, marks=isinstance(wanted, CorrectedRequest))
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
         found = None
@@ -180,7 +181,9 @@ class ComparisonService:
         for, differ in one."""
         ranges: dict[str, tuple[float, float]] = {}
         for batch in batches:
-            for name, scale in bounds_of(self.rubrics.nearest(batch.rubric_name)).items():
+            rubric = self.rubrics.nearest(batch.rubric_name)
+            marked = {FAULTY_TURNS: (0.0, 100.0)} if rubric.unit == "conversation" else {}
+            for name, scale in {**marked, **bounds_of(rubric)}.items():
                 if ranges.setdefault(name, scale) != scale:
                     detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
                     raise InvalidRequest(detail, pointer="/batches")

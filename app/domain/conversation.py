@@ -222,6 +222,9 @@ KIND = "kind:"
 KIND_CODES = tuple(KIND + kind for kind in KINDS)
 """What findings are counted by where the rubric has kinds of faults."""
 
+FAULTY_TURNS = "faulty_turns"
+"""The measure of a run: system turns per 100 with a finding of any code, or that people marked."""
+
 KINDS_KNOWN = "kinds"
 """Stands among the codes of a conversation whose findings all have their kinds."""
 
@@ -243,6 +246,11 @@ class FaultyTurns(NamedTuple):
         if code.startswith(KIND) and KINDS_KNOWN not in self.found:
             return None
         return self.found.get(code, None if code == JUDGED else ())
+
+    def rate_of(self, code: str) -> float | None:
+        """How many of 100 system turns have a finding of the code; None where that is not known."""
+        turns = self.turns_of(code)
+        return None if turns is None else 100 * len(turns) / self.system_turns
 
 
 def list_faulty(

@@ -583,6 +583,14 @@ class FixFirst(Answer):
     reason: str | None = None
 
 
+class BuildFixes(Answer):
+    """What to fix first in one build of a system; either is None where the metadata do not name it."""
+
+    system: str | None
+    build: str | None
+    fix_first: tuple[FixFirst, ...] = ()
+
+
 class Coverage(Answer):
     """`rated` of `expected` verdicts; `share` is None if nothing is expected."""
 
@@ -613,6 +621,7 @@ class Summary(Answer):
     kinds: dict[str, FindingRate] | None = None
     fix_first: tuple[FixFirst, ...] | None = None
     fix_first_by_system: dict[str, tuple[FixFirst, ...]] = Field(default_factory=dict)
+    fix_first_by_build: tuple[BuildFixes, ...] = ()
     reliability: Reliability | None = None
     clusters: int | None = None
 

@@ -14,8 +14,9 @@ from app.comparison.computations import Examination, PendingComputation
 from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch
-from app.domain.comparison import Comparison, GateReason, GateReport, GateVerdict, Measure, Verdict
+from app.domain.comparison import FINDING, Comparison, GateReason, GateReport, GateVerdict, Measure, Verdict
 from app.domain.composites import range_of
+from app.domain.conversation import FAULTY_TURNS, KIND
 from app.domain.errors import SignatureMismatch
 from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
@@ -25,7 +26,15 @@ from app.web.dashboard import run_values
 from app.web.dashboard.exploration import Exploration
 from app.web.dashboard.language import Speech, mark
 from app.web.dashboard.run import meaning_of
-from app.web.dashboard.run_values import BLENDED, build_of, examine, name_measures, paint, system_of
+from app.web.dashboard.run_values import (
+    BLENDED,
+    build_of,
+    examine,
+    name_faulty,
+    name_measures,
+    paint,
+    system_of,
+)
 
 
 async def give_verdict(
@@ -61,7 +70,7 @@ async def make_report(
     container: Container, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
 ) -> dict[str, Any]:
     """Everything that the verdict shows."""
-    names = name_measures(rubric, speech)
+    names = name_measures(rubric, speech, marked=True)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
     gate = found.gate
@@ -119,7 +128,22 @@ def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> dict[
         "aspects": rows(comparison.aspects),
         "composites": rows(comparison.composites),
         "blended": rows(comparison.blended, BLENDED),
+        "turns": list_rates(comparison, speech),
     }
+
+
+def list_rates(comparison: Comparison, speech: Speech) -> list[MeasureRow]:
+    """The rate of faulty turns, and of each kind of fault that either run has, those that rose most first."""
+    faulty = comparison.faulty_turns
+    if faulty is None:
+        return []
+    found = [(kind, one) for kind, one in comparison.kinds.items() if one.baseline_mean or one.candidate_mean]
+    found.sort(key=lambda each: each[1].difference or 0.0, reverse=True)
+    named = [
+        (FAULTY_TURNS, name_faulty(speech), faulty),
+        *((FINDING + KIND + kind, speech.term("kind", kind), one) for kind, one in found),
+    ]
+    return [MeasureRow(key, name, (0.0, 100.0), one, effect_of(one)) for key, name, one in named]
 
 
 def effect_of(measure: Measure) -> str | None:

@@ -10,6 +10,7 @@ import click
 
 from saiten.commands import exits
 from saiten.commands.files import name_file
+from saiten.commands.fixes import print_fixes
 from saiten.commands.gate import make_progress
 from saiten.commands.gate_settings import GateSettings, make_settings
 from saiten.commands.items import choose_reading, read_whole, reading_options
@@ -102,7 +103,7 @@ async def run_batch(
 
 def print_summary(summary: Summary) -> None:
     """The batch's id and counts, and a row for each aspect and composite; of conversations, one for each code of
-    findings with its rate per 100 system turns."""
+    findings with its rate per 100 system turns, and what to fix first."""
     target, counts = console(), summary.counts
     heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
     rows: list[tuple[str, ...]] = []
@@ -121,3 +122,4 @@ def print_summary(summary: Summary) -> None:
     told = ", ".join(tell(words, count=count) for words, count in states if count)
     title = f"{summary.name} ({summary.batch})" if summary.name else summary.batch
     print_sheet(TerminalTable(f"{title}: {told}", heads, rows), target)
+    print_fixes(summary.fix_first or (), target)

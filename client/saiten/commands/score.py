@@ -19,8 +19,9 @@ from rich.text import Text
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions, report_assertions
 from saiten.commands.files import InvalidItems, gather_faults, name_file
+from saiten.commands.fixes import FixTally, print_fixes
 from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
-from saiten.commands.output import open_progress, print_ndjson, print_scores
+from saiten.commands.output import console, open_progress, print_ndjson, print_scores
 from saiten.commands.results import require_output_file, write_results
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
@@ -413,6 +414,7 @@ async def score_and_show(
         print_scores(rows)
         if tally.system_turns:
             click.echo(printable(tally.describe()), err=not shown.as_table)
+        print_fixes(tally.fixes.rank(), console(error=not shown.as_table))
     return complete
 
 
@@ -423,6 +425,7 @@ class FindingTally:
 
     system_turns: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    fixes: FixTally = field(default_factory=FixTally)
 
     def add(self, request: Mapping[str, Any], result: Result) -> None:
         """Counts a conversation; a response and a failure are passed over."""
@@ -430,7 +433,9 @@ class FindingTally:
             return
         last = request["turns"][-1].get("speaker")
         roles = (turn.get("role") or ("system" if turn.get("speaker") == last else "user") for turn in request["turns"])
-        self.system_turns += sum(role == "system" for role in roles)
+        system_turns = sum(role == "system" for role in roles)
+        self.system_turns += system_turns
+        self.fixes.add(system_turns, result)
         found = {(one["turn"], one["code"] or "judge") for one in result.get("findings") or ()}
         self.codes.update(code for _, code in found)
 
