@@ -316,20 +316,24 @@ class Usage(Value):
         )
 
 
+class MaskedSpan(Value):
+    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at
+    `where`."""
+
+    where: str
+    start: int
+    end: int
+
+
 class Warned(Value):
     """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
 
     code: str
     where: str
     detail: str
-
-
-class MaskedSpan(Value):
-    """A part of a text that was masked in the second judgement: code points `start` to `end` of the text at `where`."""
-
-    where: str
-    start: int
-    end: int
+    spans: Annotated[tuple[MaskedSpan, ...], listed()] = Field(
+        default=(), exclude_if=not_, description="of a text that looks like an attack: its suspicious parts"
+    )
 
 
 class IntegrityReport(Value):

@@ -242,6 +242,7 @@ Faults = tuple[Fault, ...] | Unrated
 """The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
 kind."""
 
+FILTER_CHARACTERS = 200  # Of a provider's words about what it filtered
 LEAKED = "the judge's reply holds part of its own instructions, which it must never write"
 
 
@@ -318,6 +319,9 @@ def read_verdict(
 
 def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
     """Why there is no verdict, as a code and in words; None if there may be one."""
+    if finish_reason == "content_filter" and not reply:
+        said = f": {clean(refusal)[:FILTER_CHARACTERS]}" if refusal else ""
+        return "content-filter", f"the judge's provider filtered the dialogue{said}"
     if refusal:
         return "refused", "the judge refused to rate this dialogue"
     if finish_reason == "content_filter":

@@ -250,20 +250,21 @@ class BatchUsage(Usage):
     estimated_calls: int = 0
 
 
+class MaskedSpan(Answer):
+    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at `where`."""
+
+    where: str
+    start: int
+    end: int
+
+
 class Warned(Answer):
     """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
 
     code: str
     where: str
     detail: str
-
-
-class MaskedSpan(Answer):
-    """A part of a text that was masked in the second judgement: code points `start` to `end` of the text at `where`."""
-
-    where: str
-    start: int
-    end: int
+    spans: tuple[MaskedSpan, ...] = ()
 
 
 class IntegrityReport(Answer):

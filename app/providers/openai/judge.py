@@ -273,9 +273,10 @@ class OpenAIJudge:
         )
 
     async def _sample(self, question: Question, task: JudgingTask, expected_usd: float) -> Sample:
-        """Asks until a reply rates every aspect, as often as the settings allow. A call is expected to cost as much."""
+        """Asks until a reply rates every aspect, as often as the settings allow, but not again about a dialogue that a
+        filter stops. A call is expected to cost as much."""
         answers = [await self._ask(question, task, expected_usd)]
-        while not answers[-1].reading.complete and len(answers) <= self.malformed_retries:
+        while not answers[-1].final and len(answers) <= self.malformed_retries:
             try:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task, expected_usd))
             except ProviderBatchUnanswered:

@@ -22,15 +22,21 @@ from app.domain.expectation import Expectation, Token, expect
 from app.domain.model import Value, digest, listed
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
-from app.domain.verdict import Faults, VerdictReading, rate_nothing, read_verdict
+from app.domain.verdict import FILTER_CHARACTERS, Faults, VerdictReading, rate_nothing, read_verdict
 from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
-# An error with such a code is a reply: a content filter stopped the call
-FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+# An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI and
+# LiteLLM; of OpenAI's reasoning models; and of DashScope
+FILTER_CODES = frozenset({
+    "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "moderation_blocked",
+    "invalid_prompt",
+    "data_inspection_failed", "DataInspectionFailed",
+})  # fmt: skip
+FILTERED = "content_filter"  # The finish reason of such a reply
 # Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter
 REASONING = ("reasoning_content", "reasoning", "thinking")
 REASONING_PARTS = frozenset({"thinking", "reasoning"})
@@ -270,6 +276,11 @@ def find_hint(reply: Reply) -> str | None:
     return "the endpoint probably ignored `response_format`" if reply.structured else None
 
 
+def filtered(words: str) -> dict[str, Any]:
+    """The fields of the reply that stands for a call which a provider's filter stopped. `words` are the provider's."""
+    return {"content": None, "finish_reason": FILTERED, "refusal": words[:FILTER_CHARACTERS] or None}
+
+
 @dataclass(frozen=True)
 class SampleAnswer:
     """One reply with what it says. `hit` is True where no call was made for it. `price_share` is the share of the
@@ -280,6 +291,11 @@ class SampleAnswer:
     reading: VerdictReading
     hit: bool
     price_share: float = 1.0
+
+    @property
+    def final(self) -> bool:
+        """Whether to ask again is of no use: the verdict is complete, or a filter does not let the dialogue pass."""
+        return self.reading.complete or (self.reply.content is None and self.reply.finish_reason == FILTERED)
 
     def expect(self, aspect: Aspect) -> Expectation | None:
         """The aspect's expectation at its value in this reply; None where it cannot be had."""
