@@ -79,9 +79,11 @@ async def test_a_filters_words_are_bounded_and_hold_no_key() -> None:
             assert len(detail) < 300
 
 
-async def run_batch(client: httpx.AsyncClient, items: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
+async def run_batch(
+    client: httpx.AsyncClient, items: list[dict[str, Any]], status: str
+) -> tuple[dict[str, Any], str]:
     made = (await client.post("/v1/batches", json={"items": items})).json()
-    batch = await wait_for(client, made["id"], ("completed", "paused"))
+    batch = await wait_for(client, made["id"], status)
     return batch, (await client.get(f"/v1/batches/{made['id']}/results")).text
 
 
@@ -94,13 +96,11 @@ async def test_one_moderated_item_stops_no_batch_and_many_alike_pause_it(tmp_pat
 
     async with FakeOpenAI(answer) as fake, serving(tmp_path, **judged_by(fake)) as client:
         items = [make_item(number, response=f"{'flagged' if number == 1 else 'はい'} {number}") for number in range(4)]
-        batch, results = await run_batch(client, items)
-        assert batch["status"] == "completed"
+        batch, results = await run_batch(client, items, "completed")
         assert batch["counts"]["scored"] == 3
         assert results.count(f"{FLAGGED} (violence)") >= 1
         assert len(fake.requests) == 4
         items = [make_item(number, response=f"flagged {number}") for number in range(40)]
-        batch, _ = await run_batch(client, items)
-        assert batch["status"] == "paused"
-        assert batch["pause_reason"]["code"] == "judge-refused-request"
-        assert FLAGGED in str(batch["pause_reason"])
+        batch, _ = await run_batch(client, items, "paused")
+        assert batch["pause_reason"] == "judge-refused-request"
+        assert FLAGGED in str(batch)
