@@ -113,6 +113,12 @@ class JudgeOptions(Value):
         exclude_if=lambda screen: screen is None,
         description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
     )
+    lenient: bool | None = Field(
+        default=None,
+        exclude_if=lambda lenient: lenient is None,
+        description="whether a verdict is also read in a code fence, and behind one `<think>` block, for endpoints that"
+        " cannot enforce a schema; null takes the service's setting, which is off by default",
+    )
     temperature: Annotated[Finite, Field(ge=0, le=2)] = Field(
         default=0.0, exclude_if=not_, description="how much the judge's replies vary; 0 varies least"
     )
@@ -139,7 +145,7 @@ class JudgeOptions(Value):
     def __hash__(self) -> int:
         extra = canonical_json(self.extra) if self.extra else ""
         simple = (self.model, self.samples, self.expected, self.explain, self.screen, self.temperature, self.max_tokens)
-        return hash((*simple, extra))
+        return hash((*simple, self.lenient, extra))
 
 
 class EvaluationRequest(Value):
@@ -292,6 +298,9 @@ class JudgeProvenance(Value):
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: Annotated[tuple[str, ...], listed()] = ()
     screen: bool = Field(default=False, description="whether the verdict was to say if a text addresses its evaluator")
+    lenient: bool = Field(
+        default=False, exclude_if=not_, description="whether a verdict was also read in a code fence and behind thinking"
+    )
 
 
 class Usage(Value):

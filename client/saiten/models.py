@@ -231,6 +231,7 @@ class JudgeProvenance(Answer):
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     screen: bool = False
+    lenient: bool = False
 
 
 class Usage(Answer):
@@ -473,6 +474,7 @@ class JudgeOptions(Answer):
     expected: bool = False
     explain: bool = False
     screen: bool | None = None
+    lenient: bool | None = None
     temperature: float = 0.0
     max_tokens: int | None = None
     composites: str = "runs"

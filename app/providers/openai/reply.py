@@ -219,7 +219,7 @@ class Readings:
             return read_reply(reply, question)
         # The fixed part's digest stands for the aspects with their scales, the language, the format and the canary.
         asked = question.prompt(structured=reply.structured).prefix_digest
-        key = blake2b(f"{asked}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = blake2b(f"{asked}{question.lenient}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
         known = self._known.get(key)
         if known is None:
             known = read_reply(reply, question)
@@ -246,6 +246,7 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
         screen=prompt.screen,
         turns=question.turns,
         kinds=question.kinds,
+        lenient=question.lenient,
     )
     if reading.complete or reading.leaked or reply.refusal:
         return reading
@@ -422,6 +423,7 @@ def trace_origin(answers: Sequence[SampleAnswer], *, kind: str, endpoint: str) -
         parameters=merge_parameters([reply.parameters for reply in replies]),
         dropped=tuple(distinct(name for reply in replies for name in reply.dropped)),
         screen=all(prompt.screen for prompt in prompts),
+        lenient=any(answer.question.lenient for answer in answers),
     )
 
 
