@@ -299,7 +299,9 @@ class JudgeProvenance(Value):
     dropped: Annotated[tuple[str, ...], listed()] = ()
     screen: bool = Field(default=False, description="whether the verdict was to say if a text addresses its evaluator")
     lenient: bool = Field(
-        default=False, exclude_if=not_, description="whether a verdict was also read in a code fence and behind thinking"
+        default=False,
+        exclude_if=not_,
+        description="whether a verdict was also read in a code fence and behind thinking",
     )
 
 

@@ -140,8 +140,8 @@ class Settings(BaseSettings):
     )
     judge_lenient: bool = Field(
         default=False,
-        description="what `judge.lenient` is where a request does not say: whether a verdict is also read in a code fence"
-        " and behind one `<think>` block, for endpoints that cannot enforce a schema; see judges.md",
+        description="what `judge.lenient` is where a request does not say: whether a verdict is also read in a code"
+        " fence and behind one `<think>` block, for endpoints that cannot enforce a schema; see judges.md",
     )
     judge_extra: Name = Field(
         default=None,

@@ -47,7 +47,9 @@ def answer(job: bytes) -> bytes:
         said = tuple(Turn.model_construct(speaker=speaker, text=text, role=role) for speaker, text, role in turns)
         conversation = Conversation.model_construct(turns=said, persona=persona, goal=goal)
         suspicions, faults = look_through(conversation, language, tuple(aspects))
-        shown = [(one.code, one.where, one.detail, [(span.start, span.end) for span in one.spans]) for one in suspicions]
+        shown = [
+            (one.code, one.where, one.detail, [(span.start, span.end) for span in one.spans]) for one in suspicions
+        ]
         return json.dumps([shown, [(one.turn, one.aspect, one.code, one.detail) for one in faults]]).encode()
     except Exception:  # noqa: BLE001 - the edge of a process: who asked does the work, and tells of the error
         return b"null"

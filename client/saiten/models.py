@@ -252,7 +252,8 @@ class BatchUsage(Usage):
 
 
 class MaskedSpan(Answer):
-    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at `where`."""
+    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at
+    `where`."""
 
     where: str
     start: int

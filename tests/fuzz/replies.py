@@ -133,7 +133,8 @@ TARGET = Target(
     "replies",
     check,
     seeds=[
-        bytes([form | lenient]) + write(LANGUAGES[form >> 2 & 1], structured=bool(form & 1), explain=bool(form & 2)).encode()
+        bytes([form | lenient])
+        + write(LANGUAGES[form >> 2 & 1], structured=bool(form & 1), explain=bool(form & 2)).encode()
         for form in range(8)
         for lenient in (0, 128)
     ]
@@ -150,7 +151,20 @@ TARGET = Target(
         *(aspect.name[language].encode() for aspect in ASPECTS for language in LANGUAGES),
         *(
             mark.encode()
-            for mark in (THINK, THOUGHT, "\n```", "```json\n", "「3」", "「１」", "：", "（理由）", " (reason)", '"rating": ', '"reason": "', "\\ud83d")
+            for mark in (
+                THINK,
+                THOUGHT,
+                "\n```",
+                "```json\n",
+                "「3」",
+                "「１」",
+                "：",
+                "（理由）",
+                " (reason)",
+                '"rating": ',
+                '"reason": "',
+                "\\ud83d",
+            )
         ),
     ],
 )

@@ -143,22 +143,25 @@ REGION_WORDS = re.compile(
 
 def treat(error: BaseException) -> Treatment | None:
     """The error's treatment; None if it is not an SDK error."""
-    if isinstance(error, openai.APIStatusError):
-        if HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST:
-            return ELSEWHERE
-        # The SDK passes on values of any type that the endpoint sent.
-        if QUOTA_CODES & {str(error.code), str(error.type)}:
-            return SPENT
-        if is_filtered(error):
-            return FILTERED
-        if error.status_code in ABOUT_THE_REQUEST and REGION_WORDS.search(f"{error.code} {find_words(error)}"):
-            return AWAY
-        if special := BY_STATUS.get(error.status_code):
-            return special
-        if "API_KEY_INVALID" in details_of(error, "reason"):
-            # Gemini sends this with HTTP 400.
-            return LOCKED
+    if isinstance(error, openai.APIStatusError) and (special := treat_status(error)):
+        return special
     return next((treatment for kind, treatment in TREATMENTS if isinstance(error, kind)), None)
+
+
+def treat_status(error: openai.APIStatusError) -> Treatment | None:
+    """The treatment of an answer that says more than the error's class; None of the others."""
+    away = error.status_code in ABOUT_THE_REQUEST and REGION_WORDS.search(f"{error.code} {find_words(error)}")
+    cases = (
+        (HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST, ELSEWHERE),
+        # The SDK passes on values of any type that the endpoint sent.
+        (QUOTA_CODES & {str(error.code), str(error.type)}, SPENT),
+        (is_filtered(error), FILTERED),
+        (away, AWAY),
+        (error.status_code in BY_STATUS, BY_STATUS.get(error.status_code)),
+        # Gemini sends this with HTTP 400.
+        ("API_KEY_INVALID" in details_of(error, "reason"), LOCKED),
+    )
+    return next((treatment for holds, treatment in cases if holds), None)
 
 
 def may_retry(error: BaseException) -> bool:

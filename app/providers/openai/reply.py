@@ -29,8 +29,8 @@ from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
-# An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI and
-# LiteLLM; of OpenAI's reasoning models; and of DashScope
+# An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI
+# and LiteLLM; of OpenAI's reasoning models; and of DashScope
 FILTER_CODES = frozenset({
     "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "moderation_blocked",
     "invalid_prompt",
@@ -219,7 +219,9 @@ class Readings:
             return read_reply(reply, question)
         # The fixed part's digest stands for the aspects with their scales, the language, the format and the canary.
         asked = question.prompt(structured=reply.structured).prefix_digest
-        key = blake2b(f"{asked}{question.lenient}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = blake2b(
+            f"{asked}{question.lenient}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16
+        ).digest()
         known = self._known.get(key)
         if known is None:
             known = read_reply(reply, question)

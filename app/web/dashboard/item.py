@@ -201,7 +201,11 @@ async def show(request: Request, container: Container, project: str, shown: Show
 def quote_warned(candidate: Candidate, evaluation: Evaluation | None) -> dict[int, list[str]]:
     """What stands at the spans of each warning about a text of the caller's, by the warning's number."""
     talk = candidate.conversation
-    places = texts_of_conversation(talk) if talk else list_places(Dialogue.model_construct(context=candidate.context, response=candidate.response))
+    places = (
+        texts_of_conversation(talk)
+        if talk
+        else list_places(Dialogue.model_construct(context=candidate.context, response=candidate.response))
+    )
     places = {**places, **{f"reference/{at}": text for at, text in enumerate(candidate.reference or ())}}
     return {
         number: [places[span.where][span.start : span.end].strip() for span in warning.spans if span.where in places]

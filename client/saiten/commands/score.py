@@ -489,7 +489,10 @@ def show_suspected(progress: Progress, position: int, result: Result, request: M
             text = find_text(request, span["where"])[span["start"] : span["end"]].strip()
             quoted = f": “{text[:QUOTED]}{'…' if len(text) > QUOTED else ''}”" if text else ""
             detail = f"{span['where']}: {warning['detail']}{quoted}"
-            say(progress, tell("item {position}: {code}: {detail}", position=position, code=warning["code"], detail=detail))
+            say(
+                progress,
+                tell("item {position}: {code}: {detail}", position=position, code=warning["code"], detail=detail),
+            )
 
 
 def find_text(request: Mapping[str, Any], where: str) -> str:

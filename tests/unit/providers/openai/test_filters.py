@@ -50,9 +50,15 @@ async def test_what_a_filter_stops_is_unrated_with_the_providers_words_and_asked
 @pytest.mark.parametrize(
     ("http", "error"),
     [
-        (403, {"code": "unsupported_country_region_territory", "message": "Country, region, or territory not supported"}),
+        (
+            403,
+            {"code": "unsupported_country_region_territory", "message": "Country, region, or territory not supported"},
+        ),
         (403, {"code": 403, "message": "Provider returned error", "metadata": {"raw": BEHIND}}),
-        (400, {"code": 400, "status": "FAILED_PRECONDITION", "message": "User location is not supported for this use."}),
+        (
+            400,
+            {"code": 400, "status": "FAILED_PRECONDITION", "message": "User location is not supported for this use."},
+        ),
         (451, {"message": "Unavailable."}),
     ],
 )
@@ -79,9 +85,7 @@ async def test_a_filters_words_are_bounded_and_hold_no_key() -> None:
             assert len(detail) < 300
 
 
-async def run_batch(
-    client: httpx.AsyncClient, items: list[dict[str, Any]], status: str
-) -> tuple[dict[str, Any], str]:
+async def run_batch(client: httpx.AsyncClient, items: list[dict[str, Any]], status: str) -> tuple[dict[str, Any], str]:
     made = (await client.post("/v1/batches", json={"items": items})).json()
     batch = await wait_for(client, made["id"], status)
     return batch, (await client.get(f"/v1/batches/{made['id']}/results")).text

@@ -17,7 +17,8 @@ COVERED = f"<think>Hm.</think>\n```json\n{json.dumps(GOOD)}\n```"
 
 
 @pytest.mark.parametrize(
-    ("setting", "asked", "lenient"), [(False, None, False), (False, True, True), (True, None, True), (True, False, False)]
+    ("setting", "asked", "lenient"),
+    [(False, None, False), (False, True, True), (True, None, True), (True, False, False)],
 )
 async def test_a_covered_reply_is_read_only_where_that_is_asked_for(setting: bool, asked: bool | None, lenient: bool):
     async with open_bench(say(COVERED), lenient=setting) as bench:
