@@ -311,8 +311,8 @@ def read_verdict(
     whatever its text. Neither does one that holds the `canary`: a judge that reveals its instructions has followed the
     text under evaluation, and its ratings may come from there too. With `screen` a structured reply must say whether a
     text addresses its evaluator, which does not change any rating. `turns` are the numbers of the system's turns if a
-    conversation is rated, whose reply is always JSON; with `kinds`, those of the rubric, it lists faulty turns once. With
-    `lenient` the verdict may be covered, as `uncover` says.
+    conversation is rated, whose reply is always JSON; with `kinds`, those of the rubric, it lists faulty turns once.
+    With `lenient` the verdict may be covered, as `uncover` says.
     """
     if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
         return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
