@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from saiten.plain_text import clip
+from saiten.wording import hint
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
 MOST_UNKNOWN = 8
-NEAR = 0.7  # How like a name must be that is suggested, from 0 to 1
 
 MESSAGES = {
     "missing": "is missing",
@@ -62,8 +61,7 @@ def suggest(where: str, what: str, names: Sequence[str]) -> str:
     """What is wrong at a pointer; of an unknown field, with the name that is like it, if one is."""
     if what != MESSAGES["extra_forbidden"] or not names:
         return what
-    near = get_close_matches(where.rpartition("/")[2].lower(), names, n=1, cutoff=NEAR)
-    return f"{what}; did you mean {near[0]}?" if near else what
+    return what + hint(where.rpartition("/")[2], names)
 
 
 @cache

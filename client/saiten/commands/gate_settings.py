@@ -108,7 +108,7 @@ def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> 
         try:
             return GateSettings.model_validate(given)
         except ValidationError as error:
-            found = explain(error, given, GateSettings)
+            found = explain(error, given)
     raise InvalidItems(shorten_faults([name_fault(where, what, options, name) for where, what in found]))
 
 
