@@ -152,7 +152,7 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
             "aspects": redact_aspects(evaluation.aspects, cover),
             "translation": translation and redact_translation(translation, cover),
             "paths": both,
-            "warnings": tuple(one.model_copy(update={"detail": DROPPED}) for one in evaluation.warnings),
+            "warnings": tuple(one.model_copy(update={"detail": DROPPED, "spans": ()}) for one in evaluation.warnings),
             "findings": redact_findings(evaluation.findings, cover),
             "turn_scores": evaluation.turn_scores
             and tuple(

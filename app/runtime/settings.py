@@ -138,6 +138,11 @@ class Settings(BaseSettings):
         le=10,
         description="how often the judge is asked again for a reply that does not validly rate every aspect",
     )
+    judge_lenient: bool = Field(
+        default=False,
+        description="what `judge.lenient` is where a request does not say: whether a verdict is also read in a code"
+        " fence and behind one `<think>` block, for endpoints that cannot enforce a schema; see judges.md",
+    )
     judge_extra: Name = Field(
         default=None,
         description="a JSON object of further members of every request to the judge's endpoint, and what requests may"

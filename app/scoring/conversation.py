@@ -54,7 +54,7 @@ from app.scoring.case import ENGLISH, SUSPECTED, check_path, check_unit, look_at
 from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
 from app.scoring.masked_rejudging import Masking, prefix
 from app.scoring.record import PathReading, assemble, compare_paths, status_of, subtract
-from app.text.injection import InspectionBudget, inspect_texts, list_translated
+from app.text.injection import InspectionBudget, inspect_texts, list_translated, locate
 from app.text.talks import TextFindings, answer, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
@@ -233,7 +233,9 @@ async def open_texts(
 def inspect_translation(case: ConversationCase, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """Warnings for texts that look like an attack on the judge only once they are translated."""
     original, english = map(texts_of_conversation, (case.conversation, case.conversations["english"]))
-    return inspect_texts(list_translated(original, english), aspects=case.rubric.aspect_names, checkpoint=checkpoint)
+    places, names = list_translated(original, english), case.rubric.aspect_names
+    found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
+    return locate(found, places, aspects=names, checkpoint=checkpoint)
 
 
 def deal_with(request: ConversationRequest, suspicions: tuple[Warned, ...], context: ScoringContext) -> None:

@@ -90,7 +90,8 @@ FIELDS: Mapping[str, str] = {
     "Comparison.composites": "by composite",
     "Rubric.composites": "its composites; in a list their ids",
     "Summary.composites": "the figures of each composite",
-    "context": "the dialogue before the response, its oldest utterance first",
+    "context": "the dialogue before the response, its oldest utterance first; texts alone alternate between two"
+    " speakers, the last of whom is answered",
     "Translation.context": "the context in English; of a conversation, the turns before the last",
     "contexts": "contexts that both systems answered with a value",
     "AspectDifference.corrected": "on people's scale; null where it is refused",

@@ -237,6 +237,7 @@ class JudgeProvenance(Answer):
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     screen: bool = False
+    lenient: bool = False
 
 
 class Usage(Answer):
@@ -256,20 +257,22 @@ class BatchUsage(Usage):
     estimated_calls: int = 0
 
 
+class MaskedSpan(Answer):
+    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at
+    `where`."""
+
+    where: str
+    start: int
+    end: int
+
+
 class Warned(Answer):
     """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
 
     code: str
     where: str
     detail: str
-
-
-class MaskedSpan(Answer):
-    """A part of a text that was masked in the second judgement: code points `start` to `end` of the text at `where`."""
-
-    where: str
-    start: int
-    end: int
+    spans: tuple[MaskedSpan, ...] = ()
 
 
 class IntegrityReport(Answer):
@@ -478,6 +481,7 @@ class JudgeOptions(Answer):
     expected: bool = False
     explain: bool = False
     screen: bool | None = None
+    lenient: bool | None = None
     temperature: float = 0.0
     max_tokens: int | None = None
     composites: str = "runs"

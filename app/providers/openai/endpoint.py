@@ -34,7 +34,7 @@ from app.providers.openai.parameters import (
     find_refused,
     name_dropped,
 )
-from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
+from app.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, read_completion
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
 from app.runtime.threads import work_through
@@ -312,7 +312,7 @@ class OpenAIEndpoint:
                 break
             except openai.APIStatusError as error:
                 if errors.is_filtered(error):
-                    answer = {"content": None, "finish_reason": "content_filter"}
+                    answer = filtered(errors.quote_error(error, self.api_key))
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:

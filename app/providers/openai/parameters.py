@@ -153,7 +153,8 @@ class Question:
     differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after malformed
     replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether the end
     of the fixed part is marked for the provider's prompt cache. `turns` are the numbers of the system's turns if a
-    conversation is rated, and `kinds` the kinds of faults that its rubric tells apart."""
+    conversation is rated, and `kinds` the kinds of faults that its rubric tells apart. `lenient` is how the reply is
+    read, as in `read_verdict`."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -167,6 +168,7 @@ class Question:
     marked: bool = False
     turns: tuple[int, ...] | None = None
     kinds: tuple[str, ...] = ()
+    lenient: bool = False
 
     def prompt(self, *, structured: bool) -> Prompt:
         return self.structured if structured else self.text

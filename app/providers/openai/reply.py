@@ -22,15 +22,28 @@ from app.domain.expectation import Expectation, Token, expect, may_rate
 from app.domain.model import Value, digest, listed
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
-from app.domain.verdict import Faults, VerdictReading, agree_on_faults, rate_nothing, read_verdict
+from app.domain.verdict import (
+    FILTER_CHARACTERS,
+    Faults,
+    VerdictReading,
+    agree_on_faults,
+    rate_nothing,
+    read_verdict,
+)
 from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
-# An error with such a code is a reply: a content filter stopped the call
-FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+# An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI
+# and LiteLLM; of OpenAI's reasoning models; and of DashScope
+FILTER_CODES = frozenset({
+    "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "moderation_blocked",
+    "invalid_prompt",
+    "data_inspection_failed", "DataInspectionFailed",
+})  # fmt: skip
+FILTERED = "content_filter"  # The finish reason of such a reply
 # Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter
 REASONING = ("reasoning_content", "reasoning", "thinking")
 REASONING_PARTS = frozenset({"thinking", "reasoning"})
@@ -221,7 +234,9 @@ class Readings:
             return read_reply(reply, question)
         # The fixed part's digest stands for the aspects with their scales, the language, the format and the canary.
         asked = question.prompt(structured=reply.structured).prefix_digest
-        key = blake2b(f"{asked}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = blake2b(
+            f"{asked}{question.lenient}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16
+        ).digest()
         known = self._known.get(key)
         if known is None:
             known = read_reply(reply, question)
@@ -248,6 +263,7 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
         screen=prompt.screen,
         turns=question.turns,
         kinds=question.kinds,
+        lenient=question.lenient,
     )
     if reading.complete or reading.leaked or reply.refusal:
         return reading
@@ -278,6 +294,11 @@ def find_hint(reply: Reply) -> str | None:
     return "the endpoint probably ignored `response_format`" if reply.structured else None
 
 
+def filtered(words: str) -> dict[str, Any]:
+    """The fields of the reply that stands for a call which a provider's filter stopped. `words` are the provider's."""
+    return {"content": None, "finish_reason": FILTERED, "refusal": words[:FILTER_CHARACTERS] or None}
+
+
 @dataclass(frozen=True)
 class SampleAnswer:
     """One reply with what it says. `hit` is True where no call was made for it. `price_share` is the share of the
@@ -288,6 +309,11 @@ class SampleAnswer:
     reading: VerdictReading
     hit: bool
     price_share: float = 1.0
+
+    @property
+    def final(self) -> bool:
+        """Whether to ask again is of no use: the verdict is complete, or a filter does not let the dialogue pass."""
+        return self.reading.complete or (self.reply.content is None and self.reply.finish_reason == FILTERED)
 
     def expect(self, aspect: Aspect) -> Expectation | None:
         """The aspect's expectation at its value in this reply; None where it cannot be had."""
@@ -423,6 +449,7 @@ def trace_origin(answers: Sequence[SampleAnswer], *, kind: str, endpoint: str) -
         parameters=merge_parameters([reply.parameters for reply in replies]),
         dropped=tuple(distinct(name for reply in replies for name in reply.dropped)),
         screen=all(prompt.screen for prompt in prompts),
+        lenient=any(answer.question.lenient for answer in answers),
     )
 
 

@@ -14,7 +14,8 @@ from pydantic import Field
 from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
 from app.domain.browsing import Browsed, CaseQuery, ResultQuery
-from app.domain.dialogue import Utterance
+from app.domain.conversation import texts_of_conversation
+from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
     AspectResult,
@@ -35,6 +36,7 @@ from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
 from app.storage.sql.browsing import ResultBrowser
+from app.text.injection import list_places
 from app.web.dashboard.conversation import TurnView, view_findings
 from app.web.dashboard.exploration import LINES, Exploration, find_usual, read_exploration, read_number
 from app.web.dashboard.language import query
@@ -190,9 +192,25 @@ async def show(request: Request, container: Container, project: str, shown: Show
         edit=query("/try", **{"from": evaluation.id}) if evaluation and candidate.conversation is None else None,
         conversation=candidate.conversation,
         turns=list_turns(shown, evaluation, known, warned),
+        quoted=quote_warned(candidate, evaluation),
         **describe(evaluation, container),
         **more,
     )
+
+
+def quote_warned(candidate: Candidate, evaluation: Evaluation | None) -> dict[int, list[str]]:
+    """What stands at the spans of each warning about a text of the caller's, by the warning's number."""
+    talk = candidate.conversation
+    places = (
+        texts_of_conversation(talk)
+        if talk
+        else list_places(Dialogue.model_construct(context=candidate.context, response=candidate.response))
+    )
+    places = {**places, **{f"reference/{at}": text for at, text in enumerate(candidate.reference or ())}}
+    return {
+        number: [places[span.where][span.start : span.end].strip() for span in warning.spans if span.where in places]
+        for number, warning in enumerate(evaluation.warnings if evaluation else ())
+    }
 
 
 def list_turns(

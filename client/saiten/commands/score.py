@@ -51,6 +51,9 @@ WINDOW = 4
 TEXTS = ("context", "response", "turns", "persona", "goal")
 """What `--with-texts` adds to a result."""
 
+QUOTED = 80
+"""Characters of a suspicious part that are shown."""
+
 UNUSED = "_unused"
 """In a result of a scorer: the beginning of a reply that did not rate everything. It is not part of the result."""
 
@@ -406,6 +409,7 @@ async def score_and_show(
                         )
                     else:
                         explain(progress, position, result, unused)
+                        show_suspected(progress, position, result, request)
                         if (line := name_dropped(result)) is not None and line not in reported:
                             reported.add(line)
                             say(progress, line)
@@ -483,6 +487,30 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
                 rest=f"; {unused}" if unused else "",
             ),
         )
+
+
+def show_suspected(progress: Progress, position: int, result: Result, request: Mapping[str, Any]) -> None:
+    """Prints each warning about a part of a text, with the beginning of that part."""
+    for warning in result.get("warnings", ()):
+        for span in warning.get("spans", ()):
+            text = find_text(request, span["where"])[span["start"] : span["end"]].strip()
+            quoted = f": “{text[:QUOTED]}{'…' if len(text) > QUOTED else ''}”" if text else ""
+            detail = f"{span['where']}: {warning['detail']}{quoted}"
+            say(
+                progress,
+                tell("item {position}: {code}: {detail}", position=position, code=warning["code"], detail=detail),
+            )
+
+
+def find_text(request: Mapping[str, Any], where: str) -> str:
+    """The text of a request at a warning's place; empty where it is not one of its utterances or turns."""
+    found: Any = request
+    for name in where.split("/"):
+        if isinstance(found, list):
+            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+        else:
+            found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def name_dropped(result: dict[str, Any]) -> str | None:
