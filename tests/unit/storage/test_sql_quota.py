@@ -48,7 +48,7 @@ async def test_results_that_a_batch_is_still_to_get_count_until_they_are_there(e
     await make_batch(batches, count=3)
 
     async def measure() -> tuple[int, int]:
-        held = await db.fetch_value(engine, select(t.batches.c.stored_bytes))
+        held: int = await db.fetch_value(engine, select(t.batches.c.stored_bytes)) or 0
         return held, await StorageQuota(engine, None).used("team")
 
     held, used = await measure()
