@@ -340,6 +340,7 @@ FIELDS: Mapping[str, str] = {
     "unrated": "why there is no rating; null if there is one",
     "JudgeCheck.unrated": "anchors without a rating now",
     "unrated_reasons": "how many are unrated, by the reason",
+    "JudgePause.translator_seconds": "for how long the translator is not called; 0 if it may be called",
     "JudgePause.until": "when the pause ends; null if there is none",
     "usage": "what it cost",
     "waiting_reason": "why workers do not take it: `rubric-differs` if they have another file of the rubric; else null",

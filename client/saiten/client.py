@@ -534,11 +534,11 @@ class AsyncClient:
         return read(ProjectPolicy, read_object(answer))
 
     async def judge_pause(self) -> JudgePause:
-        """Whether the judge's endpoint asked for a pause, and how long it still lasts. Needs the scope `admin`."""
+        """Whether judge or translator asked for a pause, and how long it still lasts. Needs the scope `admin`."""
         return await self._get(JudgePause, "/v1/judge/pause")
 
     async def reopen_judge(self) -> None:
-        """Ends the pause: the judge may be called again at once. Needs the scope `admin`."""
+        """Ends both pauses: judge and translator may be called again at once. Needs the scope `admin`."""
         await self._connection.request("DELETE", "/v1/judge/pause", again=False)
 
     async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:

@@ -847,10 +847,12 @@ class Baseline(Answer):
 
 
 class JudgePause(Answer):
-    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called."""
+    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called; and for how
+    long the translator's."""
 
     seconds: float
     until: datetime | None
+    translator_seconds: float = 0.0
 
 
 class Baselines(Answer):

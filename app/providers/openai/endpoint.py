@@ -23,6 +23,7 @@ from cachetools import FIFOCache
 
 from app import __version__
 from app.domain.errors import JudgeUnavailable, UpstreamError
+from app.domain.model import encode_pieces
 from app.providers.flow_control import Call, FlowControl
 from app.providers.openai import errors
 from app.providers.openai.parameters import (
@@ -70,7 +71,7 @@ class RequestBodies:
             with self._lock:
                 self._kept[way] = around
         beginning, end = around
-        return beginning + dump(prompt.user) + end
+        return b"".join((beginning, *encode_pieces(prompt.user), end))
 
 
 def dump(value: Any) -> bytes:

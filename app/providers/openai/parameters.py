@@ -7,13 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from json.encoder import encode_basestring
 from typing import Any
 from urllib.parse import urlsplit
 
 from app.domain.errors import InvalidRequest, SettingsInvalid
 from app.domain.evaluation import JudgeOptions
-from app.domain.model import canonical_json
+from app.domain.model import canonical_json, encode_pieces
 from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, parse_strict_json
@@ -214,8 +213,11 @@ class Question:
         own = tuple((name, value) for name, value in settled.items() if name not in extra)
         fixed = open_key(endpoint, own, *prefixes)
         more = f",{canonical_json(extra)}" if extra else ""
-        written = f"{fixed},{encode_basestring(self.structured.user)},{self.sample},{self.attempt}{more}]"
-        return hashlib.sha256(written.encode()).hexdigest()
+        found = hashlib.sha256(f"{fixed},".encode())
+        for piece in encode_pieces(self.structured.user):
+            found.update(piece)
+        found.update(f",{self.sample},{self.attempt}{more}]".encode())
+        return found.hexdigest()
 
     def _settle(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
         """The body's model and parameters, less `response_format`, as this very call sends them."""
