@@ -43,8 +43,8 @@ class GivenResults:
         number, where = self._count, f"/{self.role}/results/{self._count}"
         self._count += 1
         if number >= self._limits.batch_items:
-            detail = f"{note}a run may have at most {self._limits.batch_items} results"
-            raise InvalidDocument([*self._faults, (f"/{self.role}/results", detail)])
+            detail = f"a run may have at most {self._limits.batch_items} results"
+            raise InvalidDocument([*self._faults, (f"/{self.role}/results", note + detail)])
         try:
             result = validate(GivenResult, value, self._limits)
             self._keep(result, number)
@@ -85,7 +85,7 @@ class GivenResults:
         names = [name for name in self._rubrics if name not in versioned]
         if len(names) > 1:
             where = f"/{self.role}/results/{self._rubrics[names[1]]}/rubric"
-            detail = f"is {names[1]}, and that of results before it is {names[0]}: a run has one"
+            detail = f"is not {names[0]}, which is that of results before it: a run has one"
             raise InvalidDocument([(where, detail)])
         if not names and given.rubric is None:
             raise InvalidDocument([(f"/{self.role}/rubric", "is missing, and no result names one")])

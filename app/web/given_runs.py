@@ -161,12 +161,14 @@ class RunLines(Generic[Asked]):
             raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
         if self._options is None:
             if isinstance(value, dict) and RUN in value:
-                raise InvalidDocument([("", f"{note}the first line must be the options, and this looks like a result")])
+                detail = "the first line must be the options, and this looks like a result"
+                raise InvalidDocument([("", note + detail)])
             self._options = value
             return
         role = value.pop(RUN, None) if isinstance(value, dict) else None
         if role not in ROLES:
-            raise InvalidDocument([(f"/{RUN}", f'{note}must be "candidate" or "baseline"')])
+            detail = 'must be "candidate" or "baseline"'
+            raise InvalidDocument([(f"/{RUN}", note + detail)])
         if role not in self._given:
             self._given[role] = GivenResults(role, self._limits)
         self._given[role].add(value, note)

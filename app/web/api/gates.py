@@ -50,9 +50,11 @@ async def create_gate(request: Request, container: Serving) -> Response:
     """
     body, given = await receive_runs(request, GateRequest)
     if not may_write(request):
-        for asked, what in ((body.check_judge, "checking the judge costs judge calls"), (body.keep, "`keep` stores")):
-            if asked:
-                raise RequestRefused(403, "insufficient-scope", f"this key may only read, and {what}")
+        if body.check_judge:
+            detail = "this key may only read, and checking the judge costs judge calls"
+            raise RequestRefused(403, "insufficient-scope", detail)
+        if body.keep:
+            raise RequestRefused(403, "insufficient-scope", "this key may only read, and a kept verdict is stored")
 
     async def make() -> Response:
         report = await judge(request, container, body, given)

@@ -504,7 +504,7 @@ def find_metadata(candidate: Batch | Results) -> Mapping[str, str]:
 async def ask_gate(
     service: Connection, job: GateJob, request: Object, lines: Sequence[Object], metadata: Mapping[str, Any]
 ) -> Object:
-    """The verdict. It is kept by a service that is named, unless that is switched off, or where nobody asked for it and
+    """The verdict. It is kept by a service that is named, unless that is switched off, or where no one asked for it and
     the service does not: a key may only read, and an older service keeps none."""
     asked = job.settings.keep
     if not (asked if asked is not None else job.settings.url is not None and job.record is None):
