@@ -17,7 +17,17 @@ from app.domain.dialogue import Limits
 from app.domain.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
-from app.web.body import JSON, NDJSON, SMALL_BYTES, Upload, decode, invalid_json, receive, require_media_type
+from app.web.body import (
+    JSON,
+    MOST_BYTES,
+    NDJSON,
+    SMALL_BYTES,
+    Upload,
+    decode,
+    invalid_json,
+    receive,
+    require_media_type,
+)
 from app.web.openapi import form, lines, reads, refer_to
 
 Asked = TypeVar("Asked", ComparisonRequest, GateRequest)
@@ -93,7 +103,8 @@ async def receive_lines(request: Request, reading: RunLines[Asked]) -> tuple[Ask
     """The same of a stream of NDJSON."""
     digest = hashlib.sha256()
     try:
-        async for chunk in Upload(request, NDJSON):
+        most = min(reading.limits.batch_bytes, MOST_BYTES)
+        async for chunk in Upload(request, NDJSON, maximum=most, keeps=True):
             for start in range(0, len(chunk), PIECE_BYTES):
                 piece = chunk[start : start + PIECE_BYTES]
                 digest.update(piece)
@@ -111,7 +122,7 @@ class RunLines(Generic[Asked]):
 
     def __init__(self, model: type[Asked], limits: Limits) -> None:
         self._model: type[Asked] = model
-        self._limits = limits
+        self.limits = limits
         self._cut = bytearray()
         self._number = 0
         self._options: Any = None
@@ -123,8 +134,8 @@ class RunLines(Generic[Asked]):
         for piece in others:
             self._end_line()
             self._cut += piece
-        if len(self._cut) > self._limits.body_bytes:
-            detail = f"line {self._number + 1}: may have at most {self._limits.body_bytes} bytes"
+        if len(self._cut) > self.limits.body_bytes:
+            detail = f"line {self._number + 1}: may have at most {self.limits.body_bytes} bytes"
             raise InvalidDocument([("", detail)])
 
     def close(self) -> tuple[Asked, Given]:
@@ -135,13 +146,13 @@ class RunLines(Generic[Asked]):
         options = self._options
         if isinstance(options, dict):
             options = {**options, **{role: options.get(role, {}) for role in self._given}}
-        asked = validate(self._model, options, self._limits)
+        asked = validate(self._model, options, self.limits)
         for role in ROLES:
             run = getattr(asked, role)
             if isinstance(run, GivenRun):
                 if run.results:
                     raise InvalidDocument([(f"/{role}/results", "stand in lines of their own here")])
-                self._given.setdefault(role, GivenResults(role, self._limits)).finish()
+                self._given.setdefault(role, GivenResults(role, self.limits)).finish()
             elif role in self._given:
                 raise InvalidDocument([(f"/{role}", "is a batch, and there are lines with results of it")])
         return asked, self._given
@@ -170,5 +181,5 @@ class RunLines(Generic[Asked]):
             detail = 'must be "candidate" or "baseline"'
             raise InvalidDocument([(f"/{RUN}", note + detail)])
         if role not in self._given:
-            self._given[role] = GivenResults(role, self._limits)
+            self._given[role] = GivenResults(role, self.limits)
         self._given[role].add(value, note)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.web.body import BodyMemory
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.gate_files import make_result
@@ -229,3 +230,18 @@ async def test_a_run_has_as_many_results_as_a_batch_may(fake: FakeOpenAI, tmp_pa
         long = write({"coverage_only": True}, candidate=[{**one, "response": "あ" * 500} for one in many[:3]])
         assert len(long["content"]) > 8192
         assert (await client.post("/v1/gates", **long)).status_code == 200
+
+
+async def test_results_count_as_held_from_their_first_to_their_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.web.application.BodyMemory", lambda: BodyMemory(maximum=20_000))
+    async with serving(tmp_path, judge="lexical", limits={"body_bytes": 8192}) as client:
+        # Beyond the bytes of each body that are not counted.
+        for count, status in ((80, 200), (160, 503)):
+            sent = write(
+                {"coverage_only": True},
+                candidate=[make_result(at, metadata={"note": "x" * 200}) for at in range(count)],
+            )
+            answer = await client.post("/v1/gates", **sent)
+            assert answer.status_code == status, (len(sent["content"]), answer.text)
