@@ -22,6 +22,7 @@ from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer
 from app.comparison.cases import CaseExplorer
 from app.comparison.computations import Computations, Examiner
+from app.comparison.gates import GateArchive
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.overview import Overviews
@@ -56,6 +57,7 @@ from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.datasets import DatasetStore
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
+from app.storage.sql.gates import GateStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
 from app.storage.sql.invitations import InvitationStore
 from app.storage.sql.keys import APIKeyStore
@@ -487,6 +489,13 @@ def open_meta(
         ),
         baselines=BaselineStore(engine),
         sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=instruments.now),
+        gates=GateArchive(
+            batches=batches,
+            store=GateStore(engine),
+            quota=quota,
+            now=instruments.now,
+            new_id=lambda: new_id("ga_"),
+        ),
         telemetry=instruments.telemetry,
     )
     revalidation.begin(

@@ -259,6 +259,13 @@ def list_faulty(
     """The faulty turns of a conversation; `judged` says whether the judge's findings are all there, and `kinds` whether
     they have kinds."""
     places = {number: place for place, number in enumerate(conversation.system_turns)}
+    return FaultyTurns(len(places), mark_faulty(places, findings, judged=judged, kinds=kinds))
+
+
+def mark_faulty(
+    places: Mapping[int, int], findings: Iterable[Finding], *, judged: bool, kinds: bool
+) -> dict[str, list[int]]:
+    """The faulty turns by code and kind; `places` holds a number for each of the system's turns."""
     found: dict[str, set[int]] = {JUDGED: set()} if judged else {}
     if judged and kinds:
         found[KINDS_KNOWN] = set()
@@ -268,7 +275,7 @@ def list_faulty(
             found.setdefault(code, set()).add(places[one.turn])
             if judged and kinds and one.kind is not None:
                 found.setdefault(KIND + one.kind, set()).add(places[one.turn])
-    return FaultyTurns(len(places), {code: sorted(turns) for code, turns in found.items()})
+    return {code: sorted(turns) for code, turns in found.items()}
 
 
 @dataclass(frozen=True)

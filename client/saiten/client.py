@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 from urllib.parse import quote
@@ -20,7 +22,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
-from saiten.errors import AnswerInvalid, BatchStopped, SaitenError, ServiceUnreachable
+from saiten.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
@@ -83,6 +85,11 @@ BATCH_PAGE = 200
 EVALUATION_PAGE = 100
 AUDIT_PAGE = 1000
 RATING_PAGE = 1000
+
+
+Results = os.PathLike[str] | Iterable[Mapping[str, Any] | ResultRow]
+RunSource = str | HasId | Results
+"""A batch, by itself or by its id; or results, as mappings, as rows, or as the path of a file of NDJSON."""
 
 
 class AsyncClient:
@@ -308,26 +315,44 @@ class AsyncClient:
 
     # Comparisons, gates and analyses
 
-    async def compare(
-        self, baseline: str | HasId, candidate: str | HasId, **options: Unpack[ComparisonOptions]
-    ) -> Comparison:
-        """The difference of two batches, measure by measure. Raises SignatureMismatch."""
-        return await self._post(
-            Comparison, "/v1/comparisons", {"baseline": id_of(baseline), "candidate": id_of(candidate), **options}
-        )
+    def compare(
+        self, baseline: RunSource, candidate: RunSource, **options: Unpack[ComparisonOptions]
+    ) -> Coroutine[Any, Any, Comparison]:
+        """The difference of two runs, measure by measure. Raises SignatureMismatch."""
+        return self._ask_runs(Comparison, "/v1/comparisons", {**options}, baseline=baseline, candidate=candidate)
 
     async def gate(
         self,
         *,
-        candidate: str | HasId,
-        baseline: str | HasId | None = None,
+        candidate: RunSource,
+        baseline: RunSource | None = None,
         rules: Sequence[Rule | Mapping[str, Any]] = (),
         **terms: Unpack[GateTerms],
     ) -> GateReport:
-        """Whether the candidate may go out. Without rules no aspect may drop. Raises SignatureMismatch."""
-        before = None if baseline is None else id_of(baseline)
-        asked = {"candidate": id_of(candidate), "baseline": before, "rules": list(rules), **terms}
-        return await self._post(GateReport, "/v1/gates", asked, again=not terms.get("check_judge"))
+        """Whether the candidate may go out. Without rules no aspect may drop. Each run is a batch, results, or the path
+        of a file of results, of which the service stores nothing. Raises SignatureMismatch, InputUnusable."""
+        asked = {"rules": list(rules), **terms}
+        again = not terms.get("check_judge")
+        runs = {"candidate": candidate, "baseline": baseline}
+        return await self._ask_runs(
+            GateReport, "/v1/gates", asked, creates=bool(terms.get("keep")), again=again, **runs
+        )
+
+    async def get_gate(self, gate: str | HasId) -> GateReport:
+        """A kept verdict."""
+        return await self._get(GateReport, f"/v1/gates/{part(id_of(gate))}")
+
+    async def gates(
+        self, *, candidate: str | HasId | None = None, baseline: str | HasId | None = None
+    ) -> AsyncGenerator[GateReport, None]:
+        """The kept verdicts on these batches, newest first, without their comparisons."""
+        query = {
+            name: None if run is None else id_of(run)
+            for name, run in (("candidate", candidate), ("baseline", baseline))
+        }
+        async for page in self._pages("/v1/gates", "cursor", query):
+            for report in read_all(GateReport, page):
+                yield report
 
     async def baselines(self) -> Sequence[Baseline]:
         """The project's pinned baselines, in the order of their names."""
@@ -579,6 +604,32 @@ class AsyncClient:
             body.close()
         return read(model, read_object(answer))
 
+    async def _ask_runs(
+        self,
+        model: type[M],
+        path: str,
+        asked: Mapping[str, Any],
+        *,
+        creates: bool = False,
+        again: bool = True,
+        **runs: RunSource | None,
+    ) -> M:
+        """The answer on these runs: as JSON where all are batches, else as NDJSON with a line for each result."""
+        given: dict[str, Results] = {}
+        named: dict[str, Any] = {}
+        for role, run in runs.items():
+            if run is None or isinstance(run, str | HasId):
+                named[role] = None if run is None else id_of(run)
+            else:
+                given[role] = run
+                named[role] = {"name": os.path.basename(run)} if isinstance(run, os.PathLike) else {}
+        if not given:
+            if creates:
+                return await self._create(model, path, {**asked, **named}, None)
+            return await self._post(model, path, {**asked, **named}, again=again)
+        lines = ({**line, "run": role} for role, run in given.items() for line in map(as_mapping, list_results(run)))
+        return await self._send_lines(model, path, LinesBody(chain([{**asked, **named}], lines)), creates=creates)
+
     async def _run(self, body: LinesBody, progress: bool | Progress, key: str | None) -> AsyncRun:
         posted = await see_through(self._send_lines(Batch, "/v1/batches", body, key=key), undo=self.pause_batch)
         try:
@@ -638,6 +689,30 @@ def rating_filter(
 ) -> dict[str, str]:
     """The query that names these ratings."""
     return chosen(item=item, evaluation=evaluation, batch=None if batch is None else id_of(batch), rater=rater)
+
+
+def list_results(run: Results) -> Iterable[Any]:
+    """The results, or those of a file of NDJSON. Raises InputUnusable."""
+    if not isinstance(run, os.PathLike):
+        yield from run
+        return
+    try:
+        with open(run, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    value = json.loads(line)
+                    if not isinstance(value, dict):
+                        raise InputUnusable(f"{os.fspath(run)}:{number}: must be an object")
+                    yield value
+    except OSError as error:
+        raise InputUnusable(f"{os.fspath(run)}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputUnusable(f"{os.fspath(run)}: {error}") from None
+
+
+def as_mapping(result: Mapping[str, Any] | BaseModel) -> Mapping[str, Any]:
+    """The result as JSON values."""
+    return result.model_dump(mode="json", exclude_unset=True) if isinstance(result, BaseModel) else result
 
 
 def write_batch(items: Items, options: BatchOptions) -> LinesBody:
@@ -760,6 +835,8 @@ class Client(Blocking):
     summary = blocking(AsyncClient.summary)
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
+    get_gate = blocking(AsyncClient.get_gate)
+    gates = iterating(AsyncClient.gates)
     baselines = blocking(AsyncClient.baselines)
     sequences = blocking(AsyncClient.sequences)
     sequence = blocking(AsyncClient.sequence)

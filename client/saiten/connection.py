@@ -198,9 +198,13 @@ class Connection:
         """The comparison of two batches. Raises SignatureMismatch."""
         return read_object(await self.request("POST", "/v1/comparisons", json=request))
 
-    async def gate(self, request: Mapping[str, Any]) -> Object:
-        """The verdict of a gate on batches. Raises SignatureMismatch."""
-        return read_object(await self.request("POST", "/v1/gates", json=request))
+    async def gate(self, request: Mapping[str, Any], lines: Iterable[Mapping[str, Any]] = ()) -> Object:
+        """The verdict of a gate; `lines` are the results of runs that are no batches. It is kept once, however often
+        the request is sent. Raises SignatureMismatch."""
+        results = b"".join(map(write_line, lines))
+        content, kind = (write_line(request) + results, NDJSON) if results else (json.dumps(request).encode(), JSON)
+        headers = once(kind) if request.get("keep") else {"Content-Type": kind}
+        return read_object(await self.request("POST", "/v1/gates", content=content, headers=headers))
 
     async def check_judge(self, request: Mapping[str, Any]) -> Object:
         """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""

@@ -127,13 +127,15 @@ class ComparisonOptions(TypedDict, total=False):
 class GateTerms(ComparisonOptions, total=False):
     """The terms of a gate beside its rules. `judge_check` is the result of an earlier check. `coverage_only` compares
     nothing: does the run have enough verdicts to be a baseline? `sequence` names the sequence of builds that the
-    candidate is the next of."""
+    candidate is the next of. `keep` stores the verdict, with `metadata`."""
 
     min_coverage: float
     check_judge: bool
     judge_check: JudgeCheck
     coverage_only: bool
     sequence: str
+    keep: bool
+    metadata: Mapping[str, str]
 
 
 class JudgeCheckOptions(TypedDict, total=False):
@@ -948,8 +950,13 @@ class SequenceMark(Answer):
 
 
 class GateReport(Answer):
-    """The verdict for a CI job, with its reasons: those that decided first."""
+    """The verdict for a CI job, with its reasons: those that decided first. A kept one has an `id`, the moment `at`
+    which it was kept, the ids of both `runs` (None for results), and `metadata`."""
 
+    id: str | None = None
+    at: datetime | None = None
+    runs: dict[str, str | None] | None = None
+    metadata: dict[str, str] = Field(default_factory=dict)
     verdict: GateVerdict
     reasons: tuple[GateReason, ...]
     alpha: float

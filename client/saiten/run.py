@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncGenerator, Callable, Container, Iterator
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
@@ -23,6 +23,7 @@ LOST = 3
 """How often in a row results may break off without a single one, until it is an error."""
 
 
+@runtime_checkable
 class HasId(Protocol):
     """A batch, a run, or whatever else is named by an id."""
 

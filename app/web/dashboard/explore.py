@@ -122,6 +122,10 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
     that hold a text."""
     asked = await read_asked(request, container, project)
     state, obstacle = asked.state, asked.obstacle
+    if state.gate is not None and not asked.runs:
+        kept = await container.comparison.gates.find(project, state.gate)
+        runs = [run for role, run in sorted((kept.runs or {}).items()) if run is not None]
+        return redirect(query("/explore", run=runs, gate=kept.id if len(runs) > 1 else None))
     wanted = BatchFilter(rubric=asked.runs[0].rubric if asked.runs else None)
     listed = await container.batches.list(project, wanted, after=None, limit=MOST_LISTED)
     listed = [*asked.runs, *(batch for batch in listed if batch.id not in state.runs)]

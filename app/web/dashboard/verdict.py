@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,10 +15,19 @@ from app.comparison.computations import Examination, PendingComputation
 from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch
-from app.domain.comparison import FINDING, Comparison, GateReason, GateReport, GateVerdict, Measure, Verdict
+from app.domain.comparison import (
+    FINDING,
+    Comparison,
+    GateReason,
+    GateReport,
+    GateRule,
+    GateVerdict,
+    Measure,
+    Verdict,
+)
 from app.domain.composites import range_of
 from app.domain.conversation import FAULTY_TURNS, KIND
-from app.domain.errors import SignatureMismatch
+from app.domain.errors import NotFound, SignatureMismatch
 from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
@@ -48,6 +58,13 @@ async def give_verdict(
         "called": shorten(*both),
         "judges_of": lambda batch: run_values.judges_of(container, batch),
     }
+    kept, names = await find_kept(container, project, state, both), name_measures(rubric, speech)
+    page["kept"] = kept
+    if kept is not None:
+        page |= {
+            "kept_reasons": [(reason, name_of(reason, names)) for reason in kept.reasons],
+            "kept_rules": [(rule, name_of(rule, names)) for rule in kept.rules],
+        }
     obstacle = run_values.find_obstacle(both)
     if obstacle is not None:
         return {**page, **obstacle}
@@ -64,6 +81,27 @@ async def give_verdict(
         return {**page, "outcome": "computing"}
     report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
     return {**page, "outcome": "ready", **report}
+
+
+async def find_kept(
+    container: Container, project: str, state: Exploration, both: tuple[Batch, Batch]
+) -> GateReport | None:
+    """The kept verdict on these runs that the address names, else the newest one."""
+    runs = {"baseline": both[0].id, "candidate": both[1].id}
+    if state.gate is not None:
+        with suppress(NotFound):
+            named = await container.comparison.gates.find(project, state.gate)
+            if named.runs == runs:
+                return named
+    newest = await container.comparison.gates.list(project, baseline=both[0].id, candidate=both[1].id, limit=1)
+    return newest[0] if newest else None
+
+
+def name_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
+    """What a rule or a reason is about: an aspect by its name, findings by their code, else the measure."""
+    if named.aspect is not None:
+        return names.get(named.aspect, named.aspect)
+    return named.finding or named.measure or ""
 
 
 async def make_report(

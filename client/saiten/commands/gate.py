@@ -128,6 +128,9 @@ class GateCommand(click.Command):
     metavar="NAME",
     help="Judge the next of a sequence of builds, with one alpha for the whole sequence: for nightly gates.",
 )
+@click.option(
+    "--keep/--no-keep", default=None, help="Store the verdict for the explorer; so it is where a service is named."
+)
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
@@ -183,9 +186,9 @@ def command(
     recorded = record is not None and report.verdict == "pass"
     try:
         # First, because a CI collects these files even where standard output is closed.
-        write_reports(report, junit, markdown)
+        write_reports(report, junit, markdown, settings.url)
     finally:
-        show(answer, report, as_json=as_json, recorded=recorded)
+        show(answer, report, as_json=as_json, recorded=recorded, url=settings.url)
     if record is not None and recorded:
         told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(record))
         click.echo(printable(told), err=True)
@@ -267,8 +270,9 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
     return show_progress
 
 
-def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
+def write_reports(report: GateReport, junit: str | None, markdown: str | None, url: str | None) -> None:
     """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
+    from saiten.commands.gating import find_address
     from saiten.commands.junit import write_junit
     from saiten.commands.markdown import write_markdown
 
@@ -277,16 +281,16 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
         if path is None:
             continue
         try:
-            Path(path).write_text(write(report), encoding="utf-8")
+            Path(path).write_text(write(report, address=find_address(url, report)), encoding="utf-8")
         except OSError as error:
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
-def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool) -> None:
+def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool = False, url: str | None = None) -> None:
     """Prints the report; of a baseline that was `recorded`, that it was."""
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
         return
-    from saiten.commands.gating import print_gate
+    from saiten.commands.gating import find_address, print_gate
 
-    print_gate(report, recorded=recorded)
+    print_gate(report, recorded=recorded, address=find_address(url, report))

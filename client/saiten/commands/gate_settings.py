@@ -47,6 +47,7 @@ class GateSettings(BaseModel):
     looks: str = "once"
     link: str | None = None
     sequence: str | None = None
+    keep: bool | None = None
     check_judge: bool = False
     url: str | None = None
     candidate: str | None = None

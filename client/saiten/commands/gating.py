@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from saiten import private
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
-from saiten.commands.files import InvalidItems
+from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import (
@@ -37,7 +36,7 @@ from saiten.commands.runs import (
     Items,
     Progress,
     Results,
-    fetch_results,
+    Role,
     find,
     find_pinned,
     find_rubric,
@@ -50,7 +49,7 @@ from saiten.commands.runs import (
 )
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
-from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, SignatureMismatch
+from saiten.errors import SaitenError, ServiceRefused
 from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
@@ -84,8 +83,11 @@ WHY = {
 }
 
 
-def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None = None) -> None:
-    """The verdict, its reasons, and what they rest on. A run that was only `recorded` as a baseline passed no gate."""
+def print_gate(
+    report: GateReport, *, recorded: bool = False, on: Console | None = None, address: str | None = None
+) -> None:
+    """The verdict, its reasons, what they rest on, and where the explorer shows it. A run that was only `recorded` as a
+    baseline passed no gate."""
     target = on or console()
     head = tell("baseline recorded") if recorded else headline(report)
     target.print(Text(head, style=STYLES[report.verdict]))
@@ -99,6 +101,8 @@ def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None
         print_line(tell_sequence(report.sequence), target)
     if report.comparison is not None:
         print_comparison(report.comparison, on=target)
+    if address is not None:
+        target.print(Text(tell("in the explorer: {address}", address=address)), soft_wrap=True)
 
 
 def headline(report: GateReport) -> str:
@@ -463,38 +467,69 @@ async def judge_runs(
     check: Object | None,
 ) -> Object:
     """The verdict on the scored runs; also writes the candidate's results to `save`."""
-    request = write_request(job, candidate, baseline, check)
-    if isinstance(candidate, Batch) and not isinstance(baseline, Results):
-        if job.save is not None:
-            await save_results(service, candidate, job.save)
-        request["candidate"] = candidate.id
-        if baseline is not None:
-            request["baseline"] = baseline.id
-        return await service.gate({**request, "coverage_only": True} if job.record is not None else request)
     if job.save is not None and isinstance(candidate, Batch):
         await save_results(service, candidate, job.save)
-    sides = {"candidate": candidate, "baseline": baseline}
-    runs = {role: await fetch_results(service, run) if isinstance(run, Batch) else run for role, run in sides.items()}
-    terms = {name: value for name, value in request.items() if name != "judge_check"}
-    documents = {role: run.document() for role, run in runs.items() if run is not None}
-    return await asyncio.to_thread(compare_files, {**documents, "terms": terms, "judge_check": check})
-
-
-def compare_files(document: Object) -> Object:
-    """The verdict on runs of which one is a file of results: the server's own code computes it. Raises SaitenError."""
-    private.require_server("the server compares files of results: pip install saiten-server, or name batches")
-    code, output = private.ask_server("compare-files", json.dumps(document, ensure_ascii=False).encode())
+    request = write_request(job, candidate, baseline, check)
+    sides: dict[Role, Batch | Results | None] = {"candidate": candidate, "baseline": baseline}
+    request |= {
+        role: run.options() if isinstance(run, Results) else run.id for role, run in sides.items() if run is not None
+    }
+    if job.record is not None:
+        request["coverage_only"] = True
+    lines = [line for role, run in sides.items() if isinstance(run, Results) for line in run.write(role)]
     try:
-        answer: Object = json.loads(output)
-    except ValueError:
-        raise AnswerInvalid(tell("the server could not compare the files; what it said stands above")) from None
-    if code:
-        kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
-        raise kind(str(answer.get("detail")), answer, REFUSED)
-    return answer
+        return await ask_gate(service, job, request, lines, job.settings.metadata or find_metadata(candidate))
+    except ServiceRefused as error:
+        faults = [(place_fault(where, sides.values()), what) for where, what in error.faults]
+        if error.status != REFUSED or all(where is None for where, _ in faults):
+            raise
+        raise InvalidItems(gather_faults([(where or "", what) for where, what in faults], error.total)) from None
+
+
+def place_fault(pointer: str, runs: Iterable[Batch | Results | None]) -> str | None:
+    """Where in a file of results a fault is; None where it is of none."""
+    role = pointer.removeprefix("/").partition("/")[0]
+    for name, run in zip(("candidate", "baseline"), runs, strict=True):
+        if name == role and isinstance(run, Results):
+            return run.place(pointer)
+    return None
 
 
 REFUSED = 422
+NOT_KEEPING = {"insufficient-scope", "project-full"}
+"""Why a service keeps no verdict that it would give."""
+
+
+def find_metadata(candidate: Batch | Results) -> Mapping[str, str]:
+    """What is kept with the verdict where the settings do not say: a batch's own is known to the service."""
+    return candidate.metadata if isinstance(candidate, Results) else {}
+
+
+async def ask_gate(
+    service: Connection, job: GateJob, request: Object, lines: Sequence[Object], metadata: Mapping[str, Any]
+) -> Object:
+    """The verdict. It is kept by a service that is named, unless that is switched off, or where no one asked for it and
+    the service does not: a key may only read, and an older service keeps none."""
+    asked = job.settings.keep
+    if not (asked if asked is not None else job.settings.url is not None and job.record is None):
+        return await service.gate(request, lines)
+    try:
+        return await service.gate({**request, "keep": True, "metadata": metadata}, lines)
+    except ServiceRefused as error:
+        older = error.status == REFUSED and any(where in {"/keep", "/metadata"} for where, _ in error.faults)
+        if asked or not (older or error.code in NOT_KEEPING):
+            raise
+        click.echo(tell("the verdict is not kept: {why}", why=printable(error.detail)), err=True)
+        return await service.gate(request, lines)
+
+
+def find_address(url: str | None, report: GateReport) -> str | None:
+    """Where the explorer shows the kept verdict; None where it is not kept, or not of two batches."""
+    runs = report.runs or {}
+    candidate, baseline = runs.get("candidate"), runs.get("baseline")
+    if url is None or report.id is None or candidate is None or baseline is None:
+        return None
+    return f"{url.rstrip('/')}/explore?run={baseline}&run={candidate}&gate={report.id}"
 
 
 async def check_plan(service: Connection, job: GateJob, candidate: Found, baseline: Found | None) -> None:
@@ -503,15 +538,16 @@ async def check_plan(service: Connection, job: GateJob, candidate: Found, baseli
         raise InvalidItems(
             tell("--{value}: the candidate is a file of results already", value="save" if job.save else "record")
         )
-    if any(isinstance(run, Results) for run in (candidate, baseline)) and any(
-        rule.get("finding") or rule.get("measure") for rule in job.settings.rules
-    ):
-        raise InvalidItems(
-            tell(
-                "a file of results does not tell how many turns the system had; name both runs as batches (ba_…) or "
-                "files of conversations for rules on findings"
+    for run in (candidate, baseline):
+        rates = any(rule.get("finding") or rule.get("measure") for rule in job.settings.rules)
+        if rates and isinstance(run, Results) and run.lacks_turns:
+            raise InvalidItems(
+                tell(
+                    "{name}: it does not tell how many turns the system had; take the results again, or name batches "
+                    "(ba_…) or files of conversations for rules on findings",
+                    name=run.name,
+                )
             )
-        )
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
         raise InvalidItems(tell("candidate and baseline are the same batch, {id}", id=candidate.id))
     rubrics = None

@@ -78,13 +78,15 @@ def clean(text: str) -> str:
     return ILLEGAL.sub("\ufffd", text)
 
 
-def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
-    """One test case a rule in the rules' order, after one for the coverage and, where it was checked, the judge."""
+def write_junit(report: GateReport, *, suite: str = "saiten gate", address: str | None = None) -> str:
+    """One test case a rule in the rules' order, after one for the coverage and, where it was checked, the judge.
+    `address` is where the explorer shows the verdict."""
     reasons = sorted(report.reasons, key=lambda reason: -1 if reason.rule is None else reason.rule)
     moved = has_moved(report)
     # Within the first line of the file: CI systems show the suite's name above everything else.
     suite += tell(LEXICAL_NOTE) if uses_lexical(report) else ""
-    return write_suite(suite, list_properties(report), [make_case(reason, report, moved=moved) for reason in reasons])
+    properties = [*list_properties(report), *([("explorer", address)] if address else [])]
+    return write_suite(suite, properties, [make_case(reason, report, moved=moved) for reason in reasons])
 
 
 def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:

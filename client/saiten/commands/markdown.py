@@ -41,8 +41,9 @@ RUNS = {"baseline": mark("baseline"), "candidate": mark("candidate")}
 LEXICAL_NOTE = mark(" (lexical judge: a baseline, not an LLM judge)")
 
 
-def write_markdown(report: GateReport) -> str:
-    """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
+def write_markdown(report: GateReport, *, address: str | None = None) -> str:
+    """Headline, what decided, the measures as a table, coverage, the explorer's `address`, and the signature folded
+    away."""
     parts = [
         "### " + tell("Saiten gate: {verdict}", verdict=name_verdict(report)),
         name_runs(report),
@@ -54,6 +55,8 @@ def write_markdown(report: GateReport) -> str:
     if report.comparison is not None:
         parts += write_table(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
+    if address is not None:
+        parts.append(f"[{tell('In the explorer')}]({address})")
     parts.append("\n".join(fold_signatures(report)))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from urllib.parse import quote
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file, parse
+from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
 from saiten.commands.results import write_whole
@@ -60,6 +60,10 @@ class UnratedPart(ResultPart):
     reason: str
 
 
+class WarningPart(ResultPart):
+    code: str
+
+
 class AspectPart(ResultPart):
     mean: float | None
     blended: float | None = None
@@ -81,6 +85,11 @@ class ResultLine(ResultPart):
     metadata: dict[str, str] = Field(default_factory=dict)
     dialogue: str | None = None
     cluster: str | None = None
+    context_digest: str | None = None
+    system_turns: int | None = None
+    warnings: list[WarningPart] = Field(default_factory=list)
+    findings: list[Any] | None = None
+    kinds: dict[str, int] | None = None
     response: str | None = Field(default=None, exclude=True)
 
 
@@ -154,6 +163,7 @@ def name_rubric(rubric: Rubric) -> str:
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
+RESULT = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
 LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
 """A line of the batch, in each language in which the service says it."""
 
@@ -172,11 +182,12 @@ class Items:
 
 @dataclass(frozen=True)
 class Results:
-    """A run of results, by this rubric."""
+    """A run of results, by this rubric; `places` says where each stands."""
 
     name: str
     lines: Sequence[ResultLine]
     rubric: Rubric
+    places: Sequence[str] = ()
 
     @property
     def rubric_name(self) -> str:
@@ -185,11 +196,31 @@ class Results:
         names = {read_signature(signature).get("rubric", "") for signature in signatures}
         return names.pop() if len(names) == 1 else ""
 
-    def document(self) -> dict[str, Any]:
-        """As the server compares it."""
-        rubric = {key: value for key, value in self.rubric.items() if key != "digest"}
-        results = [line.model_dump(mode="json", exclude_defaults=True) for line in self.lines]
-        return {"name": self.name, "rubric": rubric, "results": results}
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What all results say of themselves."""
+        common = [set(line.metadata.items()) for line in self.lines]
+        return dict(sorted(set.intersection(*common))) if common else {}
+
+    @property
+    def lacks_turns(self) -> bool:
+        """Whether a conversation does not tell how many turns the system has, as in files of earlier releases."""
+        return any(line.findings is not None and line.system_turns is None for line in self.lines)
+
+    def options(self) -> dict[str, Any]:
+        """The run as a gate names it, whose results follow."""
+        return {"name": self.name, "rubric": name_rubric(self.rubric)}
+
+    def write(self, role: Role) -> Iterator[dict[str, Any]]:
+        """What of the results counts, a line each."""
+        return ({"run": role, **line.model_dump(mode="json", exclude_defaults=True)} for line in self.lines)
+
+    def place(self, pointer: str) -> str | None:
+        """Where in the file a part of the results is that a pointer names; None where it names none."""
+        found = RESULT.fullmatch(pointer)
+        if found is None or int(found[1]) >= len(self.places):
+            return None
+        return f"{self.places[int(found[1])]}: {found[2]}" if found[2] else self.places[int(found[1])]
 
 
 Found = Batch | Results | Items
@@ -220,7 +251,8 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
     if not is_result(values[0].value):
         return take_items(name, values)
     results = read_results([(found.where, found.value) for found in values])
-    return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
+    rubric = await find_rubric(service, rubric_of(name, results) or settings.rubric)
+    return Results(name, results, rubric, [found.where for found in values])
 
 
 async def find_pinned(service: Connection, candidate: Found, settings: GateSettings) -> Batch | None:
@@ -356,14 +388,6 @@ def explain_stop(batch: Batch) -> str:
     return tell(
         "the batch {id} paused after {done} of {total} candidates: {why}", id=batch.id, done=done, total=total, why=why
     )
-
-
-async def fetch_results(service: Connection, batch: Batch) -> Results:
-    """The results of a batch."""
-    lines = [line async for line in service.results(batch.id)]
-    values = [(f"{batch.id}:{number}", parse(batch.id, line.encode())) for number, line in enumerate(lines, start=1)]
-    name = f"{batch.name} ({batch.id})" if batch.name else batch.id
-    return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
 
 
 async def save_results(service: Connection, batch: Batch, path: str) -> None:

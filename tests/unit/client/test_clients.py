@@ -60,7 +60,9 @@ def find_operation(method: str, path: str, routes: dict[str, Any]) -> tuple[str,
     raise LookupError(f"{method} {path}")
 
 
-async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, httpx.Headers]]) -> None:
+async def test_every_resource_is_asked(
+    client: Any, asked: list[tuple[str, str, httpx.Headers]], tmp_path: Path
+) -> None:
     assert (await client.info()).judge.baseline
     (rubric,) = [rubric for rubric in await client.rubrics() if rubric.id == "ja-dialogue"]
     assert (await client.rubric(rubric.name)).aspects[0].levels
@@ -103,6 +105,22 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     report = await client.gate(candidate=after.asked, baseline=before.id, rules=[rule], min_coverage=0.5)
     assert (report.rules, report.comparison is not None) == ((rule,), True)
     assert (await client.check_judge(rubric="ja-dialogue")).verdict in {"recorded", "steady"}
+
+    kept = await client.gate(candidate=after, baseline=before, keep=True, metadata={"commit": "c1"})
+    assert (await client.get_gate(kept)) == kept
+    assert [(one.id, one.runs) for one in await client.gates(candidate=after)] == [
+        (kept.id, {"candidate": after.id, "baseline": before.id})
+    ]
+    rows = await client.results(after)
+    given = await client.gate(candidate=rows, baseline=before, rules=[rule], min_coverage=0.5)
+    assert (given.verdict, given.id) == (report.verdict, None)
+    file = tmp_path / "after.ndjson"
+    file.write_text("".join(f"{row.model_dump_json(exclude_unset=True)}\n" for row in rows), encoding="utf-8")
+    compared = await client.compare(before, file, **TERMS)
+    assert (compared.candidate, compared.aspects) == ("after.ndjson", comparison.aspects)
+    file.write_text("{", encoding="utf-8")
+    with pytest.raises(saiten.SaitenError, match=r"after\.ndjson: "):
+        await client.gate(candidate=file)
 
     assert (await client.pin_baseline("main", before)).batch == before.id
     assert [(one.name, one.batch) for one in await client.baselines()] == [("main", before.id)]
