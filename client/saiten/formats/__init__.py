@@ -22,7 +22,8 @@ from saiten.formats.reading import open_input, read_records
 from saiten.formats.records import Record, refuse_infinite
 from saiten.formats.report import Report
 from saiten.formats.research import RATINGS, RatedItem
-from saiten.formats.tools import TOOLS, Items, detect, is_saiten, open_table
+from saiten.formats.tools import TOOLS, detect, is_saiten, open_table
+from saiten.formats.traces import Items, choose_answers
 from saiten.language import tell
 
 __all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "read_items"]
@@ -198,8 +199,10 @@ class Reading:
 
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
-        for part in TOOLS[source].join(parts):
-            yield from self.take(part, TOOLS[source].items(part))
+        tool = TOOLS[source]
+        read = ((part, tool.items(part)) for part in tool.join(parts))
+        for part, items in choose_answers(read, tool.place, self.report) if tool.place else read:
+            yield from self.take(part, items)
 
     def pass_on(self, records: Iterator[Record]) -> Iterator[FoundItem]:
         """The records as they are; raises UnreadableInput for what JSON has not."""
