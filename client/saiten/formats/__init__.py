@@ -14,6 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from saiten.formats.chat_exports import is_discord, open_discord
 from saiten.formats.chats import find_chat, read_chat
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, find_columns, is_target, lacks_dialogues, parse_map, tell_targets
@@ -148,6 +149,11 @@ class Reading:
             self.report.source = "saiten"
             yield from self.pass_on(records)
             return
+        if is_discord(first.value):
+            records = open_discord(records)
+            if (start := next(records, None)) is None:
+                raise UnreadableInput(tell("{name}: holds no rows", name=name))
+            first, records = start, chain([start], records)
         if self.source is None and not self.mapping and (chat := find_chat(first.value)):
             self.report.source = "chat"
             for record, items in read_chat(records, chat, self.report, self.system):

@@ -23,7 +23,8 @@ from shutil import copyfileobj
 from typing import IO, Any, cast
 
 from saiten.formats.archives import FULL, choose_entry, open_gzip, refuse_large, zipfile
-from saiten.formats.chats import is_chat_text, read_chat_text
+from saiten.formats.chat_exports import is_slack, read_slack
+from saiten.formats.chat_texts import is_chat_text, read_chat_text
 from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
@@ -293,6 +294,9 @@ def read_archive(
     elif names & {"header.json", "_journal/start.json"}:
         report.reads = tell("log of inspect_ai")
         yield from read_log(archive, name, names)
+    elif is_slack(names):
+        report.reads = tell("export of Slack")
+        yield from read_slack(names, name, lambda entry: unpack_entry(archive, entry, name))
     elif "content.xml" in names or "Index/Document.iwa" in names:
         raise UnreadableInput(tell("{name}: is a table of another program; save it as .xlsx", name=name))
     elif unpack is None:
@@ -311,15 +315,20 @@ def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[R
     samples = sorted(entry for entry in names if entry.startswith("samples/") and entry.endswith(".json"))
     for entry in [*sorted(names & {"header.json"}), *samples]:
         where = f"{name}: {entry}"
-        unpacked = io.BytesIO()
-        extract(archive, entry, unpacked, where)
-        value = parse_json(decode(unpacked.getvalue(), where), where)
+        value = parse_json(decode(unpack_entry(archive, entry, name), where), where)
         if not isinstance(value, dict):
             raise UnreadableInput(tell("{where}: is not an object", where=where))
         if entry in samples:
             yield Record(where, value, prefix="samples[].")
         else:
             yield Record(where, {"eval": {}, **value})
+
+
+def unpack_entry(archive: zipfile.ZipFile, entry: str, name: str) -> bytes:
+    """An entry of an archive."""
+    unpacked = io.BytesIO()
+    extract(archive, entry, unpacked, f"{name}: {entry}")
+    return unpacked.getvalue()
 
 
 def decode(content: bytes, where: str) -> str:
