@@ -51,11 +51,13 @@ NO_CONTEXT = mark("has no context")
 
 
 class Skipped(Exception):
-    """This record gives no item; the message says why, and `column` is the one that is empty, where one is known."""
+    """This record gives no item; the message says why, `column` is the one that is empty, where one is known, and
+    `unanswered` the item but for its response, where that is all it lacks."""
 
-    def __init__(self, why: str, column: str = "") -> None:
+    def __init__(self, why: str, column: str = "", unanswered: dict[str, Any] | None = None) -> None:
         super().__init__(why)
         self.column = column
+        self.unanswered = unanswered
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def make_item(
 ) -> dict[str, Any]:
     """An item with the other fields of the record; raises Skipped where it has no context, or no response though it
     must."""
-    if response is None and record.answered:
+    missing = response is None and record.answered
+    if missing and not context:
         raise Skipped(tell(NO_RESPONSE))
     if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
         context = context[:-1]  # logs repeat the response as the last message
@@ -119,6 +122,8 @@ def make_item(
     take_reference(record, fields.get("reference"), item)
     take_name(record, fields, "dialogue", item)
     take_metadata(record, fields, item)
+    if missing:
+        raise Skipped(tell(NO_RESPONSE), unanswered=item)
     return item
 
 
@@ -534,5 +539,6 @@ def build_dialogue(record: Record) -> dict[str, Any]:
             if len(spoken) > 1
             else tell("has a single utterance")
         )
-        raise Skipped(why)
+        record.answered = False
+        raise Skipped(why, unanswered=make_item(record, spoken, None, {"id": "id", "dialogue": "dialogue"}))
     return make_item(record, context, response, {"id": "id", "dialogue": "dialogue"})
