@@ -1,10 +1,11 @@
 """The texts that LINE and KakaoTalk save a chat as, a message a line or several.
 
-They are documented nowhere: the forms are those that public readers of exports know (2014 to 2026). Phones write LINE's
-with a heading and tabs (`20:07<TAB>name<TAB>text`), PCs without a heading and with spaces (`20:07 name text`), and days as
-the language wants (`2026/11/20(金)`, `2026.11.20 금요일`, `2026.11.20 Friday`, `2026/11/20 Fri`, `Fri, 11/20/2026`). PCs
-write KakaoTalk's as `[name] [오전 10:01] text` with days between hyphens, phones with the whole time before each message
-(`2026년 11월 20일 오전 10:01, name : text`, `2026. 11. 20. 10:01, …`, `November 20, 2026 at 10:01 AM, …`).
+They are documented nowhere: the forms are those that public readers of exports know (2014 to 2026). Phones write
+LINE's with a heading and tabs (`20:07<TAB>name<TAB>text`), PCs without a heading and with spaces (`20:07 name text`);
+days look as the language wants (`2026/11/20(金)`, `2026.11.20 금요일`, `2026.11.20 Friday`, `2026/11/20 Fri`,
+`Fri, 11/20/2026`). PCs write KakaoTalk's as `[name] [오전 10:01] text` with days between hyphens, phones with the whole
+time before each message (`2026년 11월 20일 오전 10:01, name : text`, `2026. 11. 20. 10:01, …`,
+`November 20, 2026 at 10:01 AM, …`).
 """
 
 from __future__ import annotations
