@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -20,7 +20,7 @@ from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, find_columns, is_target, lacks_dialogues, parse_map, tell_targets
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
 from saiten.formats.reading import open_input, read_records
-from saiten.formats.records import Record, refuse_infinite
+from saiten.formats.records import Record, refuse_infinite, write_text
 from saiten.formats.report import Report
 from saiten.formats.research import RATINGS, RatedItem
 from saiten.formats.tools import TOOLS, detect, is_saiten, open_table
@@ -35,6 +35,9 @@ SOURCES = (*TOOLS, "huggingface", "table")
 
 EACH_TURN = {"chat", "chatgpt", "dbdc3"}
 """Sources that always give an item for each turn, with a part of the dialogue as its context."""
+
+MOST_PEEKED = 200
+"""Rows that tell whether a number is a dialogue's: it stands in all rows of one, as in JPersonaChat."""
 
 MOST_SHAPES = 1000
 """Different sets of keys whose meaning is kept."""
@@ -191,6 +194,11 @@ class Reading:
             parts = chain([first], parts)
             columns = find_columns(list(first.value), self.mapping, name)
         if lacks_dialogues(first.value, columns):
+            start = list(islice(parts, MOST_PEEKED))
+            parts = chain(start, parts)
+            if numbers := find_numbers(start):
+                columns = find_columns(list(first.value), {**self.mapping, "dialogue": [numbers]}, name)
+        if lacks_dialogues(first.value, columns):
             raise UnreadableInput(
                 tell(
                     "{name}: has an utterance a row, but no column tells dialogues apart; add one called dialogue_id",
@@ -302,6 +310,15 @@ def leave_ratings(record: Record) -> None:
     for path in [path for path, target in record.moved.items() if target.startswith(RATINGS)]:
         del record.moved[path]
         record.leave(path, tell("ratings: `saiten convert --ratings FILE` writes them"))
+
+
+def find_numbers(rows: Sequence[Record]) -> str | None:
+    """The column of numbers of which each stands in several rows behind each other; None where there is none."""
+    for name in find_columns(list(rows[0].value), {}, "").fields.values() if rows else ():
+        runs = [value for value, _ in groupby(write_text(row.get(name)) for row in rows)]
+        if len(runs) == len(set(runs)) and 2 * len(runs) <= len(rows):
+            return name
+    return None
 
 
 def find_inner(record: Record) -> str | None:

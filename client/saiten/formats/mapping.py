@@ -234,7 +234,16 @@ def read_spoken(value: Any, record: Record, path: str, kind: str = "history") ->
     if isinstance(value, list):
         return read_list(value, record, path)
     text = write_text(value)
-    return read_lines(text, kind) if text and text.strip() else []
+    return leave_instructions(read_lines(text, kind), record, path) if text and text.strip() else []
+
+
+def leave_instructions(spoken: list[Spoken], record: Record, path: str) -> list[Spoken]:
+    """The utterances without a system's instruction before them, as LangChain writes it above a human's."""
+    names = [normalize(one.speaker or "") for one in spoken]
+    if len(names) < 2 or names[0] not in INSTRUCTIONS or not {"human", *ASSISTANTS} & set(names):
+        return spoken
+    record.leave(path, tell("system messages"))
+    return spoken[1:]
 
 
 def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> list[Spoken]:
@@ -274,7 +283,7 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     if len(parts) == 1 and isinstance(parts[0], list) and all(isinstance(part, dict) for part in parts[0]):
         return read_messages(parts[0], record, path)  # LangChain writes a list of calls, of which there is one
     if all(isinstance(part, list) and len(part) == 2 for part in parts):
-        return read_pairs(parts)
+        return leave_instructions(read_pairs(parts), record, f"{path}[]")
     texts = [write_text(part) or "" for part in parts]
     if not all(texts):
         record.leave(f"{path}[]", tell("neither texts nor messages"))
@@ -328,7 +337,9 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
     spoken: list[Spoken] = []
     for message, role in zip(messages, roles, strict=True):
         text_key = find_key(message, TEXT_KEYS)
-        if role in TOOLS or (role in INSTRUCTIONS and (answered or not spoken) and role_key in ("role", "from")):
+        if role in TOOLS or (
+            role in INSTRUCTIONS and (answered or not spoken) and role_key in ("role", "from", "type")
+        ):
             record.leave(
                 f"{element}.{text_key}", tell("messages of tools") if role in TOOLS else tell("system messages")
             )
@@ -346,9 +357,15 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
 
 
 def unwrap(message: dict[str, Any]) -> dict[str, Any]:
-    """The message itself: LangChain writes it as the arguments of its class."""
-    inner = message.get("kwargs")
-    return inner if isinstance(inner, dict) and "content" in inner else message
+    """The message itself: LangChain writes it as the arguments of its class, or below `data` beside its type."""
+    inner, name, data = message.get("kwargs"), message.get("id"), message.get("data")
+    if isinstance(inner, dict) and "content" in inner:
+        kind = str(name[-1]) if isinstance(name, list) and name else ""
+        kind = re.sub("Message(Chunk)?$", "", kind).lower()
+        return inner if "type" in inner or not kind else {**inner, "type": kind}
+    if isinstance(data, dict) and "content" in data and message.get("type"):
+        return {"type": message["type"], **data}
+    return message
 
 
 def note_rest(messages: list[dict[str, Any]], record: Record, element: str) -> None:

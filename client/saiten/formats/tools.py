@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from saiten.formats.chats import MOST_CONTEXT
+from saiten.formats.corpora import (
+    is_aihub,
+    is_sample,
+    is_tree,
+    join_filters,
+    join_messages,
+    open_aihub,
+    read_aihub,
+    read_sample,
+    read_tree,
+)
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, count_known, find_columns
 from saiten.formats.mapping import (
@@ -36,6 +48,7 @@ from saiten.formats.research import (
     read_unieval,
     read_usr,
 )
+from saiten.formats.tables import OUTPUT
 from saiten.formats.traces import (
     OF_LANGSMITH,
     OF_OPENTELEMETRY,
@@ -263,6 +276,41 @@ def read_promptfoo(record: Record) -> Items:
         yield Skipped(f"{found}: {str(record.get('error'))[:100]}") if failed else found
 
 
+VERDICT = re.compile(r"\[(?P<word>PASS|FAIL|ERROR)\] \([^()]{1,1000}\)\s*")
+"""What promptfoo writes before an output in the CSV of `eval -o`."""
+
+
+def strip_verdict(text: str) -> str:
+    """An output without the verdict before it, and the reason behind it."""
+    verdict = VERDICT.match(text)
+    if verdict is None:
+        return text
+    reason = text.rfind("\n\nPass Reason: " if verdict["word"] == "PASS" else "\n\nFail Reason: ")
+    return text[verdict.end() : reason if reason >= verdict.end() else len(text)].strip()
+
+
+def list_outputs(value: Mapping[str, Any]) -> list[str]:
+    """The columns of a row of promptfoo's CSV that hold outputs: `[provider] prompt`, with a status beside or in it."""
+    names = [name for name in value if OUTPUT.fullmatch(name) and not name.endswith((" Status", " Score"))]
+    return [name for name in names if f"{name} Status" in value or VERDICT.match(str(value[name] or ""))]
+
+
+def read_outputs(record: Record) -> Items:
+    """A row of promptfoo's CSV: an item for each output."""
+    outputs = list_outputs(record.value)
+    variables = [name for name in record.value if not any(name.startswith(output) for output in outputs)]
+    known = find_columns([name for name in variables if name != "Description"], {}, record.where)
+    for name in outputs:
+        text = strip_verdict(write_text(record.get(name)) or "")
+        part = Record(record.where, {**{one: record.get(one) for one in variables}, "output": text})
+        part.value["provider"] = name[1:].partition("]")[0]
+        columns = Columns(context=known.context, response=["output"])
+        columns.fields = {**known.fields, "id": "Description", "metadata.model": "provider"}
+        yield from one(part, columns)
+        record.moved |= {key: target for key, target in part.moved.items() if key in variables}
+        record.move(name, "response")
+
+
 def read_inspect(record: Record) -> Items:
     """A sample of inspect_ai: of its messages the last assistant's is the response, else its output's."""
     if "eval" in record.value:  # the header of a log
@@ -442,13 +490,14 @@ def read_llm_jp(record: Record) -> Items:
 
 def read_flexeval(record: Record) -> Items:
     """An output of flexeval: the messages of its inputs, else a known field of them, else the prompt."""
-    paths = ["extra_inputs.messages", "task_inputs.messages", "messages"]
-    for holder in ("extra_inputs", "task_inputs"):
+    holders = ("extra_info", "extra_inputs", "task_inputs")
+    paths = [*(f"{holder}.messages" for holder in holders), "messages"]
+    for holder in holders:
         inner = record.get(holder)
         if isinstance(inner, dict):
             paths += [f"{holder}.{name}" for name in find_columns(list(inner), {}, record.where).context]
     columns = Columns(context=pick(record, [*paths, "lm_prompt", "prompt"]), response=["lm_output"])
-    columns.fields = {"reference": "references", "id": pick(record, ["extra_inputs.id", "task_inputs.id", "id"])[0]}
+    columns.fields = {"reference": "references", "id": pick(record, [*(f"{holder}.id" for holder in holders), "id"])[0]}
     yield from one(record, columns)
 
 
@@ -660,6 +709,9 @@ def read_chatgpt(record: Record) -> Items:
 TOOLS: Mapping[str, Tool] = {
     "saiten": Tool(is_saiten, read_saiten),
     "chatgpt": Tool(lambda value: "current_node" in value and is_object_with("mapping")(value), read_chatgpt),
+    "oasst": Tool(is_tree, read_tree, join=join_messages),
+    "aihub": Tool(is_aihub, read_aihub, open_aihub),
+    "lm-eval": Tool(is_sample, read_sample, join=join_filters),
     "logickor": Tool(
         has("questions", "outputs"),
         read_turns("questions", "outputs", "references", id="id", metadata__category="category"),
@@ -674,8 +726,9 @@ TOOLS: Mapping[str, Tool] = {
             is_list_of("tests", "vars"),
             has("vars", "response|error", "prompt|provider"),
             has("vars", "assert|providerOutput|description"),
+            lambda value: bool(list_outputs(value)),
         ),
-        read_promptfoo,
+        lambda record: read_outputs(record) if list_outputs(record.value) else read_promptfoo(record),
         open_lists("results.results", "results", "tests"),
     ),
     "inspect_ai": Tool(
@@ -702,6 +755,7 @@ TOOLS: Mapping[str, Tool] = {
             has("input", "actual_output|actualOutput"),
             is_list_of("turns", "role", "content"),
             is_list_of("goldens", "input"),
+            has("scenario", "turns"),
         ),
         lambda record: (
             one(record, Columns(context=["turns"], fields={"id": "name"}))
