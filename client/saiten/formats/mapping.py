@@ -48,6 +48,9 @@ MOST_NAME_CHARACTERS = 64
 MOST_UTTERANCES = 10_000
 NO_RESPONSE = mark("has no response")
 NO_CONTEXT = mark("has no context")
+BRANCHES = mark("another message answers the same one: branches are read behind each other, as one dialogue")
+PARENTS = {"parentid", "parentmessageid", "parentmessage", "replyto", "replytoid", "inreplyto"}
+"""Columns that name the message which is answered, normalized."""
 
 
 class Skipped(Exception):
@@ -512,6 +515,7 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
     """
     dialogues: dict[str, list[tuple[float, int, dict[str, Any]]]] = {}
     places: dict[str, str] = {}
+    answered: set[tuple[str, str]] = set()
     name = ""
     for number, record in enumerate(records):
         report.rows += 1
@@ -527,6 +531,10 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
             turn = float(write_text(record.get(long["turn"])) or number) if "turn" in long else number
         except ValueError:
             turn = number
+        for heading in (heading for heading in record.value if normalize(heading) in PARENTS):
+            if (parent := write_text(record.get(heading))) and (name, parent) in answered:
+                record.leave(heading, tell(BRANCHES))
+            answered.add((name, parent or record.where))
         for target, heading in long.items():
             record.move(heading, "order of the context" if target == "turn" else target.replace("text", "context"))
         record.close(report)

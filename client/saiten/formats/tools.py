@@ -48,6 +48,7 @@ from saiten.formats.research import (
     read_unieval,
     read_usr,
 )
+from saiten.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
 from saiten.formats.tables import OUTPUT
 from saiten.formats.traces import (
     OF_LANGSMITH,
@@ -353,23 +354,25 @@ def read_logged(record: Record) -> Items:
         "dialogue": pick(record, [f"{at}sessionId", f"{at}session_id", f"{at}metadata.dialogue"])[0],
         "metadata": f"{at}metadata",
     }
-    yield from one(record, columns)
+    yield from rate_items(one(record, columns), OF_LANGFUSE, record)
 
 
 def open_traces(record: Record) -> Iterator[Record]:
     """The records of a page of Langfuse's API, the events of a batch, or a trace with its observations, as the API and
     the download of a single trace hold it."""
     trace, observations = record.get("trace"), record.get("observations")
-    if isinstance(trace, dict):
-        yield Record(f"{record.where}: trace", trace, prefix="trace.")
-        record.entered.append("trace")
     if isinstance(observations, list) and any(isinstance(one, dict) for one in observations):
+        scores = part_scores(record.get("scores"))
         for number, one in enumerate(record.enter("observations")):
             if isinstance(one, dict):
-                yield Record(f"{record.where}: observations[{number}]", one, prefix=f"{record.prefix}observations[].")
-        if not isinstance(trace, dict):
-            record.value = {name: value for name, value in record.value.items() if name != "observations"}
-            yield record
+                own = {"scores": scores.get(write_text(one.get("id")) or "")}
+                where = f"{record.where}: observations[{number}]"
+                yield Record(where, {**own, **one}, prefix=f"{record.prefix}observations[].")
+        rest = {name: value for name, value in record.value.items() if name not in ("observations", "scores", "trace")}
+        value = trace if isinstance(trace, dict) else rest
+        record.entered += ["trace", "scores", *(rest if value is rest else ())]
+        prefix = "trace." if value is trace else record.prefix
+        yield Record(record.where, {"scores": scores.get(""), **value}, prefix=prefix)
         return
     for part in open_lists("data", "batch")(record):
         whole = part is not record and isinstance(part.get("observations"), list)
@@ -622,7 +625,7 @@ def read_span(record: Record) -> Items:
             ],
         )[0],
     }
-    yield from one(record, columns)
+    yield from rate_items(one(record, columns), OF_PHOENIX, record)
 
 
 INDEXED = {

@@ -21,7 +21,7 @@ from saiten.formats.headings import normalize
 from saiten.formats.mapping import USERS, Skipped
 from saiten.formats.records import Record, write_text
 from saiten.formats.report import Report
-from saiten.formats.research import RatedItem
+from saiten.formats.research import RatedItem, rate
 from saiten.language import mark, tell
 
 Items = Iterator[dict[str, Any] | RatedItem | Skipped]
@@ -204,12 +204,28 @@ def choose_spans(spans: Sequence[Span], report: Report) -> list[Span]:
     if not outer:
         return tell_unanswered(known, hidden, report)
     kept = {turn[-1].place.key for turn in part_turns(outer)}
+    lift_ratings(known, kept)
     for key, span in known.items():
         if key in kept or not span.found:
             continue
         why = BESIDE if key in hidden else SILENT if not span.answers else WITHIN if key in within else REPEATED
         leave_span(span, why, report)
     return [span for key, span in known.items() if key in kept or not span.found]
+
+
+def lift_ratings(known: Mapping[str, Span], kept: Collection[str]) -> None:
+    """Gives the ratings of spans that are left out to the span that holds the same answer, of each rater once."""
+    for key, span in known.items():
+        rated = [one for one in span.found if isinstance(one, RatedItem)] if key not in kept else []
+        same = next((known[one] for one in kept if known[one].answers == span.answers), None) if rated else None
+        if same is None or len(same.found) != 1:
+            continue
+        held = same.found[0]
+        item, ratings = (held.value, held.ratings) if isinstance(held, RatedItem) else (held, ())
+        raters = {rating.get("rater") for rating in ratings}
+        more = [rating for one in rated for rating in one.ratings if rating.get("rater") not in raters]
+        if isinstance(item, dict) and "id" in item:
+            same.found = [rate(item, [*ratings, *more])]
 
 
 def is_aside(span: Span) -> bool:

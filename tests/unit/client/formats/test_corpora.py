@@ -86,6 +86,17 @@ def test_what_gives_no_item_is_named() -> None:
     assert "has likelihoods of choices, and no response" in told
 
 
+def test_a_mapping_that_merges_branches_is_told() -> None:
+    mapping = {"dialogue": "message_tree_id", "speaker": "role", "text": "text"}
+    reader = read_items(FOLDER / "oasst_messages.jsonl", mapping=mapping)
+    list(reader)
+    assert any("parent_id (another message answers the same one: branches" in line for line in reader.report.lines())
+    straight = "dialogue_id,parent_id,speaker,text\nd,,A,問\nd,1,B,答\ne,,A,問\ne,1,B,答\n"
+    reader = read_items(io.BytesIO(straight.encode()))
+    list(reader)
+    assert not any("branches" in line for line in reader.report.lines())
+
+
 def message(key: str, parent: str | None, role: str) -> dict[str, Any]:
     return {"message_id": key, "parent_id": parent, "message_tree_id": "t", "text": key, "role": role}
 

@@ -153,3 +153,36 @@ def test_a_trace_without_an_answer_is_skipped_once() -> None:
 )
 def test_what_is_no_span_is_no_fault_of_ours(document: dict[str, Any]) -> None:
     assert list(read_items(io.BytesIO(json.dumps(document).encode()))) == []
+
+
+def test_scores_by_people_become_ratings() -> None:
+    """Of the trace, and of an observation that holds the same answer; a score by a program is no rating."""
+    for name in ("langfuse_trace.json", "langfuse_download.json"):
+        (found,) = read_items(FOLDER / name, rated=True)
+        named = {"item": "tr-1", "dialogue": "se-1"}
+        assert list(found.ratings) == [
+            {"rater": "rater-a", "ratings": {"natural": 4}, "comment": "自然です。", **named},
+            {"rater": "rater-b", "ratings": {"correct": 1}, **named},
+        ]
+    reader = read_items(FOLDER / "langfuse_trace.json")
+    (found,) = reader
+    assert list(found.ratings) == []
+    assert ("scores[].value", "ratings: `saiten convert --ratings FILE` writes them") in reader.report.left_out
+
+
+def test_annotations_of_people_become_ratings() -> None:
+    document = json.loads((FOLDER / "phoenix_rest.json").read_text())
+    human = {"name": "Natural ness", "annotator_kind": "HUMAN", "user_id": "u1", "identifier": ""}
+    for span in document["data"]:
+        if span["context"]["span_id"] in ("20", "23"):
+            span["annotations"] = [
+                {**human, "result": {"label": "good", "score": 0.5, "explanation": "자연스러워요."}},
+                {**human, "name": "tone", "result": {"label": "warm", "score": None}},
+                {**human, "annotator_kind": "LLM", "result": {"score": 1.0}},
+            ]
+    reader = read_items(io.BytesIO(json.dumps(document).encode()), rated=True)
+    rated = [list(item.ratings) for item in reader]
+    named = {"item": "20", "dialogue": "s-2"}
+    assert rated == [[{"rater": "u1", "ratings": {"natural_ness": 0.5}, "comment": "자연스러워요.", **named}], []]
+    assert reader.report.ratings == 1
+    assert {"scores that no person gave", "labels without a number"} <= {why for _, why in reader.report.left_out}
