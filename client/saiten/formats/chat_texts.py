@@ -90,6 +90,10 @@ class ChatText:
     tabbed: bool = False
     held: Record | None = None
     """The message that further lines may continue."""
+    lines: list[str] = field(default_factory=list)
+    """Its lines."""
+    marks: int = 0
+    """Quotation marks in them."""
     closed: list[Record] = field(default_factory=list)
 
     def read(self, lines: Iterable[str]) -> Iterator[Record]:
@@ -107,20 +111,25 @@ class ChatText:
         if said:
             self.close()
             self.begin(said, where)
-        elif self.held is not None and self.is_quoted(self.held.value["Message"]):
-            self.held.value["Message"] += f"\n{text}"
+        elif self.held is not None and self.is_quoted():
+            self.add(text)
         elif dated := self.find_day(text):
             self.close()
             self.day = dated
         elif EVENT.fullmatch(text):
             self.close()
         elif self.held is not None:
-            self.held.value["Message"] += f"\n{text}"
+            self.add(text)
 
-    def is_quoted(self, text: str) -> bool:
-        """Whether a message of LINE is still open: it puts those of several lines into quotation marks. A day stands
-        below a blank line, so that a single mark does not hold what follows."""
-        return self.tabbed and text[:1] == '"' and text[-1:] != "\n" and text.replace('""', "").count('"') == 1
+    def add(self, text: str) -> None:
+        """Adds a line to the message that is held."""
+        self.lines.append(text)
+        self.marks += text.count('"')
+
+    def is_quoted(self) -> bool:
+        """Whether a message of LINE is still open: it puts those of several lines into quotation marks, and doubles
+        those within. A day stands below a blank line, so that a single mark does not hold what follows."""
+        return self.tabbed and self.lines[0][:1] == '"' and self.lines[-1] != "" and self.marks % 2 == 1
 
     def begin(self, said: re.Match[str], where: str) -> None:
         """Holds the message that begins with this line."""
@@ -129,7 +138,9 @@ class ChatText:
         self.day = write_day(parts["day"]) if parts.get("day") else self.day
         user = next(parts[name] for name in ("user", "user2", "user3") if parts.get(name))
         text = next((parts[name] for name in ("text", "text2", "text3") if parts.get(name) is not None), "")
-        self.held = Record(where, {"Date": self.day, "User": user, "Message": text})
+        self.held = Record(where, {"Date": self.day, "User": user, "Message": ""})
+        self.lines, self.marks = [], 0
+        self.add(text)
 
     def find_day(self, text: str) -> str:
         """The day that this line begins; empty where it is none, or looks otherwise than the first one."""
@@ -143,7 +154,8 @@ class ChatText:
     def close(self) -> None:
         """Ends the message that is held."""
         if self.held is not None:
-            self.closed.append(close_message(self.held))
+            self.held.value["Message"] = unquote("\n".join(self.lines).strip())
+            self.closed.append(self.held)
         self.held = None
 
 
@@ -158,8 +170,6 @@ def write_day(text: str) -> str:
     return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}" if found else text
 
 
-def close_message(record: Record) -> Record:
-    """The record without the quotation marks that LINE puts around several lines."""
-    text = record.value["Message"].strip()
-    record.value["Message"] = text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
-    return record
+def unquote(text: str) -> str:
+    """A message without the quotation marks that LINE puts around several lines."""
+    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text

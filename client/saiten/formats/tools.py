@@ -58,6 +58,7 @@ from saiten.formats.traces import (
     Span,
     choose_spans,
     place_langfuse,
+    place_row,
 )
 from saiten.language import tell
 
@@ -415,7 +416,7 @@ def read_mlflow(record: Record) -> Items:
     expected = ["expectations.expected_response", "expectations", "expected_response/value", "ground_truth", "targets"]
     leave_own_tags(record, "tags")
     columns.fields = {
-        "id": pick(record, ["tags.id", "trace_id", "request_id", "id"])[0],
+        "id": pick(record, ["tags.id", "span_id", "trace_id", "request_id", "id"])[0],
         "reference": pick(record, [*expected, "target"])[0],
         "dialogue": "tags.dialogue",
         "metadata": "tags",
@@ -786,7 +787,7 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "langsmith": Tool(
         either(has("run_type", "inputs"), has("inputs", "outputs", "dataset_id|source_run_id")),
-        read_mlflow,
+        read_run,
         open_runs,
         place=OF_LANGSMITH.find,
     ),
@@ -797,6 +798,7 @@ TOOLS: Mapping[str, Tool] = {
             has("request", "response", "trace_id|request_id|spans"),
         ),
         read_mlflow,
+        place=place_row,
     ),
     "langfuse": Tool(
         either(

@@ -18,7 +18,7 @@ from typing import Any
 
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import normalize
-from saiten.formats.mapping import USERS, Skipped
+from saiten.formats.mapping import MOST_ID_CHARACTERS, USERS, Skipped
 from saiten.formats.records import Record, write_text
 from saiten.formats.report import Report
 from saiten.formats.research import RatedItem, rate
@@ -45,7 +45,7 @@ MOST_VERDICT = 1000
 MOST_SPANS = 500_000
 """Of a file: a parent may stand anywhere in it, so that all are held."""
 
-MOST_TURNS_COMPARED = 20
+MOST_TURNS_COMPARED = 8
 """Turns of a trace, the latest, among which the turn of a span is looked for."""
 
 FEWEST_QUOTED = 6
@@ -128,6 +128,17 @@ def read_first(record: Record, paths: Iterable[str]) -> str:
     return next((text for path in paths if (text := write_text(record.get(path)))), "")
 
 
+def place_row(record: Record) -> Place | None:
+    """The place of a row of MLflow that is one of several of a trace; a whole trace has none."""
+    trace = read_first(record, ("trace_id", "request_id"))
+    if not trace or not {"inputs", "outputs"} <= record.value.keys():
+        return None
+    key = read_first(record, ("span_id", "id")) or record.where
+    return Place(
+        key, read_first(record, ("parent_span_id", "parent_id")), trace, start=read_first(record, ("start_time",))
+    )
+
+
 def place_langfuse(record: Record) -> Place | None:
     """The place of a trace, which is above its observations, of one of these, or of an event that makes one; items of
     datasets have none."""
@@ -181,8 +192,19 @@ def choose_answers(
             )
         traces.setdefault(place.trace, []).append(Span(record, place, list(items)))
     for spans in traces.values():
-        for span in choose_spans(spans, report):
+        chosen = choose_spans(spans, report)
+        name_apart([span for span in chosen if span.answers])
+        for span in chosen:
             yield span.record, iter(span.found)
+
+
+def name_apart(spans: Sequence[Span]) -> None:
+    """Numbers the items of a trace that all have its name, as where a tool gives its spans no ids."""
+    named = [item for span in spans for item in span.found if isinstance(item, dict) and "id" in item]
+    if len(named) > 1 and len({item["id"] for item in named}) == 1:
+        for number, item in enumerate(named, start=1):
+            suffix = f"-{number}"
+            item["id"] = f"{item['id'][: MOST_ID_CHARACTERS - len(suffix)]}{suffix}"
 
 
 def choose_spans(spans: Sequence[Span], report: Report) -> list[Span]:

@@ -155,6 +155,18 @@ def test_what_is_no_span_is_no_fault_of_ours(document: dict[str, Any]) -> None:
     assert list(read_items(io.BytesIO(json.dumps(document).encode()))) == []
 
 
+@pytest.mark.parametrize(("more", "ids"), [({}, ["t-1", "t-2"]), ({"span_id": "{n}"}, ["1", "2"])])
+def test_an_id_is_no_trace_that_several_items_share(more: dict[str, str], ids: list[str]) -> None:
+    asked = ["一つ目の質問です。", "二つ目の質問です。"]
+    rows = [
+        {"trace_id": "t", "inputs": {"question": text}, "outputs": "答"}
+        | {name: value.format(n=number) for name, value in more.items()}
+        for number, text in enumerate(asked, start=1)
+    ]
+    items = list(read_items(io.BytesIO("\n".join(map(json.dumps, rows)).encode())))
+    assert [item.value["id"] for item in items] == ids
+
+
 def test_scores_by_people_become_ratings() -> None:
     """Of the trace, and of an observation that holds the same answer; a score by a program is no rating."""
     for name in ("langfuse_trace.json", "langfuse_download.json"):
