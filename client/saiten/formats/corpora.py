@@ -34,6 +34,9 @@ MOST_DEPTH = 1_000
 MOST_MESSAGES = 500_000
 """Of a file whose messages stand apart from each other."""
 
+OF_MESSAGE = {"message_id", "parent_id", "message_tree_id", "text", "role", "rank", "lang", "replies", "deleted"}
+"""The fields of a message of OpenAssistant that are read."""
+
 AGAIN = mark("another filter of the same answer")
 
 
@@ -92,6 +95,8 @@ def read_tree(record: Record) -> Items:
     while held:
         message, before = held.pop()
         role, text = message.get("role"), write_text(message.get("text")) or ""
+        for key in (key for key, value in message.items() if key not in OF_MESSAGE and not is_blank(value)):
+            record.leave(f"messages[].{key}", "")
         if not text.strip() or len(before) >= MOST_DEPTH:
             continue
         if role == ASSISTANT and before and not message.get("deleted"):

@@ -84,6 +84,9 @@ def test_what_gives_no_item_is_named() -> None:
     told = "\n".join(reader.report.lines())
     assert "filter (another filter of the same answer, 1 row)" in told
     assert "has likelihoods of choices, and no response" in told
+    reader = read_items(FOLDER / "oasst_trees.jsonl")
+    list(reader)
+    assert ("messages[].labels", "") in reader.report.left_out
 
 
 def test_a_mapping_that_merges_branches_is_told() -> None:
