@@ -78,7 +78,8 @@ def name_users(message: Mapping[str, Any], users: Mapping[str, str], channel: st
     value = {key: part for key, part in message.items() if key != "thread_ts"}
     text = write_text(message.get("text")) or ""
     dialogue = f"{channel} {thread or day}"[:MOST_ID_CHARACTERS]
-    return {"type": "message", **value, "user": named, "text": read_text(text, users), "dialogue": dialogue}
+    read = {"type": "message", "user": named, "text": read_text(text, users), "dialogue": dialogue}
+    return {"ts": "", **value, **read}
 
 
 def read_text(text: str, users: Mapping[str, str]) -> str:

@@ -38,8 +38,8 @@ SPOKEN_SUBTYPES = {None, "bot_message", "thread_broadcast", "me_message", "file_
 """Of Slack's messages those that someone wrote; others tell who joined."""
 
 
-SPOKEN_TYPES = {None, "Default", "Reply", "ChatInputCommand", "ContextMenuCommand"}
-"""Of Discord's messages those that someone wrote."""
+SPOKEN_TYPES = {None, "message", "Default", "Reply", "ChatInputCommand", "ContextMenuCommand"}
+"""Of Discord's messages those that someone wrote; Slack's are called so."""
 
 NO_TEXT = mark("is a sticker, a photo or the like")
 UNSEEN = mark("answers a sticker, a photo or the like")
@@ -101,7 +101,8 @@ def read_messages(
         speaker, text = write_text(who), (write_text(record.get(chat.text)) or "").strip()
         speaker, text = part_name(speaker or "", text, system)
         bare = not text and any(not is_blank(record.get(name)) for name in chat.files)
-        spoken = record.get("subtype") in SPOKEN_SUBTYPES and record.get("type") in SPOKEN_TYPES | {"message"}
+        subtype, kind = (write_text(record.get(name)) or None for name in ("subtype", "type"))
+        spoken = subtype in SPOKEN_SUBTYPES and kind in SPOKEN_TYPES
         if not speaker or not spoken or not (text or bare):
             report.skip(record.where, tell("is no message"))
             continue

@@ -24,7 +24,7 @@ from saiten.formats.mapping import (
     make_item,
     read_messages,
 )
-from saiten.formats.records import Record, is_blank, parse_cell, write_text
+from saiten.formats.records import Record, is_blank, list_objects, parse_cell, write_text
 from saiten.formats.traces import Items
 from saiten.language import mark, tell
 
@@ -225,7 +225,7 @@ def read_aihub(record: Record) -> Items:
         path = "body.dialogue" if isinstance(record.get("body"), dict) else "body"
         text = ("utterance",)
         speaker, name = "participantID", "header.dialogueInfo.dialogueID"
-    lines = [Record("", line) for line in record.get(path) or [] if isinstance(line, dict)]
+    lines = [Record("", line) for line in list_objects(record.get(path))]
     said = [(write_text(line.get(speaker)) or "", read_line(line, text)) for line in lines]
     runs = [(who, [what for _, what in group if what]) for who, group in groupby(said, key=lambda one: one[0])]
     spoken = [Spoken(who or None, "\n".join(texts)) for who, texts in runs if texts]

@@ -35,7 +35,7 @@ from saiten.formats.mapping import (
     make_item,
     take_spoken,
 )
-from saiten.formats.records import Record, is_blank, parse_cell, parse_text, refuse_infinite, write_text
+from saiten.formats.records import Record, is_blank, list_objects, parse_cell, parse_text, refuse_infinite, write_text
 from saiten.formats.report import Report
 from saiten.formats.research import (
     MOST_TURNS,
@@ -527,12 +527,6 @@ def is_turns(value: dict[str, Any]) -> bool:
     return texts and bool({"answers", "responses", "outputs", "choices"} & value.keys())
 
 
-def list_objects(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list, also of one that a cell holds as text; none of anything else."""
-    found = parse_cell(value)
-    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
-
-
 def open_spans(record: Record) -> Iterator[Record]:
     """The spans of an OTLP export, of Phoenix's API, or one that the SDK printed, with their attributes beside their
     other fields."""
@@ -666,8 +660,8 @@ def gather_events(record: Record) -> None:
     """Joins the events `gen_ai.user.message`, `gen_ai.choice` and the like of a span to messages."""
     said: dict[str, list[dict[str, Any]]] = {"prompt": [], "completion": []}
     left = []
-    for event in record.value.get("events", []):
-        name, attributes = str(event.get("name", "")), event["attributes"]
+    for event in list_objects(record.value.get("events")):
+        name, attributes = str(event.get("name", "")), read_attributes(event.get("attributes"))
         kind = "completion" if name in ("gen_ai.choice", "gen_ai.content.completion") else "prompt"
         role = name.removeprefix("gen_ai.").removesuffix(".message")
         text = next((attributes[key] for key in ("content", "message", f"gen_ai.{kind}") if key in attributes), None)

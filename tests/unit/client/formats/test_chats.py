@@ -332,6 +332,13 @@ def test_an_export_of_slack_as_it_is_downloaded() -> None:
         list(read_items(io.BytesIO(pack(EXPORT))))
 
 
+def test_a_message_of_slack_with_fields_of_other_types_is_skipped() -> None:
+    day = [{"subtype": {}, "type": [], "ts": {}, "text": [1], "user": {"a": 1}}]
+    reader = read_items(io.BytesIO(pack({**EXPORT, "help/2026-11-20.json": day})), system="案内係")
+    assert [item.value["response"] for item in reader] == ["いつでもどうぞ。"]
+    assert reader.report.skips == 1
+
+
 @pytest.mark.parametrize(
     ("day", "message"),
     [

@@ -123,6 +123,7 @@ def test_trees_that_are_none_are_skipped(messages: list[dict[str, Any]], skips: 
 @pytest.mark.parametrize(
     "document",
     [
+        {"data": [{"header": 1, "body": {"dialogue": 1.5}}]},
         {"info": [{"annotations": {"lines": [1, {"norm_text": [], "speaker": 1}]}}]},
         {"data": [{"header": 1, "body": [2, {"utterance": {}}]}]},
         {"talk": {"content": {"HS01": [], "SS01": 1}, "id": 2}},
