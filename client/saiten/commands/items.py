@@ -70,6 +70,7 @@ def open_items(
     own: Callable[[dict[str, Any]], bool] = is_saiten,
     rated: bool = False,
     system: str | None = None,
+    every_turn: bool = False,
 ) -> ItemReader:
     """The items of a file, or of standard input for `-`, still to be read; raises InvalidItems."""
     try:
@@ -82,6 +83,7 @@ def open_items(
             own=own,
             rated=rated,
             system=system,
+            every_turn=every_turn,
         )
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
