@@ -369,6 +369,22 @@ class TurnScore(Answer):
     aspects: dict[str, AspectResult]
 
 
+class ExplainedRating(Answer):
+    """An aspect as the judge rated it when it was asked again, with its reason."""
+
+    rating: int | None
+    reason: str | None = None
+
+
+class Explanation(Answer):
+    """What the judge said when it was asked again, for its reasons; the evaluation's own ratings stay."""
+
+    aspects: dict[str, ExplainedRating]
+    usage: Usage
+    signature: str
+    created_at: datetime
+
+
 class Evaluation(Answer):
     """One scored response, or one conversation with its `findings`.
 
@@ -398,6 +414,7 @@ class Evaluation(Answer):
     findings: tuple[Finding, ...] | None = None
     windows: tuple[tuple[int, int], ...] | None = None
     turn_scores: tuple[TurnScore, ...] | None = None
+    explained: Explanation | None = None
     trace: tuple[CallTrace, ...] | None = None
     request: dict[str, Any] | None = None
 

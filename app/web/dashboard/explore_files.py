@@ -14,6 +14,7 @@ from starlette.responses import StreamingResponse
 from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.errors import InvalidRequest
+from app.scoring.explanation import reasons_of
 from app.web.dashboard.cases import CaseView
 from app.web.dashboard.explore import (
     LETTERS,
@@ -150,9 +151,8 @@ def tell_side(case: CaseView, asked: Asked, number: int) -> dict[str, Any]:
     }
     if side.result is not None:
         evaluation = side.result.evaluation
-        verdicts = evaluation.aspects if evaluation else {}
         told["response"] = side.result.candidate.response
-        told["reasons"] = {name: one.reason for name, one in verdicts.items() if one.reason}
+        told["reasons"] = reasons_of(evaluation) if evaluation else {}
         told["warnings"] = [warned.code for warned in evaluation.warnings] if evaluation else []
         told["failure"] = side.result.failure.code if side.result.failure else None
         told["people"] = [
