@@ -70,6 +70,14 @@ def rate_measures(comparison: Any) -> dict[str, Any]:
     return {**codes, **{f"kind:{kind}": measure for kind, measure in comparison.kinds.items()}}
 
 
+def name_run(batch: Any) -> str:
+    """What a reader calls a run: its name, system and build, or the time and rubric of one that has none of them."""
+    metadata = batch.metadata
+    named = (batch.name or metadata.get("name"), metadata.get("system"), metadata.get("build"))
+    told = " · ".join(part for part in named if part)
+    return told or f"{batch.created_at:%Y-%m-%d %H:%M} UTC · {batch.rubric_name}"
+
+
 def stands_still(measure: Any) -> bool:
     """Whether there are values and none differs: in no pair, or, unpaired, in neither run."""
     if measure.wins is not None:

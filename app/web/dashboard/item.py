@@ -105,9 +105,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
 
 
 @router.post("/evaluations/{evaluation_id}/reasons")
-async def ask_judge(
-    request: Request, container: Serving, project: WritableProject, evaluation_id: str
-) -> Response:
+async def ask_judge(request: Request, container: Serving, project: WritableProject, evaluation_id: str) -> Response:
     """Asks the judge for its reasons, and leads back to the page that the visitor came from."""
     form = await read_form(request)
     await count_request(request, request.state.key)

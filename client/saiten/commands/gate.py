@@ -30,6 +30,7 @@ from saiten.language import tell
 from saiten.models import Batch, GateReport
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
+from saiten.wording import name_run
 
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
@@ -129,6 +130,11 @@ class GateCommand(click.Command):
     help="Judge the next of a sequence of builds, with one alpha for the whole sequence: for nightly gates.",
 )
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
+@click.option(
+    "--reasons/--no-reasons",
+    default=None,
+    help="After a failure, ask the judge for missing reasons of the three worst cases, within the budget (on).",
+)
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
 @reading_options
@@ -247,7 +253,7 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
     reported_at: dict[str, float] = {}
 
     def show_progress(batch: Batch) -> None:
-        name, total = batch.name or batch.id, batch.counts.total
+        name, total = name_run(batch), batch.counts.total
         done = total - batch.counts.queued
         if batch.id not in lines:
             lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)

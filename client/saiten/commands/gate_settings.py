@@ -31,6 +31,7 @@ class GateSettings(BaseModel):
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
     of items to be scored, or a file of results. Paths are relative to the working directory.
     `from`, `map` and `input_encoding` say how files of items are read, as the options of `saiten score`.
+    `reasons`: a failed gate asks the judge for the missing reasons of the worst cases.
     `timeout_seconds` limits all scoring together; `budget_usd` each batch. The service says what values may be.
     """
 
@@ -48,6 +49,7 @@ class GateSettings(BaseModel):
     link: str | None = None
     sequence: str | None = None
     check_judge: bool = False
+    reasons: bool = True
     url: str | None = None
     candidate: str | None = None
     baseline: str | None = None

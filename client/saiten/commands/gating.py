@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from saiten import private
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
+from saiten.commands.cases import list_lines
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
@@ -29,9 +31,11 @@ from saiten.commands.markdown import (
     remark,
     show_size,
     tell_sequence,
+    tell_verdict,
     uses_lexical,
 )
 from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
+from saiten.commands.reasons import describe
 from saiten.commands.runs import (
     Found,
     Items,
@@ -56,7 +60,7 @@ from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import name_rule, rate_measures, stands_still, tell_p
+from saiten.wording import name_rule, rate_measures, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -97,7 +101,26 @@ def print_gate(report: GateReport, *, on: Console | None = None) -> None:
     if report.sequence is not None:
         print_line(tell_sequence(report.sequence), target)
     if report.comparison is not None:
-        print_comparison(report.comparison, on=target)
+        print_comparison(report.comparison, on=target, report=report)
+    print_cases(report, target)
+
+
+def print_cases(report: GateReport, on: Console) -> None:
+    """The worst cases with the judge's reasons, and where to see all."""
+    if report.cases:
+        on.print()
+        on.print(Text(tell("worst cases"), style="bold"))
+    for case in report.cases:
+        on.print(Text(f"  {printable(case.item)}", style="bold"), soft_wrap=True)
+        for line in list_lines(case):
+            indent = 4 + len(line) - len(line.lstrip())
+            width = on.width - indent if on.is_terminal else sys.maxsize
+            for part in fold(printable(line.strip()), width):
+                on.print(Text(" " * indent + part), soft_wrap=True)
+    if report.unexplained is not None:
+        print_line(tell("not all reasons were asked for: {why}", why=report.unexplained), on)
+    if report.address is not None:
+        print_line(tell("all cases: {address}", address=report.address), on)
 
 
 def headline(report: GateReport) -> str:
@@ -119,7 +142,7 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
         on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
-def print_comparison(comparison: Comparison, *, on: Console) -> None:
+def print_comparison(comparison: Comparison, *, on: Console, report: GateReport) -> None:
     """Every measure of both runs; of findings those that either run has."""
     measures = {**comparison.aspects, **comparison.composites}
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
@@ -133,7 +156,11 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
     on.print(
         Text(
             printable(
-                tell("{candidate} against {baseline}", candidate=comparison.candidate, baseline=comparison.baseline)
+                tell(
+                    "{candidate} against {baseline}",
+                    candidate=report.call(comparison.candidate),
+                    baseline=report.call(comparison.baseline),
+                )
             ),
             style="bold",
         ),
@@ -182,15 +209,6 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
         verdict = tell_verdict(measure)
         table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
     return table
-
-
-def tell_verdict(measure: Measure) -> str:
-    """`better`, `worse`, `same` where no value differs, else `no change shown`; a dash where nothing is compared."""
-    if measure.difference is None:
-        return DASH
-    if measure.verdict != "inconclusive":
-        return measure.verdict
-    return "same" if stands_still(measure) else "no change shown"
 
 
 def tell_difference(measure: Measure) -> str:
@@ -367,8 +385,10 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
                 tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT))
             )
         answer = settle(report, findings)
+        if job.record is None:
+            answer = await describe(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
-            await save_results(service, tried, job.record)
+            await save_results(service, tried, job.record, candidate if isinstance(candidate, Items) else None)
     return answer
 
 

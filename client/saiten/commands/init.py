@@ -39,6 +39,7 @@ ABOUT = mark(
     "# command line come before it."
 )
 RECORDED = mark("# written by `saiten gate --record baseline.ndjson`")
+EXPLAINED = mark("# the judge gives a reason with each rating; about 80 tokens more an aspect")
 SERVED = mark("# a team's service, with its key in SAITEN_API_KEY")
 ASSERTED = mark(
     "# What every response must hold, whatever the judge says. Remove the signs of comments, and fit the values."
@@ -51,6 +52,7 @@ SETTINGS = """\
 candidate = "{candidates}"
 baseline = "baseline.ndjson"           {recorded}
 rubric = {rubric}
+judge = {{ explain = true }}             {explained}
 {anchored}# url = "https://saiten.example.org"   {served}
 
 {rules}
@@ -191,6 +193,7 @@ def write_settings(rubric: str) -> str:
         anchored=ANCHORED.format(checked=tell(CHECKED)) if aspect else "",
         about=tell(ABOUT),
         recorded=tell(RECORDED),
+        explained=tell(EXPLAINED),
         served=tell(SERVED),
         asserted=tell(ASSERTED),
     )

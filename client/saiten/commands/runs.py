@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +64,34 @@ class AspectPart(ResultPart):
     mean: float | None
     blended: float | None = None
     unrated: UnratedPart | None = None
+    reason: str | None = Field(default=None, exclude=True)
+
+
+class ExplainedPart(ResultPart):
+    rating: int | None = None
+    reason: str | None = None
+
+
+class ExplanationPart(ResultPart):
+    aspects: dict[str, ExplainedPart] = Field(default_factory=dict)
+
+
+class FindingPart(ResultPart):
+    turn: int
+    code: str | None = None
+    kind: str | None = None
+    detail: str = ""
+
+
+class SaidPart(ResultPart):
+    text: str
 
 
 class ResultLine(ResultPart):
-    """The fields of a result that a run needs. A failed one has no aspects and, in a batch, no rubric."""
+    """The fields of a result that a run needs, and those that its worst cases are told by.
+
+    A failed one has no aspects and, in a batch, no rubric.
+    """
 
     status: str
     item: str | None = None
@@ -81,7 +105,11 @@ class ResultLine(ResultPart):
     metadata: dict[str, str] = Field(default_factory=dict)
     dialogue: str | None = None
     cluster: str | None = None
+    id: str | None = Field(default=None, exclude=True)
+    context: tuple[SaidPart, ...] = Field(default=(), exclude=True, strict=False)
     response: str | None = Field(default=None, exclude=True)
+    explained: ExplanationPart | None = Field(default=None, exclude=True)
+    findings: tuple[FindingPart, ...] | None = Field(default=None, exclude=True, strict=False)
 
 
 def is_result(value: object) -> bool:
@@ -366,8 +394,21 @@ async def fetch_results(service: Connection, batch: Batch) -> Results:
     return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
 
 
-async def save_results(service: Connection, batch: Batch, path: str) -> None:
-    """Writes the batch's results as NDJSON, for use as a later baseline."""
+async def save_results(service: Connection, batch: Batch, path: str, items: Items | None = None) -> None:
+    """Writes the batch's results as NDJSON, for use as a later baseline; with the texts of `items`, of which they are,
+    so that a later gate can show both responses."""
+    texts = [*list_texts(items)] if items is not None else []
     with write_whole(path) as file:
         async for line in service.results(batch.id):
+            if texts:
+                result = parse(batch.id, line.encode())
+                line = json.dumps(result | texts[result["position"]], ensure_ascii=False)  # noqa: PLW2901
             file.write((escape_controls(line) + "\n").encode())
+
+
+def list_texts(items: Items) -> Iterator[dict[str, Any]]:
+    """Context and response of each candidate, in their order; nothing of conversations."""
+    for found in items.values:
+        context = found.value.get("context")
+        responses = found.value.get("responses") or [found.value.get("response")]
+        yield from ({"context": context, "response": one} if context else {} for one in responses)
