@@ -196,15 +196,9 @@ def describe(asked: Asked) -> dict[str, Any]:
         "expected": asked.rubric.source_language if asked.rubric else "en",
         "columns": show_columns(asked.columns, asked.state.measure),
         "letters": LETTERS,
-        "name_run": name_run,
         "system_of": system_of,
         "build_of": build_of,
     }
-
-
-def name_run(batch: Batch) -> str:
-    """A run in few words."""
-    return " · ".join(filter(None, (batch.name or batch.id, system_of(batch), build_of(batch))))
 
 
 async def find_runs(container: Container, project: str, text: str) -> list[tuple[Batch, int]]:

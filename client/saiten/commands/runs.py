@@ -28,7 +28,7 @@ from saiten.models import Baselines, Batch, GateSequence
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
-from saiten.wording import read_signature
+from saiten.wording import lift, read_signature
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
 
@@ -264,12 +264,23 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     found = None if pinned is None else read(Batch, await service.batch(pinned))
     metadata = own.get("metadata")
     system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None
+    if system is None and isinstance(candidate, Items):
+        system = find_shared(candidate).get(SYSTEM)
     if found is None or found.metadata.get(SYSTEM) != system:
         return None
     if isinstance(candidate, Batch) and (candidate.id == found.id or candidate.rubric_name != found.rubric_name):
         return None
     click.echo(tell("baseline: {id}, which is pinned for this name", id=found.id), err=True)
     return found
+
+
+def find_shared(items: Items) -> dict[str, str]:
+    """What the items say alike of their run, as the service finds it."""
+    shared: dict[str, str] | None = None
+    for found in items.values:
+        metadata = found.value.get("metadata")
+        shared = lift(shared, metadata if isinstance(metadata, dict) else {})
+    return shared or {}
 
 
 async def find_sequence_baseline(service: Connection, name: str) -> Batch | None:

@@ -141,5 +141,5 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 
 
 def test_every_run_asks_for_reasons():
-    runs = [*load_runs(), *load_conversations()]
+    runs: list[DemoRun | DemoTalks] = [*load_runs(), *load_conversations()]
     assert [run.options.judge.explain for run in runs] == [True] * len(runs)

@@ -152,3 +152,16 @@ def test_differences_are_of_what_readers_take_for_a_character():
     assert tell_apart("長" * 2000, "短") is None
     pieces = tell_apart("これはか\u3099です", "これはか👍🏽です") or ()
     assert [*pieces] == [("same", "これは"), ("gone", "か\u3099"), ("new", "か👍🏽"), ("same", "です")]
+
+
+async def test_no_page_calls_a_run_by_its_id(client):
+    first, second = await post(client, 0, metadata={}), await post(client, 1, metadata={})
+    pages = ("/", f"/runs/{first}", f"/runs/{first}/items/0", "/explore", f"/explore?run={first}&run={second}", "/rate")
+    for address in pages:
+        page = Page((await client.get(address)).text)
+        # The run's own page says it once more, for commands and scripts.
+        heading = "h1" if address == f"/runs/{first}" else "main"
+        assert "ba_" not in page.one(heading).text, address
+        assert "ba_" not in page.one("title").text, address
+    texts = Page((await client.get(f"/explore?run={first}&run={second}")).text).one("main").text
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC · ja-dialogue@2", texts)
