@@ -49,6 +49,7 @@ def command(
     source: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
+    wheres: tuple[str, ...],
 ) -> None:
     """Convert FILE to items: NDJSON on standard output, and what became of every field on standard error.
 
@@ -61,7 +62,11 @@ def command(
         require_place(output, file)
     try:
         items = open_items(
-            file, choose_reading(source, maps, input_encoding), skips=True, rated=rated is not None, system=system
+            file,
+            choose_reading(source, maps, input_encoding, wheres),
+            skips=True,
+            rated=rated is not None,
+            system=system,
         )
         with ExitStack() as stack:
             if rated is not None and rated.exists() and Path(file).exists() and rated.samefile(file):

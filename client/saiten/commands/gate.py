@@ -19,7 +19,7 @@ from rich.progress import TaskID
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
@@ -86,6 +86,13 @@ class GateCommand(click.Command):
 @click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, for a file of items (0).")
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, for a file of items (2048).")
 @click.option("--name", metavar="NAME", help="Name of the batch that a file of items becomes.")
+@click.option(
+    "--metadata",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of that batch, such as build=1a2b; may be repeated.",
+)
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
 @click.option(
@@ -151,17 +158,19 @@ def command(
     max_drop: tuple[str, ...],
     min_mean: tuple[str, ...],
     max_rise: tuple[str, ...],
+    pairs: tuple[str, ...],
     junit: str | None,
     markdown: str | None,
     save: str | None,
     record: str | None,
     as_json: bool,
     maps: tuple[str, ...],
+    wheres: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Compare a candidate with a baseline, and say whether the build may go out.
 
-    Without any rule no aspect may drop. must_detect, relevance, judge and metadata are keys of saiten.toml only.
+    Without any rule no aspect may drop. must_detect, relevance and judge are keys of saiten.toml only.
 
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
@@ -171,6 +180,8 @@ def command(
     given = {key: value for key, value in options.items() if value is not None}
     if maps:
         given["map"] = choose_reading(None, maps, None).mapping
+    if wheres:
+        given["where"] = choose_reading(None, (), None, wheres).where
     if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
@@ -178,6 +189,9 @@ def command(
     if judge := {key: value for key, value in judge.items() if value is not None}:
         own = table.get("judge", {})
         table["judge"] = {**own, **judge} if isinstance(own, dict) else own
+    if pairs:
+        own = table.get("metadata", {})
+        given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}
     file = NAME if config is None else config
     settings = make_settings(table, given, file)
     require_use(settings, junit, markdown, save, record)

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -310,7 +310,10 @@ async def read_pin(service: Connection, name: str) -> str | None:
 def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
     """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
-        return read_whole(path, reading_of(settings), beside=is_result)
+        reading = reading_of(settings)
+        if role == "baseline":
+            reading = replace(reading, where={})
+        return read_whole(path, reading, beside=is_result)
     except InvalidItems as error:
         hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
         raise InvalidItems(printable(error.message) + hint) from None
@@ -318,7 +321,8 @@ def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
 
 def reading_of(settings: GateSettings) -> Reading:
     """How files of items are to be read."""
-    return Reading(settings.source, settings.map, settings.input_encoding)
+    where = {column: [one] if isinstance(one, str) else one for column, one in settings.where.items()}
+    return Reading(settings.source, settings.map, settings.input_encoding, where)
 
 
 def take_items(name: str, values: Sequence[FoundItem]) -> Items:

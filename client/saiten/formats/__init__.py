@@ -22,13 +22,17 @@ from saiten.formats.reading import open_input, read_records
 from saiten.formats.records import Record, refuse_infinite
 from saiten.formats.report import Report
 from saiten.formats.research import RATINGS, RatedItem
+from saiten.formats.selection import parse_where, select
 from saiten.formats.tools import TOOLS, Items, detect, is_saiten, open_table
 from saiten.language import tell
 
-__all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "read_items"]
+__all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "parse_where", "read_items"]
 
 SOURCES = (*TOOLS, "huggingface", "table")
 """What `source` may name. `huggingface` and `table` are read by the names of their columns."""
+
+SAID = {"context", "turns", "response", "responses", "item", "status"}
+"""What an item or a result in Saiten's own form has some of."""
 
 MOST_SHAPES = 1000
 """Different sets of keys whose meaning is kept."""
@@ -77,6 +81,7 @@ def read_items(
     own: Callable[[dict[str, Any]], bool] = is_saiten,
     rated: bool = False,
     system: str | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
 ) -> ItemReader:
     """The items of a file, of a stream of bytes, or of standard input for `-`.
 
@@ -85,7 +90,8 @@ def read_items(
     `on_missing="refuse"` it raises. Where the first record is `own`, all are then passed on as they are, for the
     service to check. With `on_missing="keep"` fields are read by their names, and a row without a response gives an
     item without one: a context to be answered. `rated`: the caller takes ratings too; without it they are told as left
-    out. Raises UnreadableInput, while iterating, for what cannot be read.
+    out. `where` has the wanted values by column; rows with others are left out. Raises UnreadableInput, while
+    iterating, for what cannot be read.
     """
     if source is not None and source not in SOURCES:
         raise UnreadableInput(
@@ -107,6 +113,7 @@ def read_items(
         keeps=keeps,
         rated=rated,
         system=system,
+        where=where or {},
     )
     return ItemReader(reader.run(source_file, input_encoding), report)
 
@@ -126,6 +133,8 @@ class Reading:
     """Whether ratings by people are taken."""
     system: str | None = None
     """Who answers, in the log of a messenger."""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The wanted values by column; empty where all rows are."""
     shapes: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """The columns of items, kept once for all items that have the same."""
 
@@ -182,6 +191,7 @@ class Reading:
             )
         if not columns.useful:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
+        parts = self.pick(parts)
         if columns.long:
             for dialogue in group_utterances(parts, columns.long, self.report):
                 dialogue.answered = not self.keeps
@@ -198,12 +208,19 @@ class Reading:
 
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
-        for part in TOOLS[source].join(parts):
+        for part in TOOLS[source].join(self.pick(parts)):
             yield from self.take(part, TOOLS[source].items(part))
+
+    def pick(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records that are wanted."""
+        return select(records, self.where, self.report) if self.where else records
 
     def pass_on(self, records: Iterator[Record]) -> Iterator[FoundItem]:
         """The records as they are; raises UnreadableInput for what JSON has not."""
-        for record in records:
+        first = next(records)
+        # The options of a batch, on a first line, are no row.
+        opening = [first] if self.where and not first.value.keys() & SAID else []
+        for record in chain(opening, self.pick(records if opening else chain([first], records))):
             refuse_infinite(record)
             self.report.rows += 1
             self.report.items += 1
