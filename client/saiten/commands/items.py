@@ -137,7 +137,8 @@ def warn_of_repeats(name: str, values: Iterable[Mapping[str, Any]]) -> None:
         return
     first = repeated[0][0]
     told = tell(
-        "{name}: different responses have the same id (such ids: {count:,}, first {id}); a run of one build has one for each.",
+        "{name}: different responses have the same id (such ids: {count:,}, first {id}); a run of one build has one "
+        "for each.",
         name=name,
         count=len(repeated),
         id=first.get("item") or first.get("id"),

@@ -160,13 +160,20 @@ def rank(name: str, measure: Measure | None, pair: Pair) -> list[Ranked]:
         else:
             ranked.append((value - then, value, Ranked(name, value, line, before)))
     ranked.sort(key=lambda one: one[:2])
-    kept = [one for one in ranked if not pair.earlier or one[0] < 0] or ranked
+    fell = [one for one in ranked if one[0] < 0] if pair.earlier or counts_findings(name) else ranked
+    # A mean may be below its floor though nothing fell.
+    kept = fell or ([] if counts_findings(name) else ranked)
     return [one for _, _, one in kept[: 2 * MOST_CASES]]
+
+
+def counts_findings(name: str) -> bool:
+    """Whether the measure is how often something was found wrong."""
+    return name.startswith("finding:") or name == "faulty_turns"
 
 
 def value_of(line: ResultLine, name: str, best: float | None) -> float | None:
     """The value of a measure, higher where it is better; None where the result has none."""
-    if name.startswith("finding:") or name == "faulty_turns":
+    if counts_findings(name):
         return None if line.findings is None else -float(len(findings_of(line, name)))
     value = rating_of(line, name)
     return value if value is None or best is None else -abs(value - best)

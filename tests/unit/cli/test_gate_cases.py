@@ -11,7 +11,7 @@ from rich.console import Console
 
 from saiten.commands import gating, junit, markdown
 from saiten.commands.gate_settings import GateSettings
-from saiten.commands.reasons import describe, find_address, name_of
+from saiten.commands.reasons import Pair, describe, find_address, name_of, rank, tell_case
 from saiten.commands.runs import ResultLine, Results
 from saiten.connection import Connection
 from saiten.errors import ServiceRefused
@@ -122,6 +122,21 @@ async def test_runs_without_pairs_are_told_by_their_lowest_ratings() -> None:
     lonely = make_results("new", [3.0, 1.0, 2.0, 5.0], ids_given=False)
     report = await gate(Judge(), lonely, make_results("old", [5.0] * 4, ids_given=False))
     assert [(case.item, case.baseline) for case in report.cases] == [("i1", None), ("i2", None), ("i0", None)]
+
+
+async def test_a_rule_on_findings_shows_where_they_are() -> None:
+    def talk(number: int, turns: list[int]) -> ResultLine:
+        found = [{"turn": turn, "code": "repetition", "kind": None, "detail": "同じことを言う"} for turn in turns]
+        return make_line(number, 5.0, findings=found)
+
+    after = Results("new", [talk(0, []), talk(1, [3, 5]), talk(2, [1])], {"id": "talks"})
+    before = Results("old", [talk(number, []) for number in range(3)], {"id": "talks"})
+    pair = Pair(after, before, {(line.item or "", None): line for line in before.lines})
+    ranked = rank("finding:repetition", None, pair)
+    assert [one.candidate.item for one in ranked] == ["i1", "i2"]
+    case = await tell_case(cast(Connection, Judge()), ranked[0], None)
+    assert case.candidate.reasons == {"finding:repetition": "turn 4: 同じことを言う; turn 6: 同じことを言う"}
+    assert rank("finding:other", None, pair) == []
 
 
 def make_batch(number: int, **changes: Any) -> Batch:
