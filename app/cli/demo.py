@@ -29,7 +29,7 @@ from app.domain.batch import BatchConversation, BatchItem, BatchOptions, ItemId
 from app.domain.conversation import Persona, Role, Turn
 from app.domain.dialogue import Context, Speaker, Text
 from app.domain.errors import SettingsInvalid
-from app.domain.evaluation import EvaluationRequest
+from app.domain.evaluation import EvaluationRequest, JudgeOptions
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
@@ -52,6 +52,9 @@ CONVERSATIONS = {"conversations-ko.jsonl": "ko-conversation", "conversations-ja.
 """File → rubric of its runs, which are posted before the others."""
 
 BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}  # system → its builds, the oldest first
+EXPLAINING = JudgeOptions(explain=True)
+"""The judge gives its reasons, so that a reader sees why a run is better than another one."""
+
 RATINGS_FILE = "ratings.jsonl"
 RATER = "simulated-{}"
 """Raters are counted from 1. No person has rated these runs, and the name says so wherever it shows."""
@@ -164,7 +167,7 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
             metadata = {"system": system, "build": build}
             yield DemoRun(
                 # Without blending: an encoder, where there is one, would take its minutes over so many responses.
-                BatchOptions(name=name, rubric=rubric, relevance=None, metadata=metadata),
+                BatchOptions(name=name, rubric=rubric, relevance=None, judge=EXPLAINING, metadata=metadata),
                 tuple(BatchItem(id=a.id, context=a.context, response=chosen[a.id][0]) for a in answers),
                 {item: flaw for item, (_, flaw) in chosen.items() if flaw is not None},
                 tuple(rated for rated in ratings if (rated.rubric, rated.build) == (rubric, build)),
@@ -178,7 +181,7 @@ def load_conversations(folder: Traversable | None = None) -> Iterator[DemoTalks]
         file = place.joinpath(name)
         talks = validate_objects(file, read_objects(file), Talk)
         for system in talks[0].systems:
-            options = BatchOptions(name="talks", rubric=rubric, metadata={"system": system})
+            options = BatchOptions(name="talks", rubric=rubric, judge=EXPLAINING, metadata={"system": system})
             yield DemoTalks(options, tuple(talk.by(system) for talk in talks))
 
 
@@ -365,6 +368,7 @@ async def run_demo(
 async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each request's answer."""
     url, scorer = backend.client.url, scorer_of(backend.client)
+    requests = [{**request, "judge": {"explain": True}} for request in requests]
     told = tell(
         "A private service answers at {url}. {count} candidates go to POST /v1/evaluations.",
         url=url,

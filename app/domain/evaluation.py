@@ -416,6 +416,22 @@ class TurnScore(Value):
     aspects: dict[str, AspectResult]
 
 
+class ExplainedRating(Value):
+    """An aspect as the judge rated it when it was asked again, with its reason."""
+
+    rating: int | None = Field(description="may differ from the evaluation's, which stays")
+    reason: str | None
+
+
+class Explanation(Value):
+    """What the judge said when it was asked again, for its reasons. It changes no rating of the evaluation."""
+
+    aspects: dict[str, ExplainedRating]
+    usage: Usage
+    signature: str
+    created_at: Annotated[datetime, Field(strict=False)]
+
+
 class Evaluation(Value):
     """The record that the API returns and the store keeps."""
 
@@ -458,6 +474,11 @@ class Evaluation(Value):
         default=None,
         exclude_if=lambda found: found is None,
         description="with `score_turns`: the evaluation of each system turn that has a context",
+    )
+    explained: Explanation | None = Field(
+        default=None,
+        exclude_if=lambda found: found is None,
+        description="the judge's reasons, where it was asked for them after it had rated",
     )
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"

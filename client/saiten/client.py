@@ -167,6 +167,12 @@ class AsyncClient:
         include = [name for name, wanted in (("trace", trace), ("request", request)) if wanted]
         return await self._get(Evaluation, f"/v1/evaluations/{part(evaluation_id)}", include=include)
 
+    async def explain(self, evaluation_id: str, *, budget_usd: float | None = None) -> Evaluation:
+        """The evaluation with the judge's reasons. Where there are none yet the judge is asked again, for
+        `budget_usd` at most, and what it says is in `explained`; no rating changes."""
+        query = "" if budget_usd is None else f"?budget_usd={budget_usd:.12f}"
+        return await self._post(Evaluation, f"/v1/evaluations/{part(evaluation_id)}/reasons{query}")
+
     async def evaluations(
         self,
         *,
@@ -818,6 +824,7 @@ class Client(Blocking):
     evaluate_conversation = blocking(AsyncClient.evaluate_conversation)
     conversation = blocking(AsyncClient.conversation)
     evaluation = blocking(AsyncClient.evaluation)
+    explain = blocking(AsyncClient.explain)
     evaluations = iterating(AsyncClient.evaluations)
     run = running(AsyncClient.run)
     wait = running(AsyncClient.wait)

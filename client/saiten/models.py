@@ -380,6 +380,22 @@ class TurnScore(Answer):
     aspects: dict[str, AspectResult]
 
 
+class ExplainedRating(Answer):
+    """An aspect as the judge rated it when it was asked again, with its reason."""
+
+    rating: int | None
+    reason: str | None = None
+
+
+class Explanation(Answer):
+    """What the judge said when it was asked again, for its reasons; the evaluation's own ratings stay."""
+
+    aspects: dict[str, ExplainedRating]
+    usage: Usage
+    signature: str
+    created_at: datetime
+
+
 class Evaluation(Answer):
     """One scored response, or one conversation with its `findings`.
 
@@ -409,6 +425,7 @@ class Evaluation(Answer):
     findings: tuple[Finding, ...] | None = None
     windows: tuple[tuple[int, int], ...] | None = None
     turn_scores: tuple[TurnScore, ...] | None = None
+    explained: Explanation | None = None
     trace: tuple[CallTrace, ...] | None = None
     request: dict[str, Any] | None = None
 
@@ -452,6 +469,7 @@ class ResultRow(Answer):
     windows: tuple[tuple[int, int], ...] | None = None
     signature: str | None = None
     signature_pieces: dict[str, str] = Field(default_factory=dict)
+    explained: Explanation | None = None
     cached: bool = False
     created_at: datetime | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
@@ -949,9 +967,34 @@ class SequenceMark(Answer):
     drops: dict[str, SequenceDrop] = Field(default_factory=dict)
 
 
+class CaseSide(Answer):
+    """One run's response to a case. `rating` is of the case's aspect; `reasons` are the judge's, with `asked` those
+    that it gave when it was asked again, with the ratings that went with them."""
+
+    evaluation: str | None = None
+    response: str | None = None
+    rating: float | None = None
+    reasons: dict[str, str] = Field(default_factory=dict)
+    asked: dict[str, int | None] = Field(default_factory=dict)
+
+
+class GateCase(Answer):
+    """One of the items that speak most against the candidate; `said` is what was answered."""
+
+    item: str
+    aspect: str
+    said: str | None = None
+    candidate: CaseSide
+    baseline: CaseSide | None = None
+
+
 class GateReport(Answer):
     """The verdict for a CI job, with its reasons: those that decided first. A kept one has an `id`, the moment `at`
-    which it was kept, the ids of both `runs` (None for results), and `metadata`."""
+    which it was kept, the ids of both `runs` (None for results), and `metadata`.
+
+    `saiten gate` adds what a reader wants beside the service's answer: what to call the runs (`names`, by what the
+    report calls them), the worst `cases`, why not all of them have `unexplained` reasons, and the explorer's `address`.
+    """
 
     id: str | None = None
     at: datetime | None = None
@@ -971,6 +1014,14 @@ class GateReport(Answer):
     candidate: str = ""
     signatures: dict[str, int] = Field(default_factory=dict)
     reliability: dict[str, str] = Field(default_factory=dict)
+    names: dict[str, str] = Field(default_factory=dict)
+    cases: tuple[GateCase, ...] = ()
+    unexplained: str | None = None
+    address: str | None = None
+
+    def call(self, run: str) -> str:
+        """What a reader calls a run of this report."""
+        return self.names.get(run, run)
 
 
 class AspectDrift(Undefinable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,14 +36,25 @@ from app.domain.redaction import kind_of_text
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
+from app.scoring.explanation import is_explainable
 from app.storage.sql.browsing import ResultBrowser
 from app.text.injection import list_places
 from app.web.dashboard.conversation import TurnView, view_findings
 from app.web.dashboard.exploration import LINES, Exploration, find_usual, read_exploration, read_number
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, Project, render, toggle_invisible
+from app.web.dashboard.page import (
+    PageRoute,
+    Project,
+    WritableProject,
+    read_form,
+    redirect,
+    render,
+    toggle_invisible,
+)
 from app.web.dashboard.run_values import ENDED, find_rubric, system_of
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, may_write
+from app.web.limits import count_request
+from app.web.reasons import ask_reasons
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -92,6 +104,20 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
     return await show(request, container, project, shown, **none)
+
+
+@router.post("/evaluations/{evaluation_id}/reasons")
+async def ask_judge(request: Request, container: Serving, project: WritableProject, evaluation_id: str) -> Response:
+    """Asks the judge for its reasons, and leads back to the page that the visitor came from."""
+    form = await read_form(request)
+    await count_request(request, request.state.key)
+    await ask_reasons(request, container, evaluation_id)
+    back = form.get("back")
+    return redirect(back if OWN_PAGE.match(back) else f"/evaluations/{evaluation_id}")
+
+
+OWN_PAGE = re.compile(r"/(runs/|explore\?|evaluations/)[^\\\s]*\Z")
+"""The address of a page with reasons. A browser takes `//` and `/\\` for another site's."""
 
 
 def show_pending(request: Request, batch: Batch) -> Response:
@@ -190,6 +216,10 @@ async def show(request: Request, container: Container, project: str, shown: Show
         digits=digits_of,
         toggle_invisible=toggle_invisible(request),
         edit=query("/try", **{"from": evaluation.id}) if evaluation and candidate.conversation is None else None,
+        askable=evaluation is not None
+        and may_write(request)
+        and is_explainable(evaluation, candidate.response, container.scoring.context.judge.kind),
+        here=f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
         conversation=candidate.conversation,
         turns=list_turns(shown, evaluation, known, warned),
         quoted=quote_warned(candidate, evaluation),

@@ -28,6 +28,7 @@ from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
 from app.web.watching import Opened, RunWatch, StreamPlaces, steady
+from saiten.wording import title_run
 
 logger = logging.getLogger("saiten.web")
 
@@ -213,7 +214,7 @@ def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) ->
 
 def say_end(request: Request, batch: Batch) -> str:
     """That the run has ended, for a screen reader."""
-    _, run = speech_of(request).say, batch.name or batch.id
+    _, run = speech_of(request).say, title_run(batch)
     if batch.status == "completed":
         return _("The run %(run)s is complete.", run=run)
     return _("The run %(run)s was cancelled.", run=run)

@@ -45,6 +45,7 @@ from app.web.dashboard.run_values import (
     paint,
     system_of,
 )
+from saiten.wording import name_run
 
 
 async def give_verdict(
@@ -200,7 +201,8 @@ def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> 
 
 
 def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:
-    """Both runs in as few words as tell them apart: by their builds, else by systems, names or at last ids."""
+    """Both runs in as few words as tell them apart: by their builds, else by systems, names, times or at last
+    the letters that the page gives them."""
     both = {"baseline": baseline, "candidate": candidate}
     builds, systems, names = (
         {role: of(batch) or "" for role, batch in both.items()}
@@ -212,7 +214,9 @@ def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:
 
     if differ(builds) and differ(systems):
         return {role: f"{systems[role]} {builds[role]}" for role in both}
-    return next((named for named in (builds, systems, names) if differ(named)), {role: both[role].id for role in both})
+    called = {role: name_run(batch) for role, batch in both.items()}
+    letters = {"baseline": "A", "candidate": "B"}
+    return next(named for named in (builds, systems, names, called, letters) if differ(named))
 
 
 def explain_pieces(pieces: Mapping[str, tuple[str, str]]) -> list[tuple[str, str, str, str | None]]:

@@ -12,7 +12,7 @@ from saiten.commands import exits
 from saiten.commands.files import name_file
 from saiten.commands.fixes import print_fixes
 from saiten.commands.gate import make_progress
-from saiten.commands.gate_settings import GateSettings, make_settings
+from saiten.commands.gate_settings import GateSettings, make_settings, read_metadata
 from saiten.commands.items import choose_reading, read_whole, reading_options
 from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
@@ -39,6 +39,7 @@ def command(
     file: str,
     metadata: tuple[str, ...],
     maps: tuple[str, ...],
+    wheres: tuple[str, ...],
     url: str | None,
     no_wait: bool,
     as_json: bool,
@@ -59,6 +60,8 @@ def command(
         given["metadata"] = read_metadata(metadata)
     if maps:
         given["map"] = choose_reading(None, maps, None).mapping
+    if wheres:
+        given["where"] = choose_reading(None, (), None, wheres).where
     settings = make_settings({}, given, "")
     with open_progress() as bar:
         batch, summary = asyncio.run(run_batch(file, settings, url, make_progress(bar), waits=not no_wait))
@@ -71,17 +74,6 @@ def command(
         print_summary(read(Summary, summary))
     if batch.counts.scored < batch.counts.total:
         raise click.exceptions.Exit(exits.FELL_SHORT)
-
-
-def read_metadata(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`KEY=VALUE` options; raises UsageError."""
-    found = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise click.UsageError(tell("--metadata: write it like build=1a2b, not {text!r}", text=pair[:40]))
-        found[key] = value
-    return found
 
 
 async def run_batch(

@@ -55,6 +55,7 @@ def command(
     source: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
+    wheres: tuple[str, ...],
 ) -> None:
     """Convert FILE to items: NDJSON on standard output, and what became of every field on standard error.
 
@@ -68,7 +69,7 @@ def command(
     try:
         items = open_items(
             file,
-            choose_reading(source, maps, input_encoding),
+            choose_reading(source, maps, input_encoding, wheres),
             skips=True,
             rated=rated is not None,
             system=system,

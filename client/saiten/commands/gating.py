@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
+from saiten.commands.cases import list_lines
 from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
@@ -28,9 +30,11 @@ from saiten.commands.markdown import (
     remark,
     show_size,
     tell_sequence,
+    tell_verdict,
     uses_lexical,
 )
 from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
+from saiten.commands.reasons import describe
 from saiten.commands.runs import (
     Found,
     Items,
@@ -55,7 +59,7 @@ from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import name_rule, rate_measures, stands_still, tell_p
+from saiten.wording import name_rule, rate_measures, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -83,11 +87,9 @@ WHY = {
 }
 
 
-def print_gate(
-    report: GateReport, *, recorded: bool = False, on: Console | None = None, address: str | None = None
-) -> None:
-    """The verdict, its reasons, what they rest on, and where the explorer shows it. A run that was only `recorded` as a
-    baseline passed no gate."""
+def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None = None) -> None:
+    """The verdict, its reasons, what they rest on, the worst cases, and where the explorer shows them. A run that was
+    only `recorded` as a baseline passed no gate."""
     target = on or console()
     head = tell("baseline recorded") if recorded else headline(report)
     target.print(Text(head, style=STYLES[report.verdict]))
@@ -100,9 +102,26 @@ def print_gate(
     if report.sequence is not None:
         print_line(tell_sequence(report.sequence), target)
     if report.comparison is not None:
-        print_comparison(report.comparison, on=target)
-    if address is not None:
-        target.print(Text(tell("in the explorer: {address}", address=address)), soft_wrap=True)
+        print_comparison(report.comparison, on=target, report=report)
+    print_cases(report, target)
+
+
+def print_cases(report: GateReport, on: Console) -> None:
+    """The worst cases with the judge's reasons, and where to see all."""
+    if report.cases:
+        on.print()
+        on.print(Text(tell("worst cases"), style="bold"))
+    for case in report.cases:
+        on.print(Text(f"  {printable(case.item)}", style="bold"), soft_wrap=True)
+        for line in list_lines(case):
+            indent = 4 + len(line) - len(line.lstrip())
+            width = on.width - indent if on.is_terminal else sys.maxsize
+            for part in fold(printable(line.strip()), width):
+                on.print(Text(" " * indent + part), soft_wrap=True)
+    if report.unexplained is not None:
+        print_line(tell("not all reasons were asked for: {why}", why=report.unexplained), on)
+    if report.address is not None:
+        print_line(tell("all cases: {address}", address=report.address), on)
 
 
 def headline(report: GateReport) -> str:
@@ -124,7 +143,7 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
         on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
-def print_comparison(comparison: Comparison, *, on: Console) -> None:
+def print_comparison(comparison: Comparison, *, on: Console, report: GateReport) -> None:
     """Every measure of both runs; of findings those that either run has."""
     measures = {**comparison.aspects, **comparison.composites}
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
@@ -138,7 +157,11 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
     on.print(
         Text(
             printable(
-                tell("{candidate} against {baseline}", candidate=comparison.candidate, baseline=comparison.baseline)
+                tell(
+                    "{candidate} against {baseline}",
+                    candidate=report.call(comparison.candidate),
+                    baseline=report.call(comparison.baseline),
+                )
             ),
             style="bold",
         ),
@@ -187,15 +210,6 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
         verdict = tell_verdict(measure)
         table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
     return table
-
-
-def tell_verdict(measure: Measure) -> str:
-    """`better`, `worse`, `same` where no value differs, else `no change shown`; a dash where nothing is compared."""
-    if measure.difference is None:
-        return DASH
-    if measure.verdict != "inconclusive":
-        return measure.verdict
-    return "same" if stands_still(measure) else "no change shown"
 
 
 def tell_difference(measure: Measure) -> str:
@@ -372,8 +386,10 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
                 tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT))
             )
         answer = settle(report, findings)
+        if job.record is None:
+            answer = await describe(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
-            await save_results(service, tried, job.record)
+            await save_results(service, tried, job.record, candidate if isinstance(candidate, Items) else None)
     return answer
 
 
@@ -521,15 +537,6 @@ async def ask_gate(
             raise
         click.echo(tell("the verdict is not kept: {why}", why=printable(error.detail)), err=True)
         return await service.gate(request, lines)
-
-
-def find_address(url: str | None, report: GateReport) -> str | None:
-    """Where the explorer shows the kept verdict; None where it is not kept, or not of two batches."""
-    runs = report.runs or {}
-    candidate, baseline = runs.get("candidate"), runs.get("baseline")
-    if url is None or report.id is None or candidate is None or baseline is None:
-        return None
-    return f"{url.rstrip('/')}/explore?run={baseline}&run={candidate}&gate={report.id}"
 
 
 async def check_plan(service: Connection, job: GateJob, candidate: Found, baseline: Found | None) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob, has_magic
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
 from saiten.commands.files import BATCH_OPTIONS, InvalidItems, gather_faults, name_file
-from saiten.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, read_items
+from saiten.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, parse_where, read_items
 from saiten.formats.tools import CONVERSATION_FIELDS, ITEM_FIELDS, OPTION_FIELDS, TURN_FIELDS, is_saiten
 from saiten.language import tell
 from saiten.plain_text import printable
@@ -30,10 +32,21 @@ class Reading:
     source: str | None = None
     mapping: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     encoding: str | None = None
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+where_option = click.option(
+    "--where",
+    "wheres",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Only the rows with this value, such as build=1a2b; may be repeated: of one column any, of several all.",
+)
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--from`, `--map` and `--input-encoding`, as `source`, `maps` and `input_encoding`."""
+    """The options `--from`, `--map`, `--input-encoding` and `--where`, as `source`, `maps`, `input_encoding` and
+    `wheres`."""
     options = (
         click.option(
             "--from", "source", type=click.Choice(SOURCES), help="The format of FILE; detected unless it is named."
@@ -48,16 +61,19 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--input-encoding", metavar="NAME", help="Such as cp932, euc-jp or cp949; detected unless it is named."
         ),
+        where_option,
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def choose_reading(source: str | None, maps: Sequence[str], encoding: str | None) -> Reading:
-    """What these options ask for; raises InvalidItems for a mapping that is none."""
+def choose_reading(
+    source: str | None, maps: Sequence[str], encoding: str | None, wheres: Sequence[str] = ()
+) -> Reading:
+    """What these options ask for; raises InvalidItems for a mapping or a condition that is none."""
     try:
-        return Reading(source, parse_map(maps), encoding)
+        return Reading(source, parse_map(maps), encoding, parse_where(wheres))
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
 
@@ -84,6 +100,7 @@ def open_items(
             rated=rated,
             system=system,
             every_turn=every_turn,
+            where=reading.where,
         )
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
@@ -160,9 +177,60 @@ def read_one(path: str, reading: Reading, beside: Callable[[object], bool]) -> l
         raise InvalidItems(
             tell("{name}: holds no items; name the columns: --map response=COLUMN,context=COLUMN", name=name)
         )
-    if reader.report.source != "saiten" or reader.report.encoding != "utf-8":
+    if reader.report.source != "saiten" or reader.report.encoding != "utf-8" or reader.report.unwanted:
         click.echo(f"saiten: {printable(name)}: {reader.report.decisions()}", err=True)
+    warn_of_repeats(name, [one.value for one in found])
     return found
+
+
+def warn_of_repeats(name: str, values: Iterable[Mapping[str, Any]]) -> None:
+    """Says on standard error that ids have several different responses, as in a file of two builds, and what tells them
+    apart."""
+    groups: dict[object, list[Mapping[str, Any]]] = {}
+    for value in values:
+        is_result = "item" in value and "status" in value
+        key = (value.get("item"), value.get("candidate")) if is_result else value.get("id")
+        if isinstance(key, str) or (is_result and isinstance(value.get("item"), str)):
+            groups.setdefault(key, []).append(value)
+    repeated = [group for group in groups.values() if len({json.dumps(said(one)) for one in group}) > 1]
+    if not repeated:
+        return
+    first = repeated[0][0]
+    told = tell(
+        "{name}: different responses have the same id (such ids: {count:,}, first {id}); a run of one build has one "
+        "for each.",
+        name=name,
+        count=len(repeated),
+        id=first.get("item") or first.get("id"),
+    )
+    if column := find_divider(repeated):
+        option = f"--where {quote(column)}={quote(metadata_of(first)[column])}"
+        told += " " + tell("{column} tells them apart: {option} takes one.", column=column, option=option)
+    click.echo(f"saiten: {printable(told)}", err=True)
+
+
+def said(value: Mapping[str, Any]) -> object:
+    """What a result or an item says: its response or turns, else its values."""
+    parts = ("response", "responses", "turns")
+    return next((value[part] for part in parts if value.get(part) is not None), value.get("aspects"))
+
+
+def metadata_of(value: Mapping[str, Any]) -> dict[str, str]:
+    """The entries of an item's metadata that are texts."""
+    found = value.get("metadata")
+    return {name: one for name, one in found.items() if isinstance(one, str)} if isinstance(found, dict) else {}
+
+
+def find_divider(groups: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+    """The entry of metadata that is another one for each response of an id, of those with the fewest values; None where
+    there is none."""
+    known = [[metadata_of(one) for one in group] for group in groups]
+    kinds: dict[str, int] = {}
+    for column in dict.fromkeys(name for group in known for one in group for name in one):
+        columns = [[one.get(column) for one in group] for group in known]
+        if all(None not in values and len({*values}) == len(values) for values in columns):
+            kinds[column] = len({value for values in columns for value in values})
+    return min(kinds, key=lambda name: kinds[name], default=None)
 
 
 def is_own(value: Mapping[str, Any]) -> bool:

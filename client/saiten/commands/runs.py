@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from urllib.parse import quote
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file
+from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file, parse
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
 from saiten.commands.results import write_whole
@@ -28,7 +28,7 @@ from saiten.models import Baselines, Batch, GateSequence
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
-from saiten.wording import read_signature
+from saiten.wording import lift, read_signature
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
 
@@ -68,10 +68,34 @@ class AspectPart(ResultPart):
     mean: float | None
     blended: float | None = None
     unrated: UnratedPart | None = None
+    reason: str | None = Field(default=None, exclude=True)
+
+
+class ExplainedPart(ResultPart):
+    rating: int | None = None
+    reason: str | None = None
+
+
+class ExplanationPart(ResultPart):
+    aspects: dict[str, ExplainedPart] = Field(default_factory=dict)
+
+
+class FindingPart(ResultPart):
+    turn: int
+    code: str | None = None
+    kind: str | None = None
+    detail: str = ""
+
+
+class SaidPart(ResultPart):
+    text: str
 
 
 class ResultLine(ResultPart):
-    """The fields of a result that a run needs. A failed one has no aspects and, in a batch, no rubric."""
+    """The fields of a result that a run needs, and those that its worst cases are told by.
+
+    A failed one has no aspects and, in a batch, no rubric.
+    """
 
     status: str
     item: str | None = None
@@ -90,7 +114,15 @@ class ResultLine(ResultPart):
     warnings: list[WarningPart] = Field(default_factory=list)
     findings: list[Any] | None = None
     kinds: dict[str, int] | None = None
+    id: str | None = Field(default=None, exclude=True)
+    context: tuple[SaidPart, ...] = Field(default=(), exclude=True, strict=False)
     response: str | None = Field(default=None, exclude=True)
+    explained: ExplanationPart | None = Field(default=None, exclude=True)
+
+    @property
+    def found(self) -> list[FindingPart]:
+        """The findings that have what a case is told by."""
+        return [FindingPart.model_validate(one) for one in self.findings or ()]
 
 
 def is_result(value: object) -> bool:
@@ -268,12 +300,23 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     found = None if pinned is None else read(Batch, await service.batch(pinned))
     metadata = own.get("metadata")
     system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None
+    if system is None and isinstance(candidate, Items):
+        system = find_shared(candidate).get(SYSTEM)
     if found is None or found.metadata.get(SYSTEM) != system:
         return None
     if isinstance(candidate, Batch) and (candidate.id == found.id or candidate.rubric_name != found.rubric_name):
         return None
     click.echo(tell("baseline: {id}, which is pinned for this name", id=found.id), err=True)
     return found
+
+
+def find_shared(items: Items) -> dict[str, str]:
+    """What the items say alike of their run, as the service finds it."""
+    shared: dict[str, str] | None = None
+    for found in items.values:
+        metadata = found.value.get("metadata")
+        shared = lift(shared, metadata if isinstance(metadata, dict) else {})
+    return shared or {}
 
 
 async def find_sequence_baseline(service: Connection, name: str) -> Batch | None:
@@ -303,7 +346,10 @@ async def read_pin(service: Connection, name: str) -> str | None:
 def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
     """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
-        return read_whole(path, reading_of(settings), beside=is_result)
+        reading = reading_of(settings)
+        if role == "baseline":
+            reading = replace(reading, where={})
+        return read_whole(path, reading, beside=is_result)
     except InvalidItems as error:
         hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
         raise InvalidItems(printable(error.message) + hint) from None
@@ -311,7 +357,8 @@ def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
 
 def reading_of(settings: GateSettings) -> Reading:
     """How files of items are to be read."""
-    return Reading(settings.source, settings.map, settings.input_encoding)
+    where = {column: [one] if isinstance(one, str) else one for column, one in settings.where.items()}
+    return Reading(settings.source, settings.map, settings.input_encoding, where)
 
 
 def take_items(name: str, values: Sequence[FoundItem]) -> Items:
@@ -390,8 +437,29 @@ def explain_stop(batch: Batch) -> str:
     )
 
 
-async def save_results(service: Connection, batch: Batch, path: str) -> None:
-    """Writes the batch's results as NDJSON, for use as a later baseline."""
+async def fetch_results(service: Connection, batch: Batch) -> Results:
+    """The results of a batch."""
+    lines = [line async for line in service.results(batch.id)]
+    values = [(f"{batch.id}:{number}", parse(batch.id, line.encode())) for number, line in enumerate(lines, start=1)]
+    name = f"{batch.name} ({batch.id})" if batch.name else batch.id
+    return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
+
+
+async def save_results(service: Connection, batch: Batch, path: str, items: Items | None = None) -> None:
+    """Writes the batch's results as NDJSON, for use as a later baseline; with the texts of `items`, of which they are,
+    so that a later gate can show both responses."""
+    texts = [*list_texts(items)] if items is not None else []
     with write_whole(path) as file:
         async for line in service.results(batch.id):
+            if texts:
+                result = parse(batch.id, line.encode())
+                line = json.dumps(result | texts[result["position"]], ensure_ascii=False)  # noqa: PLW2901
             file.write((escape_controls(line) + "\n").encode())
+
+
+def list_texts(items: Items) -> Iterator[dict[str, Any]]:
+    """Context and response of each candidate, in their order; nothing of conversations."""
+    for found in items.values:
+        context = found.value.get("context")
+        responses = found.value.get("responses") or [found.value.get("response")]
+        yield from ({"context": context, "response": one} if context else {} for one in responses)

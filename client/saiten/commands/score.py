@@ -177,6 +177,7 @@ def command(
     source: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
+    wheres: tuple[str, ...],
     url: str | None,
     concurrency: int,
     form: str | None,
@@ -202,7 +203,7 @@ def command(
         file,
         {name: value for name, value in given.items() if value is not None},
         judge={name: value for name, value in judge.items() if value is not None},
-        reading=choose_reading(source, maps, input_encoding),
+        reading=choose_reading(source, maps, input_encoding, wheres),
     )
     as_table = form == "table" or (form is None and (output is not None or sys.stdout.isatty()))
     shown = Shown(as_table, with_texts, keeps=output is not None)

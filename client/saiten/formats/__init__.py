@@ -23,12 +23,13 @@ from saiten.formats.reading import open_input, read_records
 from saiten.formats.records import Record, refuse_infinite, write_text
 from saiten.formats.report import Report
 from saiten.formats.research import RATINGS, RatedItem
+from saiten.formats.selection import parse_where, select
 from saiten.formats.tools import TOOLS, detect, is_saiten, open_table
 from saiten.formats.traces import Items, choose_answers
 from saiten.formats.turns import EveryTurn
 from saiten.language import tell
 
-__all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "read_items"]
+__all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "parse_where", "read_items"]
 
 SOURCES = (*TOOLS, "huggingface", "table")
 """What `source` may name. `huggingface` and `table` are read by the names of their columns."""
@@ -38,6 +39,8 @@ EACH_TURN = {"chat", "chatgpt", "dbdc3"}
 
 MOST_PEEKED = 200
 """Rows that tell whether a number is a dialogue's: it stands in all rows of one, as in JPersonaChat."""
+SAID = {"context", "turns", "response", "responses", "item", "status"}
+"""What an item or a result in Saiten's own form has some of."""
 
 MOST_SHAPES = 1000
 """Different sets of keys whose meaning is kept."""
@@ -87,6 +90,7 @@ def read_items(
     rated: bool = False,
     system: str | None = None,
     every_turn: bool = False,
+    where: Mapping[str, Sequence[str]] | None = None,
 ) -> ItemReader:
     """The items of a file, of a stream of bytes, or of standard input for `-`.
 
@@ -95,8 +99,8 @@ def read_items(
     `on_missing="refuse"` it raises. Where the first record is `own`, all are then passed on as they are, for the
     service to check. With `on_missing="keep"` fields are read by their names, and a row without a response gives an
     item without one: a context to be answered. `rated`: the caller takes ratings too; without it they are told as left
-    out. `every_turn`: each turn of the assistant in a dialogue gives an item. Raises UnreadableInput, while iterating,
-    for what cannot be read.
+    out. `every_turn`: each turn of the assistant in a dialogue gives an item. `where` has the wanted values by column;
+    rows with others are left out. Raises UnreadableInput, while iterating, for what cannot be read.
     """
     if source is not None and source not in SOURCES:
         raise UnreadableInput(
@@ -119,6 +123,7 @@ def read_items(
         rated=rated,
         system=system,
         turns=EveryTurn(report) if every_turn else None,
+        where=where or {},
     )
     return ItemReader(reader.run(source_file, input_encoding), report)
 
@@ -140,6 +145,8 @@ class Reading:
     """Who answers, in the log of a messenger."""
     turns: EveryTurn | None = None
     """Makes the items of earlier turns, where these are asked for."""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The wanted values by column; empty where all rows are."""
     shapes: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """The columns of items, kept once for all items that have the same."""
 
@@ -207,6 +214,7 @@ class Reading:
             )
         if not columns.useful:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
+        parts = self.pick(parts)
         if columns.long:
             for dialogue in group_utterances(parts, columns.long, self.report):
                 dialogue.answered = not self.keeps
@@ -224,13 +232,20 @@ class Reading:
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
         tool = TOOLS[source]
-        read = ((part, tool.items(part)) for part in tool.join(parts))
+        read = ((part, tool.items(part)) for part in tool.join(self.pick(parts)))
         for part, items in choose_answers(read, tool.place, self.report) if tool.place else read:
             yield from self.take(part, items)
 
+    def pick(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records that are wanted."""
+        return select(records, self.where, self.report) if self.where else records
+
     def pass_on(self, records: Iterator[Record]) -> Iterator[FoundItem]:
         """The records as they are; raises UnreadableInput for what JSON has not."""
-        for record in records:
+        first = next(records)
+        # The options of a batch, on a first line, are no row.
+        opening = [first] if self.where and not first.value.keys() & SAID else []
+        for record in chain(opening, self.pick(records if opening else chain([first], records))):
             refuse_infinite(record)
             self.report.rows += 1
             self.report.items += 1

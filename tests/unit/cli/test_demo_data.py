@@ -140,3 +140,8 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs-ja.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"runs-ja\.jsonl, line 2: has no response of b-201"):
         load_runs(tmp_path)
+
+
+def test_every_run_asks_for_reasons():
+    runs: list[DemoRun | DemoTalks] = [*load_runs(), *load_conversations()]
+    assert [run.options.judge.explain for run in runs] == [True] * len(runs)

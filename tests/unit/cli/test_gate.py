@@ -207,7 +207,7 @@ async def test_files_are_sent_to_a_service_by_the_client_alone_which_keeps_the_v
         assert (kept["id"], kept["metadata"]) == (report["id"], {"build": "b"})
         assert (await client.get("/v1/batches")).json()["items"] == []
         switched_off = await gating(tmp_path, *url, *files, "--no-keep")
-        assert (switched_off.returncode, "in the explorer" in switched_off.stdout) == (FAIL, False)
+        assert (switched_off.returncode, "gate=ga_" in switched_off.stdout) == (FAIL, False)
 
         # A fault is named in its file.
         broken = make_result(1)
@@ -226,7 +226,7 @@ async def test_files_are_sent_to_a_service_by_the_client_alone_which_keeps_the_v
         newest = (await client.get("/v1/gates")).json()["items"][0]
         runs = newest["runs"]
         address = f"/explore?run={runs['baseline']}&run={runs['candidate']}&gate={newest['id']}"
-        assert f"in the explorer: {str(client.base_url).rstrip('/')}{address}" in linked.stdout
+        assert f"all cases: {str(client.base_url).rstrip('/')}{address}" in linked.stdout
         assert address in (tmp_path / "gate.md").read_text(encoding="utf-8")
         properties = {one.get("name"): one.get("value") for one in ET.parse(tmp_path / "junit.xml").iter("property")}
         assert str(properties["explorer"]).endswith(address)

@@ -72,6 +72,9 @@ async def test_every_resource_is_asked(
     again = await client.evaluation(result.id, trace=True, request=True)
     assert [*again.request["context"][0].items()] == [("speaker", "B"), ("text", CONTEXT[0])]
     assert (again.signature, again.trace) != (None, None)
+    explained = await client.explain(result.id, budget_usd=1)
+    assert explained.explained.aspects["consistency"].reason
+    assert explained.aspects == result.aspects
     since = again.created_at
     found = await client.evaluations(metadata={"user": "u-1"}, created_from=since, status="scored", rubric=rubric.name)
     assert [evaluation.id for evaluation in found] == [result.id]

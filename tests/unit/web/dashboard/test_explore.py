@@ -114,6 +114,9 @@ async def test_cases_are_sorted_filtered_and_read(client):
     assert (found_row["item"], found_row["B.response"]) == ("films", "知らない。")
     assert float(found_row["B.overall"]) == told["runs"][1]["values"]["overall"]
     report = await client.get(f"/explore.html?{query}")
+    page = Page(report.text)
+    assert page.one("h1").text.startswith("No aspect shows a difference between")
+    assert [found.text for found in page.all("h2", id="gate")] == ["Gate"]
     assert "知らない。" in report.text
     assert not re.search("<script|<link|src=", report.text)
     assert (await client.get("/explore.csv")).status_code == 422
@@ -152,3 +155,16 @@ def test_differences_are_of_what_readers_take_for_a_character():
     assert tell_apart("長" * 2000, "短") is None
     pieces = tell_apart("これはか\u3099です", "これはか👍🏽です") or ()
     assert [*pieces] == [("same", "これは"), ("gone", "か\u3099"), ("new", "か👍🏽"), ("same", "です")]
+
+
+async def test_no_page_calls_a_run_by_its_id(client):
+    first, second = await post(client, 0, metadata={}), await post(client, 1, metadata={})
+    pages = ("/", f"/runs/{first}", f"/runs/{first}/items/0", "/explore", f"/explore?run={first}&run={second}", "/rate")
+    for address in pages:
+        page = Page((await client.get(address)).text)
+        # The run's own page says it once more, for commands and scripts.
+        heading = "h1" if address == f"/runs/{first}" else "main"
+        assert "ba_" not in page.one(heading).text, address
+        assert "ba_" not in page.one("title").text, address
+    texts = Page((await client.get(f"/explore?run={first}&run={second}")).text).one("main").text
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC · ja-dialogue@2", texts)
