@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "dashboard"
 DESK, PHONE = (1280, 860), (390, 844)
+BROWSERS = ("chromium", "chromium-headless-shell", "google-chrome")
 TALLEST = 1700
 """Pixels: what is further down tells no more of how a page looks."""
 
@@ -33,6 +34,8 @@ class Picture:
     locale: str = "en"
     theme: Literal["light", "dark"] = "light"
     size: tuple[int, int] = DESK
+    part: str | None = None
+    """A selector of what of the page is shown; all of it without one."""
 
 
 def list_pictures(runs: dict[str, str], rounds: str) -> Iterator[Picture]:
@@ -40,6 +43,7 @@ def list_pictures(runs: dict[str, str], rounds: str) -> Iterator[Picture]:
     after, before = runs["ja-dialogue bot-a a-102"], runs["ja-dialogue bot-a a-101"]
     korean = next(run for told, run in runs.items() if told.startswith("ko-comment"))
     compared = f"/explore?run={before}&run={after}"
+    chat = [runs[f"ko-dialogue bot-a {build}"] for build in ("a-101", "a-102")]
     yield Picture("runs", "/")
     yield Picture("runs-ja-dark", "/", "ja", "dark")
     yield Picture("runs-phone", "/", "ko", size=PHONE)
@@ -48,6 +52,9 @@ def list_pictures(runs: dict[str, str], rounds: str) -> Iterator[Picture]:
     yield Picture("item-ja", f"/runs/{after}/items/0", "ja")
     yield Picture("item-ko", f"/runs/{korean}/items/0", "ko")
     yield Picture("explore", compared)
+    yield Picture("case", compared, part=".cases > :first-child")
+    yield Picture("case-ja", compared, "ja", part=".cases > :first-child")
+    yield Picture("case-ko", f"/explore?run={chat[0]}&run={chat[1]}", "ko", part=".cases > :first-child")
     yield Picture("explore-ja-phone", compared, "ja", size=PHONE)
     yield Picture("aspects", "/explore/aspects?rubric=ja-dialogue")
     yield Picture("aspects-ko-dark", "/explore/aspects?rubric=ja-dialogue", "ko", "dark")
@@ -107,7 +114,8 @@ def take(browser: Browser, url: str, picture: Picture) -> None:
     page.goto(picture.path)
     page.wait_for_function("() => !document.querySelector('.computing')")
     page.set_viewport_size({"width": width, "height": min(TALLEST, height_of(page))})
-    page.screenshot(path=FOLDER / f"{picture.name}.png")
+    shown = page if picture.part is None else page.locator(picture.part)
+    shown.screenshot(path=FOLDER / f"{picture.name}.png")
     context.close()
 
 
@@ -120,7 +128,7 @@ def height_of(page: Page) -> int:
 def main() -> None:
     """Takes all pictures again. The old ones stay until the service and the browser run."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    chromium = os.environ.get("SAITEN_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    chromium = os.environ.get("SAITEN_TEST_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     with demo_service() as url, sync_playwright() as playwright:
         runs = find_runs(url)
         rounds = open_round(url, runs["ja-dialogue bot-a a-102"])
