@@ -26,6 +26,10 @@ MOST_MOVES = 4
 MOST_COMPARED = 1500
 """Characters of either response up to which they are compared one by one."""
 
+LEAST_ALIKE = 0.4
+"""Share of equal characters below which the difference of two responses is not marked: with less, almost all would be
+struck out. Other answers to the same item have under 0.3, edited ones over 0.5."""
+
 CLUSTER = re.compile(
     "[\u1100-\u115f][\u1160-\u11a7]*[\u11a8-\u11ff]*|\r\n|"
     ".(?:[\u0300-\u036f\u1ab0-\u1aff\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef]"
@@ -130,11 +134,12 @@ def view_side(
 
 
 def tell_apart(before: str, after: str) -> Sequence[Piece] | None:
-    """How two responses differ, character by character; None where they are equal, or too long for that."""
+    """How two responses differ, character by character; None where they are equal, too long for that, or unrelated."""
     if before == after or max(len(before), len(after)) > MOST_COMPARED:
         return None
-    old, new = CLUSTER.findall(before), CLUSTER.findall(after)
-    return compare_clusters(old, new)
+    pieces = compare_clusters(CLUSTER.findall(before), CLUSTER.findall(after))
+    alike = sum(len(piece.text) for piece in pieces if piece.kind == "same")
+    return pieces if 2 * alike >= LEAST_ALIKE * (len(before) + len(after)) else None
 
 
 def compare_clusters(before: Sequence[str], after: Sequence[str]) -> list[Piece]:

@@ -21,7 +21,7 @@ CONTEXT = [{"speaker": "A", "text": "週末に映画を見ました。"}]
 RESPONSES = {
     "films": ("それは楽しそうですね。何を見ましたか？", "知らない。"),
     "same": ("いいですね。", "いいですね。"),
-    "hostile": (HOSTILE, f"{HOSTILE}!"),
+    "hostile": (HOSTILE, HOSTILE.replace("2", "3")),
 }
 
 
@@ -152,3 +152,24 @@ def test_differences_are_of_what_readers_take_for_a_character():
     assert tell_apart("長" * 2000, "短") is None
     pieces = tell_apart("これはか\u3099です", "これはか👍🏽です") or ()
     assert [*pieces] == [("same", "これは"), ("gone", "か\u3099"), ("new", "か👍🏽"), ("same", "です")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("ご予約は明日の15時で承りました。", "ご予約は明日の16時で承りました。", "ご予約は明日の1[5|6]時で承りました。"),
+        ("返品は30日以内にお願いします。", "返品は14日以内にお願いします。", "返品は[30|14]日以内にお願いします。"),
+        ("はい、できます。", "いいえ、できません。", "[はい|いいえ]、できま[す|せん]。"),
+        ("주문이 접수되었습니다. 내일 도착합니다.", "주문이 접수되었습니다. 모레 도착합니다.", "주문이 접수되었습니다. [내일|모레] 도착합니다."),
+        ("営業時間は10時から19時までです。", "申し訳ありませんが、その質問にはお答えできません。", None),
+        ("そうですね。明日は雨になりそうですよ。", "そうですね。私もカレーが一番好きです。", None),
+        ("大変ですね。", "何も食べてくれないと心配ですね。別の味にしてみてはどうですか？", None),
+        ("죄송하지만 도와드릴 수 없습니다.", "강릉은 바다가 예뻐서 저도 좋아해요.", None),
+        ("I can book a table for two at seven.", "The museum opens at ten on Sundays.", None),
+    ],
+)  # fmt: skip
+def test_unrelated_responses_are_shown_plain(before: str, after: str, told: str | None):
+    pieces = tell_apart(before, after)
+    marks = {"same": "{}", "gone": "[{}|", "new": "{}]"}
+    shown = None if pieces is None else "".join(marks[piece.kind].format(piece.text) for piece in pieces)
+    assert shown == told
