@@ -26,9 +26,11 @@ Ordered = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class CorrectedPlace:
-    """A run on people's scale; `figure` is None where people rated too little of it."""
+    """A run on people's scale; `figure` is None where people rated too little of it, and `needed` is how many ratings
+    that needs, if it is known."""
 
     figure: CorrectedFigure | None
+    needed: int | None
     places: Places
 
 
@@ -65,20 +67,22 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     found = {key[1]: find_places(ordered, len(runs)) for key, ordered in judged.items()}
     if not any(rated):
         return Leaderboard(found, {})
-    figures = {key: [find_figure(run, key, alpha) for run in runs] for key in measures}
     return Leaderboard(
         found,
         {
-            key[1]: [*map(CorrectedPlace, figures[key], find_places(ordered, len(runs)))]
+            key[1]: [
+                place_run(run, key, alpha, places)
+                for run, places in zip(runs, find_places(ordered, len(runs)), strict=True)
+            ]
             for key, ordered in corrected.items()
         },
     )
 
 
-def find_figure(run: ComparedRun, key: MeasureKey, alpha: float) -> CorrectedFigure | None:
-    """The run's corrected mean."""
+def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: Places) -> CorrectedPlace:
+    """The run's corrected mean with its places."""
     found = correct_alone(run, key, alpha, "once")
-    return None if found.after is None else show(found.after, found.options)
+    return CorrectedPlace(None if found.after is None else show(found.after, found.options), found.needed, places)
 
 
 def tell_difference(sides: Sides, level: float) -> int:

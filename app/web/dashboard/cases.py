@@ -120,7 +120,7 @@ async def read_cases(
         if known is None:
             continue
         sides = [
-            view_side(row.counts[number], batch, results, number, rated[number], rubric)
+            view_side(row.counts[number], batch, results, number, rated[number], rubric=rubric)
             for number, batch in enumerate(runs)
         ]
         views.append(view_case(row, known, results, sides, rubric))
@@ -133,6 +133,7 @@ def view_side(
     results: Sequence[WholeResult | None],
     number: int,
     ratings: Sequence[StoredRating],
+    *,
     rubric: Rubric | None,
 ) -> CaseSide:
     """A run's response beside the others'."""

@@ -139,7 +139,7 @@ async def test_two_conversations_stand_beside_each_other_turn_by_turn(client: ht
         assert len(rows) == 6
         assert [same in row.text for row in rows] == [True, True, True, False, False, False]
         assert [kind in row.text for row in rows] == [False, False, False, True, False, False]
-        assert [ended in row.text for row in rows] == [False] * 4 + [True] * 2
+        assert [ended in row.text for row in rows] == [False] * 4 + [True, False]
         turns = {turn["id"]: turn for turn in page.all("div", class_="turn")}
         assert [*turns] == [
             f"turn-{letter}-0-{number}" for number in range(6) for letter in ("AB" if number < 4 else "A")
