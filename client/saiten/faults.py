@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from saiten.language import mark
 from saiten.plain_text import clip
 
 if TYPE_CHECKING:
@@ -14,24 +15,33 @@ if TYPE_CHECKING:
 MOST_UNKNOWN = 8
 
 MESSAGES = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a field that is known here",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "dict_type": "must be an object",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "string_type": "must be a text",
-    "int_type": "must be an integer",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "literal_error": "must be {expected}",
-    "too_short": "must hold at least {min_length}",
-    "too_long": "may hold at most {max_length}",
-    "string_pattern_mismatch": "must match {pattern}",
+    "missing": mark("is missing"),
+    "extra_forbidden": mark("is not a field that is known here"),
+    "model_type": mark("must be an object"),
+    "model_attributes_type": mark("must be an object"),
+    "dict_type": mark("must be an object"),
+    "tuple_type": mark("must be a list"),
+    "list_type": mark("must be a list"),
+    "string_type": mark("must be a text"),
+    "int_type": mark("must be an integer"),
+    "int_from_float": mark("must be an integer"),
+    "float_type": mark("must be a number"),
+    "bool_type": mark("must be true or false"),
+    "literal_error": mark("must be {expected}"),
+    "too_short": mark("must hold at least {min_length}"),
+    "too_long": mark("may hold at most {max_length}"),
+    "string_pattern_mismatch": mark("must match {pattern}"),
 }
 """Pydantic's error types in the terms of JSON."""
+
+LIMITS = {
+    "greater_than": mark("should be greater than {gt:g}"),
+    "greater_than_equal": mark("should be greater than or equal to {ge:g}"),
+    "finite_number": mark("should be a finite number"),
+    "string_too_short": mark("must have at least {min_length:,} characters"),
+    "string_too_long": mark("may have at most {max_length:,} characters"),
+}
+"""Further types that a file of a command can meet. The service has pydantic's own words for them."""
 
 
 def pointer(location: Sequence[str | int]) -> str:
@@ -39,18 +49,21 @@ def pointer(location: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def explain(error: ValidationError, value: Any) -> list[tuple[str, str]]:
-    """Each fault's JSON pointer with its message, without the caller's value, each once."""
+def explain(error: ValidationError, value: Any, tell: Callable[..., str] | None = None) -> list[tuple[str, str]]:
+    """Each fault's JSON pointer with its message, without the caller's value, each once: in English, or as `tell` of
+    `saiten.language` tells it."""
     faults = error.errors(include_url=False, include_input=False)
-    found = {(locate(fault, value), describe(fault)): None for fault in faults}
-    unknown = [fault for fault in found if fault[1] == MESSAGES["extra_forbidden"]]
+    found = {(locate(fault, value), describe(fault, tell)): fault["type"] for fault in faults}
+    unknown = [fault for fault, kind in found.items() if kind == "extra_forbidden"]
     for fault in unknown[MOST_UNKNOWN:]:
         del found[fault]
     # Of a union, the branch that fits best has the deepest pointer; the faults of the others are dropped.
     outer = find_ancestors(where for where, _ in found)
     kept = [fault for fault in found if fault[0] not in outer]
     more = len(unknown) - MOST_UNKNOWN
-    return [*kept, ("", f"holds {more} more fields that are not known here")] if more > 0 else kept
+    if more <= 0:
+        return kept
+    return [*kept, ("", (tell or str.format)(mark("holds {more} more fields that are not known here"), more=more))]
 
 
 def find_ancestors(pointers: Iterable[str]) -> set[str]:
@@ -63,12 +76,13 @@ def find_ancestors(pointers: Iterable[str]) -> set[str]:
     return found
 
 
-def describe(fault: ErrorDetails) -> str:
-    """What is wrong, in the terms of JSON, without the caller's value."""
-    known = MESSAGES.get(fault["type"])
+def describe(fault: ErrorDetails, tell: Callable[..., str] | None = None) -> str:
+    """What is wrong, in the terms of JSON, without the caller's value: in English, or as `tell` tells it."""
+    known = MESSAGES.get(fault["type"]) or (LIMITS.get(fault["type"]) if tell else None)
     if known is not None:
-        return known.format(**fault.get("ctx", {}))
-    return fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        return (tell or str.format)(known, **fault.get("ctx", {}))
+    message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return tell(message) if tell else message
 
 
 def locate(fault: ErrorDetails, value: Any) -> str:
