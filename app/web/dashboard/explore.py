@@ -234,7 +234,7 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
         found = await look(container, project, asked, offset=(number - 1) * rows, limit=rows)
     if isinstance(found, PendingComputation):
         return {"kind": "computing"}
-    last = max(1, -(-found.total // rows))
+    last, silent = max(1, -(-found.total // rows)), find_silent(found.cases, asked)
     return {
         "kind": "cases",
         "found": found,
@@ -242,10 +242,29 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
         "last": last,
         "numbers": list_numbers(number, last),
         "start": (number - 1) * rows,
+        "silent": [LETTERS[run] for run in silent],
+        "was_asked": any(asked.runs[run].judge.explain for run in silent),
         "alike": len({run_values.signatures_of(batch) for batch in asked.runs}) == 1,
         "chips": await list_chips(container, project, asked, counted=not found.total),
         "most_filed": MOST_FILED if found.total > MOST_FILED and asked.is_list else None,
     }
+
+
+def find_silent(cases: Sequence[CaseView], asked: Asked) -> list[int]:
+    """The runs whose responses on the page have ratings of the judge, and none of these a reason. Of conversations
+    findings are the reasons."""
+    if asked.rubric is None or asked.rubric.unit == "conversation":
+        return []
+    verdicts = [
+        [
+            verdict
+            for case in cases
+            for rating in case.ratings
+            if (verdict := rating.verdicts[run]) and not verdict.unrated
+        ]
+        for run in range(len(asked.runs))
+    ]
+    return [run for run, found in enumerate(verdicts) if found and not any(one.reason for one in found)]
 
 
 async def look(

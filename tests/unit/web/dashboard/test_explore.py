@@ -129,6 +129,30 @@ async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
     assert "<img src=x" not in answer.text
 
 
+async def test_a_run_without_reasons_says_so(client):
+    """The lexical judge gives reasons where it is asked for them."""
+    silent, told = await post(client, 0), await post(client, 1, judge={"explain": True})
+    for address, language, said in (
+        (f"run={silent}", "en", "The judge gave no reasons for these ratings. It was asked for ratings alone."),
+        (
+            f"run={told}&run={silent}",
+            "en",
+            "The judge gave no reasons for the ratings of B. It was asked for ratings alone.",
+        ),
+        (f"run={silent}", "ja", "これらの評点には判定モデルの理由がありません。 評点だけを求めたためです。"),
+        (
+            f"run={silent}&run={told}",
+            "ko",
+            "A의 평점에는 심사 모델이 밝힌 이유가 없습니다. 평점만 요청했기 때문입니다.",
+        ),
+    ):
+        page = await look(client, f"/explore?{address}", **{"Accept-Language": language})
+        assert said in [note.text for note in page.all("p", class_="note")]
+    page = await look(client, f"/explore?run={told}", **{"Accept-Language": "en"})
+    assert page.all("blockquote")
+    assert "no reasons" not in page.one("main").text
+
+
 async def test_findings_of_conversations_are_named(client):
     lines = (
         "席を三名で予約したいです。",
@@ -145,6 +169,7 @@ async def test_findings_of_conversations_are_named(client):
     options = {option.attributes["value"]: option.text for option in page.all("option")}
     assert options["finding:wrong-language"] == "Findings: wrong language"
     assert items_of(page) == ["talk"]
+    assert "no reasons" not in page.one("main").text  # a conversation has findings
 
 
 def test_differences_are_of_what_readers_take_for_a_character():
