@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from saiten.language import mark
 from saiten.plain_text import clip
 
 if TYPE_CHECKING:
@@ -13,33 +12,34 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MOST_UNKNOWN = 8
+MORE = "holds {more} more fields that are not known here"
 
 MESSAGES = {
-    "missing": mark("is missing"),
-    "extra_forbidden": mark("is not a field that is known here"),
-    "model_type": mark("must be an object"),
-    "model_attributes_type": mark("must be an object"),
-    "dict_type": mark("must be an object"),
-    "tuple_type": mark("must be a list"),
-    "list_type": mark("must be a list"),
-    "string_type": mark("must be a text"),
-    "int_type": mark("must be an integer"),
-    "int_from_float": mark("must be an integer"),
-    "float_type": mark("must be a number"),
-    "bool_type": mark("must be true or false"),
-    "literal_error": mark("must be {expected}"),
-    "too_short": mark("must hold at least {min_length}"),
-    "too_long": mark("may hold at most {max_length}"),
-    "string_pattern_mismatch": mark("must match {pattern}"),
+    "missing": "is missing",
+    "extra_forbidden": "is not a field that is known here",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dict_type": "must be an object",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "literal_error": "must be {expected}",
+    "too_short": "must hold at least {min_length}",
+    "too_long": "may hold at most {max_length}",
+    "string_pattern_mismatch": "must match {pattern}",
 }
 """Pydantic's error types in the terms of JSON."""
 
 LIMITS = {
-    "greater_than": mark("should be greater than {gt:g}"),
-    "greater_than_equal": mark("should be greater than or equal to {ge:g}"),
-    "finite_number": mark("should be a finite number"),
-    "string_too_short": mark("must have at least {min_length:,} characters"),
-    "string_too_long": mark("may have at most {max_length:,} characters"),
+    "greater_than": "should be greater than {gt:g}",
+    "greater_than_equal": "should be greater than or equal to {ge:g}",
+    "finite_number": "should be a finite number",
+    "string_too_short": "must have at least {min_length:,} characters",
+    "string_too_long": "may have at most {max_length:,} characters",
 }
 """Further types that a file of a command can meet. The service has pydantic's own words for them."""
 
@@ -63,7 +63,7 @@ def explain(error: ValidationError, value: Any, tell: Callable[..., str] | None 
     more = len(unknown) - MOST_UNKNOWN
     if more <= 0:
         return kept
-    return [*kept, ("", (tell or str.format)(mark("holds {more} more fields that are not known here"), more=more))]
+    return [*kept, ("", (tell or str.format)(MORE, more=more))]
 
 
 def find_ancestors(pointers: Iterable[str]) -> set[str]:
