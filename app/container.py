@@ -22,6 +22,7 @@ from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer
 from app.comparison.cases import CaseExplorer
 from app.comparison.computations import Computations, Examiner
+from app.comparison.gates import GateArchive
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.overview import Overviews
@@ -38,7 +39,7 @@ from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
 from app.ratings.rounds import RoundService
 from app.ratings.service import RatingService
 from app.runtime.caches import CallCache
-from app.runtime.flow_state import FlowLimits, LocalFlowState
+from app.runtime.flow_state import FlowLimits, FlowState, LocalFlowState
 from app.runtime.helpers import Helpers, open_process
 from app.runtime.memory import set_aside
 from app.runtime.settings import Settings
@@ -56,6 +57,7 @@ from app.storage.sql.browsing import ResultBrowser
 from app.storage.sql.datasets import DatasetStore
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
+from app.storage.sql.gates import GateStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
 from app.storage.sql.invitations import InvitationStore
 from app.storage.sql.keys import APIKeyStore
@@ -132,7 +134,8 @@ class Dashboard:
 @dataclass(frozen=True)
 class Container:
     """Every service of a running Saiten, for the web, the command line and workers. `worker` is run by the process and
-    not by handlers: by the service itself if the queue is embedded, otherwise by `saiten worker`."""
+    not by handlers: by the service itself if the queue is embedded, otherwise by `saiten worker`. `flow` is that of the
+    judge's calls, and `pauses` what the translator asks for."""
 
     settings: Settings
     scoring: Scoring
@@ -144,6 +147,7 @@ class Container:
     telemetry: Telemetry
     worker: BatchWorker
     flow: FlowControl
+    pauses: FlowState
 
 
 @asynccontextmanager
@@ -170,9 +174,13 @@ async def open_container(
         flow = open_flow(settings, redis)
         stack.push_async_callback(flow.close)
         telemetry.flow(flow.figures)
+        pauses = open_pauses(settings, redis)
+        stack.push_async_callback(pauses.close)
         limiter = open_limiter(redis)
         stack.push_async_callback(limiter.close)
-        instruments = open_instruments(settings, stack, flow=flow, store=store, cache=cache, telemetry=telemetry)
+        instruments = open_instruments(
+            settings, stack, flow=flow, pauses=pauses, store=store, cache=cache, telemetry=telemetry
+        )
         batches, worker = open_batches(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
@@ -201,6 +209,7 @@ async def open_container(
             telemetry=telemetry,
             worker=worker,
             flow=flow,
+            pauses=pauses,
         )
 
 
@@ -258,12 +267,25 @@ def open_flow(settings: Settings, redis: Redis | None) -> FlowControl:
         settings.judge_tokens_per_minute,
         settings.longest_pause_seconds,
     )
+    state = open_flow_state(bounds, redis, settings.openai_base_url or "", settings.judge_key)
+    return FlowControl(state, longest_pause_seconds=settings.longest_pause_seconds)
+
+
+def open_pauses(settings: Settings, redis: Redis | None) -> FlowState:
+    """What the translator asks not to be called for, for all processes that share Redis, otherwise for this process."""
+    bounds = FlowLimits(1, longest_pause_seconds=settings.longest_pause_seconds)
+    key = settings.deepl_api_key
+    where = f"translator {settings.deepl_server_url or ''}"
+    return open_flow_state(bounds, redis if key else None, where, key.get_secret_value() if key else "")
+
+
+def open_flow_state(bounds: FlowLimits, redis: Redis | None, endpoint: str, key: str) -> FlowState:
+    """What all processes that share Redis know of an endpoint and key; without Redis, what this process knows."""
     if redis is None:
-        return FlowControl(LocalFlowState(bounds), longest_pause_seconds=settings.longest_pause_seconds)
+        return LocalFlowState(bounds)
     from app.storage.redis.flow import RedisFlowState, scope_of
 
-    state = RedisFlowState(redis, scope_of(settings.openai_base_url or "", settings.judge_key), bounds)
-    return FlowControl(state, longest_pause_seconds=settings.longest_pause_seconds)
+    return RedisFlowState(redis, scope_of(endpoint, key), bounds)
 
 
 def open_limiter(redis: Redis | None) -> RequestLimiter:
@@ -280,6 +302,7 @@ def open_instruments(
     stack: AsyncExitStack,
     *,
     flow: FlowControl,
+    pauses: FlowState,
     store: EvaluationStore,
     cache: CallCache,
     telemetry: Telemetry,
@@ -290,7 +313,7 @@ def open_instruments(
     judge = registry.open_judge(settings, calls, flow)
     stack.push_async_callback(judge.close)
     translating = registry.find_translator(settings)
-    translator = translating.open(settings, cache, telemetry) if translating else None
+    translator = translating.open(settings, cache, telemetry, pauses) if translating else None
     if translator is not None:
         stack.push_async_callback(translator.close)
     provider = registry.find_encoder(settings)
@@ -466,6 +489,13 @@ def open_meta(
         ),
         baselines=BaselineStore(engine),
         sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=instruments.now),
+        gates=GateArchive(
+            batches=batches,
+            store=GateStore(engine),
+            quota=quota,
+            now=instruments.now,
+            new_id=lambda: new_id("ga_"),
+        ),
         telemetry=instruments.telemetry,
     )
     revalidation.begin(

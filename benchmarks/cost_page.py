@@ -28,11 +28,23 @@ from benchmarks.cost_table import (
     list_below,
     price_job,
     show_dollars,
+    table_of_conversations,
     table_of_costs,
     table_of_prompts,
     table_of_rubrics,
 )
-from benchmarks.prompt_tokens import FILE, Counts, NoTokenizer, count_all, dump_counts, list_stale, load_counts
+from benchmarks.prompt_tokens import (
+    FILE,
+    TURNS,
+    Counts,
+    NoTokenizer,
+    count_all,
+    dump_counts,
+    find_conversation_rubrics,
+    find_rubrics,
+    list_stale,
+    load_counts,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
 WORDS = Path(__file__).parent / "cost_page.md"
@@ -56,7 +68,9 @@ def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL) -> str:
         fresh=f"${show_dollars(costs['fresh'])}",
         examples=f"${show_dollars(price_examples(counts, price, writers))}",
         tokenizer=counts.tokenizer,
-        texts=", ".join(f"{texts[rubric].dialogues} of `{rubric}`" for rubric in texts),
+        texts=", ".join(f"{texts[one.id].dialogues} of `{one.id}`" for one in find_rubrics()),
+        talks=", ".join(f"{texts[one.id].dialogues} of `{one.id}`" for one in find_conversation_rubrics()),
+        turns=TURNS,
         reason=REASON_TOKENS,
         prompts=table_of_prompts(counts),
         least=CACHEABLE_TOKENS,
@@ -78,6 +92,7 @@ def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL) -> str:
         reading=f"{reading:.4f}",
         batch_share=PROVIDER_BATCH_SHARE,
         rubrics=table_of_rubrics(counts, prices, model),
+        conversations=table_of_conversations(counts, prices, model),
     )
 
 

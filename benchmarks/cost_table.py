@@ -10,7 +10,7 @@ from typing import Literal
 from app.providers.openai.prices import CACHEABLE_TOKENS, Prices
 from app.providers.ports import PROVIDER_BATCH_SHARE
 from app.runtime.settings import Settings
-from benchmarks.prompt_tokens import Asked, Counts, find_rubrics
+from benchmarks.prompt_tokens import Asked, Counts, find_conversation_rubrics, find_rubrics
 
 ITEMS = 1000
 SHARE = 0.8
@@ -193,3 +193,19 @@ def table_of_rubrics(counts: Counts, prices: Prices, model: str) -> str:
             costs = [show_dollars(price_job(prices, model, counts, job, way)) for way in ("fresh", "cached", "batch")]
             rows.append([f"`{rubric.id}`, {language}", f"{count_calls(counts, job):,}", *costs])
     return tabulate(["rubric, asked in", "calls", "nothing cached", "beginning cached", "provider's batch"], rows)
+
+
+def table_of_conversations(counts: Counts, prices: Prices, model: str) -> str:
+    """Tokens of ITEMS typical conversations by each rubric, and US dollars by one model."""
+    head = ["rubric, asked in", "beginning", "of it example", "conversation (p95)", "reply"]
+    rows = []
+    for rubric in find_conversation_rubrics():
+        for language in rubric.languages:
+            full, bare = (counts.find(rubric.id, language, explain=True, examples=one) for one in (True, False))
+            (prefix,), (without,), (reply,) = full.prefixes, bare.prefixes, full.replies
+            message = counts.texts[rubric.id].message
+            tokens = {"prefix": prefix, "message": message.median, "reply": reply}
+            costs = [price_question(prices, model, **tokens, times=ITEMS, way=way) for way in ("fresh", "cached")]
+            told = [f"{prefix:,}", f"{prefix - without:,}", f"{message.median:,} ({message.p95:,})", f"{reply:,}"]
+            rows.append([f"`{rubric.id}`, {language}", *told, *map(show_dollars, costs)])
+    return tabulate([*head, "nothing cached", "beginning cached"], rows)

@@ -33,6 +33,8 @@ PERCEIVED: dict[str, dict[str, float]] = {
                "sensibleness": 0.1, "specificity": 0.1, "sympathy": 0.05},
     "misreads": {"coherence": 0.1, "interestingness": 0.5, "relevance": 0.45, "consistency": 0.5, "overall": 0.2,
                  "sensibleness": 0.1, "specificity": 0.55, "sympathy": 0.1},
+    "ignores": {"coherence": 0.1, "interestingness": 0.5, "relevance": 0.75, "overall": 0.25, "specificity": 0.3},
+    "contradicts": {"coherence": 0.35, "consistency": 0.05, "overall": 0.25, "specificity": 0.5},
     "broken": {"naturalness": 0.15, "coherence": 0.35, "interestingness": 0.45, "relevance": 0.7, "overall": 0.35,
                "sensibleness": 0.3, "specificity": 0.55, "sympathy": 0.5},
     "register": {"naturalness": 0.45, "consistency": 0.3, "overall": 0.55},

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
 APP = ROOT / "app"
 TARGET = APP / "text" / "injection" / "weights.json"
-LANGUAGES = {"ja-dialogue": "ja", "ko-comment": "ko", "lfqa": "ja"}
+LANGUAGES = {"ja-dialogue": "ja", "ko-comment": "ko", "ko-dialogue": "ko", "lfqa": "ja"}
 """Of the anchors, by file."""
 
 FEWEST_TEXTS = 3
@@ -183,7 +183,7 @@ def main() -> int:
     texts = read_corpus()
     corpus = Passages(texts)
     left_out = corpus.left_out()
-    hard = ~corpus.attack & (~np.isin(corpus.portion, ("ordinary", "everyday")))
+    hard = ~corpus.attack & (~np.isin(corpus.portion, ("ordinary", "everyday", "support")))
     threshold = round(float(np.quantile(left_out[hard], 1 - FALSE_ALARMS)), 3)
     if options.report:
         print("\n".join(report(texts, left_out > threshold)))

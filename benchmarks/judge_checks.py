@@ -91,7 +91,7 @@ def main() -> None:
     checks = parser.parse_args().checks
     rubrics = RubricFiles([default_folder()])
     print(f"{'rubric':<14}{'stricter':<12}{'noise':>6}  found moved in")
-    for name in ("ja-dialogue", "ko-comment", "lfqa"):
+    for name in ("ja-dialogue", "ko-dialogue", "ko-comment", "lfqa"):
         for change, noise in CASES:
             print(
                 f"{name:<14}{change:<12}{noise:>6}  {simulate(rubrics.get(name), change, noise, checks):.3f}",

@@ -13,17 +13,19 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from itertools import product
+from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
 
-from app.cli.demo import load_demo, load_runs
+from app.cli.demo import load_conversations, load_demo, load_runs
+from app.domain.conversation import Conversation, Window
+from app.domain.conversation_prompt import build_conversation_prefix, enclose_conversation
 from app.domain.dialogue import Context, Dialogue
 from app.domain.evaluation import JudgeOptions
 from app.domain.model import Value, digest
 from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose, group_aspects
-from app.domain.rubric import Aspect, Rubric
-from app.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS
+from app.domain.rubric import FAULTS, Aspect, Rubric
+from app.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS, TURNS_TOKENS
 from app.runtime.bundled import bundled_folder, read_objects
 from app.storage.rubric_files import RubricFiles, default_folder
 
@@ -31,6 +33,8 @@ FILE = Path(__file__).parent / "token_counts.json"
 PACKAGE = "bpe-openai"
 """Ships the vocabulary in its wheel: nothing is downloaded when it is used."""
 VOCABULARY = "o200k_base"
+TURNS = 20
+"""Of a conversation that is counted: those that ship are shorter, and go on from their beginning."""
 
 Count = Callable[[str], int]
 
@@ -106,13 +110,22 @@ class Shown(Value):
 
 def find_rubrics() -> list[Rubric]:
     """The shipped rubrics for single responses, by id."""
-    found = RubricFiles([default_folder()]).list()
-    return [rubric for rubric in found if rubric.unit == "item"]
+    return [rubric for rubric in RubricFiles([default_folder()]).list() if rubric.unit == "item"]
+
+
+def find_conversation_rubrics() -> list[Rubric]:
+    """The shipped rubrics for whole conversations, by id."""
+    return [rubric for rubric in RubricFiles([default_folder()]).list() if rubric.unit == "conversation"]
 
 
 def list_ways(rubrics: Sequence[Rubric]) -> Iterator[tuple[Way, Rubric]]:
-    """Every way to ask, with the rubric as it is then."""
+    """Every way to ask, with the rubric as it is then. About a conversation there is one, with or without examples."""
     for rubric in rubrics:
+        if rubric.unit == "conversation":
+            for language, examples in product(rubric.languages, (True, False)):
+                asked = rubric if examples else without_examples(rubric)
+                yield Way(rubric.id, language, "joint", examples, explain=True, structured=True), asked
+            continue
         for language, calls, examples in product(rubric.languages, ("joint", "independent"), (True, False)):
             changed = change(rubric, calls=calls)
             asked = changed if examples else without_examples(changed)
@@ -132,11 +145,16 @@ def without_examples(rubric: Rubric) -> Rubric:
         levels = tuple(level.model_copy(update={"example": None}) for level in aspect.levels)
         return aspect.model_copy(update={"levels": levels, "one_shot": None})
 
-    return change(rubric, aspects=tuple(strip(aspect).model_dump() for aspect in rubric.aspects))
+    return change(rubric, aspects=tuple(strip(aspect).model_dump() for aspect in rubric.aspects), worked=None)
 
 
 def list_questions(way: Way, rubric: Rubric) -> list[tuple[Prefix, str]]:
-    """Fixed part and a reply of each call. In the reply a reason is left blank."""
+    """Fixed part and a reply of each call. In the reply a reason is left blank, and no turn is faulty."""
+    screen = JudgeOptions().screens(rubric.version)
+    if rubric.unit == "conversation":
+        asked = rubric.aspects
+        prefix = build_conversation_prefix(rubric, way.language, asked, structured=way.structured, screen=screen)
+        return [(prefix, write_reply(way, asked, screen=screen, faults=True))]
     found = []
     for aspects in group_aspects(rubric):
         prefix = build_prefix(
@@ -145,16 +163,16 @@ def list_questions(way: Way, rubric: Rubric) -> list[tuple[Prefix, str]]:
             aspects,
             explain=way.explain,
             structured=way.structured,
-            screen=JudgeOptions().screens(rubric.version),
+            screen=screen,
         )
         found.append((prefix, write_reply(way, aspects, screen=prefix.screen)))
     return found
 
 
-def write_reply(way: Way, aspects: tuple[Aspect, ...], *, screen: bool = False) -> str:
+def write_reply(way: Way, aspects: tuple[Aspect, ...], *, screen: bool = False, faults: bool = False) -> str:
     """A verdict on the aspects in the way's format, each with its highest value."""
     if way.structured:
-        screened: dict[str, Any] = {SCREEN: False} if screen else {}
+        screened: dict[str, Any] = ({SCREEN: False} if screen else {}) | ({FAULTS: []} if faults else {})
         values = {aspect.id: aspect.values[-1] for aspect in aspects}
         reasoned = {name: {"reason": "", "rating": value} for name, value in values.items()}
         return json.dumps(screened | (reasoned if way.explain else values), separators=(",", ":"))
@@ -177,6 +195,22 @@ def find_dialogues(rubric_id: str) -> list[Dialogue]:
     return list(dict.fromkeys(Dialogue(context=one.context, response=one.response) for one in parsed))
 
 
+def find_conversations(rubric_id: str) -> list[Window]:
+    """The conversations that the package ships for a rubric, of TURNS turns each."""
+    talks = [talk for run in load_conversations() if run.options.rubric == rubric_id for talk in run.items]
+    return [
+        Window(Conversation(turns=tuple(islice(cycle(one.turns), TURNS)), persona=one.persona, goal=one.goal), 0, TURNS)
+        for one in talks
+    ]
+
+
+def digest_texts(rubric: Rubric) -> str:
+    """Of the dialogues or conversations that ship for a rubric."""
+    if rubric.unit == "item":
+        return digest_dialogues(find_dialogues(rubric.id))
+    return digest([one.conversation.model_dump(mode="json") for one in find_conversations(rubric.id)])[:16]
+
+
 def digest_dialogues(dialogues: Sequence[Dialogue]) -> str:
     return digest([one.model_dump(mode="json") for one in dialogues])[:16]
 
@@ -197,17 +231,19 @@ def open_tokenizer() -> tuple[str, Count]:
 def count_all() -> Counts:
     """Counts everything anew. Raises NoTokenizer."""
     name, count = open_tokenizer()
-    rubrics = find_rubrics()
+    rubrics = [*find_rubrics(), *find_conversation_rubrics()]
     ways = {way: count_way(way, rubric, count) for way, rubric in list_ways(rubrics)}
     return Counts(name, ways, {rubric.id: count_texts(rubric, count) for rubric in rubrics})
 
 
 def count_way(way: Way, rubric: Rubric, count: Count) -> Asked:
     questions = list_questions(way, rubric)
-    reasons = [REASON_TOKENS * len(aspects) if way.explain else 0 for aspects in group_aspects(rubric)]
+    # As an estimate has it: a sentence an aspect, and some tokens for faulty turns.
+    more = (REASON_TOKENS if way.explain else 0) + (TURNS_TOKENS if rubric.unit == "conversation" else 0)
+    reasons = [more * len(aspects) for aspects in group_aspects(rubric)]
     return Asked(
         prefixes=tuple(count_prefix(prefix, count) for prefix, _ in questions),
-        replies=tuple(count(reply) + more for (_, reply), more in zip(questions, reasons, strict=True)),
+        replies=tuple(count(reply) + reason for (_, reply), reason in zip(questions, reasons, strict=True)),
         digest=digest_questions(questions),
     )
 
@@ -219,15 +255,22 @@ def count_prefix(prefix: Prefix, count: Count) -> int:
 
 
 def count_texts(rubric: Rubric, count: Count) -> Texts:
-    dialogues = find_dialogues(rubric.id)
+    language = rubric.source_language
+    if rubric.unit == "conversation":
+        windows = find_conversations(rubric.id)
+        dialogues = [window.dialogue for window in windows]
+        messages = [count(enclose_conversation(window, language)) for window in windows]
+    else:
+        dialogues = find_dialogues(rubric.id)
+        messages = [count(enclose(one, (), language)) for one in dialogues]
     contexts = [sum(count(said.speaker) + count(said.text) for said in one.context) for one in dialogues]
     return Texts(
         dialogues=len(dialogues),
         context=spread(contexts),
         response=spread([count(one.response) for one in dialogues]),
-        message=spread([count(enclose(one, (), rubric.source_language)) for one in dialogues]),
+        message=spread(messages),
         characters=round(statistics.mean(map(count_characters, dialogues))),
-        digest=digest_dialogues(dialogues),
+        digest=digest_texts(rubric),
     )
 
 
@@ -244,9 +287,9 @@ def spread(values: Sequence[int]) -> Spread:
 
 def list_stale(counts: Counts) -> list[str]:
     """What is counted no longer as it is now, or not at all. Needs no tokenizer."""
-    rubrics = find_rubrics()
+    rubrics = [*find_rubrics(), *find_conversation_rubrics()]
     found: dict[Any, str] = {way: digest_questions(list_questions(way, one)) for way, one in list_ways(rubrics)}
-    found |= {rubric.id: digest_dialogues(find_dialogues(rubric.id)) for rubric in rubrics}
+    found |= {rubric.id: digest_texts(rubric) for rubric in rubrics}
     kept: dict[Any, str] = {way: one.digest for way, one in counts.ways.items()}
     kept |= {rubric: one.digest for rubric, one in counts.texts.items()}
     return sorted(str(key) for key in found.keys() | kept.keys() if found.get(key) != kept.get(key))

@@ -16,6 +16,7 @@ from benchmarks.cost_table import (
     Way,
     price_job,
     share_of,
+    table_of_conversations,
     table_of_costs,
     table_of_prompts,
     table_of_rubrics,
@@ -40,6 +41,7 @@ def measure(report: Report, *, quick: bool = False) -> None:
         table_of_prompts(counts),
         table_of_costs(counts, prices),
         table_of_rubrics(counts, prices, DEFAULT_MODEL),
+        table_of_conversations(counts, prices, DEFAULT_MODEL),
     ):
         report.say(table + "\n")
 

@@ -72,8 +72,10 @@ def demo_service() -> Iterator[str]:
         serve = [*command, "serve", "--port", "0"]
         with subprocess.Popen(serve, cwd=ROOT, env={**os.environ, **settings}, stdout=subprocess.PIPE) as process:
             said = process.stdout.readline().decode() if process.stdout else ""
-            yield said.split()[3]
-            process.terminate()
+            try:
+                yield said.split()[3]
+            finally:
+                process.terminate()
 
 
 def find_runs(url: str) -> dict[str, str]:

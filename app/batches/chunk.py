@@ -253,10 +253,11 @@ class ChunkRun:
             return None
         if finished is None:
             return None
-        if finished.failure is None or finished.failure.code != REFUSED:
+        refusal = find_refusal(finished)
+        if refusal is None:
             context.refusals.took(work.job.batch)
         elif context.refusals.refused(work.job.batch):
-            await self._pause(REFUSED, f"the judge refuses every candidate; the last time: {finished.failure.detail}")
+            await self._pause(REFUSED, f"the judge refuses every candidate; the last time: {refusal}")
             return None
         return finished
 
@@ -273,3 +274,13 @@ class ChunkRun:
         status = finished.record.evaluation.status if finished.record else "failed"
         code = JudgeReplyInvalid.code if status == "failed" else ""  # nothing of it was rated
         self._context.telemetry.batch_item(status, finished.failure.code if finished.failure else code)
+
+
+def find_refusal(finished: FinishedCandidate) -> str | None:
+    """What was said where the judge refused the candidate, or its provider's filter did; None where neither did."""
+    if finished.failure is not None:
+        return finished.failure.detail if finished.failure.code == REFUSED else None
+    aspects = finished.record.evaluation.aspects.values() if finished.record else ()
+    unrated = [aspect.unrated for aspect in aspects if aspect.unrated is not None]
+    filtered = [one.detail for one in unrated if one.reason == "content-filter"]
+    return filtered[0] if filtered and len(filtered) == len(unrated) == len(aspects) else None

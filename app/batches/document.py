@@ -21,7 +21,7 @@ from app.domain.strict_json import (
     parse_strict_json,
     read_object,
 )
-from app.domain.validation import MESSAGES, InvalidDocument, clip, validate
+from app.domain.validation import MESSAGES, InvalidDocument, clip, fields_of, suggest, validate
 
 ITEMS = "items"
 BLANK = b" \t\r"
@@ -183,7 +183,9 @@ class Document:
                 self._options[event.key] = event.value
             else:
                 # At once, so that an unknown member's value is not kept.
-                self._draft.refuse([(pointer([clip(event.key)]), MESSAGES["extra_forbidden"])])
+                where = pointer([clip(event.key)])
+                names = (ITEMS, *fields_of(BatchOptions))
+                self._draft.refuse([(where, suggest(where, MESSAGES["extra_forbidden"], names))])
 
     def _close(self) -> None:
         self._draft.set_options(self._options)

@@ -1,20 +1,29 @@
-"""A batch's results as files: NDJSON with everything, CSV with what fits a table.
+"""A batch's results as files: NDJSON with everything, CSV and Parquet with what fits a table.
 
-Both take pages of results and give one piece of the file a page, so no more than a page is held.
+All take pages of results and hold no more than a page. Of NDJSON and CSV each gives a piece of the file; Parquet, whose
+columns are written together, is made in temporary files.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import pickle
+import tempfile
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
 from saiten.spreadsheet import Cell, name_findings, name_kinds, write_rows
+
+if TYPE_CHECKING:
+    from saiten.formats.parquet import Kind
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -39,14 +48,61 @@ async def stream_csv(
 ) -> AsyncIterator[bytes]:
     """The header, then one row a result, in UTF-8 as RFC 4180 has it. Text is quoted, and defused by `defuse`."""
     columns = list_columns(rubric, options)
-    yield write_rows([[name for name, _ in columns]])
+    yield write_rows([[column.name for column in columns]])
     async for page in pages:
-        yield write_rows([[read(result) for _, read in columns] for result in page])
+        yield write_rows(
+            [[tell(cell) if isinstance(cell, bool) else cell for cell in row] for row in cut(page, columns)]
+        )
 
 
-USAGE = ("judge_calls", "prompt_tokens", "completion_tokens", "cost_usd")
-Column = tuple[str, Callable[[ItemResult], Cell]]
+async def stream_parquet(
+    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions
+) -> AsyncIterator[bytes]:
+    """The same table as a Parquet file, whose columns have their types whatever the batch holds."""
+    columns = list_columns(rubric, options)
+    with tempfile.TemporaryFile(prefix="saiten-") as rows, tempfile.TemporaryFile(prefix="saiten-") as table:
+        async for page in pages:
+            await asyncio.to_thread(keep_page, page, columns, rows)
+        await asyncio.to_thread(write_parquet, columns, rows, table)
+        while piece := await asyncio.to_thread(table.read, PIECE_BYTES):
+            yield piece
+
+
+def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> None:
+    """Appends the rows of the results to the file."""
+    pickle.dump(cut(page, columns), rows)
+
+
+def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes]) -> None:
+    """Writes the table of these pages of rows, and goes to its start."""
+    from saiten.formats.parquet import write_table
+
+    def load_pages() -> Iterator[list[list[Cell]]]:
+        rows.seek(0)
+        with suppress(EOFError):
+            while True:
+                yield pickle.load(rows)  # noqa: S301 - we have just written it
+
+    write_table({column.name: column.kind for column in columns}, load_pages(), table)
+    table.seek(0)
+
+
+PIECE_BYTES = 1 << 18
+USAGE: dict[str, Kind] = {"judge_calls": int, "prompt_tokens": int, "completion_tokens": int, "cost_usd": float}
 Reader = Callable[[Evaluation], Cell]
+
+
+class Column(NamedTuple):
+    """What a table has of each result: `read` gives a value of that kind, or None."""
+
+    name: str
+    kind: Kind
+    read: Callable[[ItemResult], Cell]
+
+
+def cut(page: Sequence[ItemResult], columns: Sequence[Column]) -> list[list[Cell]]:
+    """The rows of the results."""
+    return [[column.read(result) for column in columns] for result in page]
 
 
 def read_kinds(evaluation: Evaluation) -> Cell:
@@ -57,32 +113,32 @@ def read_kinds(evaluation: Evaluation) -> Cell:
 def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
     `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
-    readers: list[tuple[str, Reader]] = [
+    readers: list[tuple[str, Kind, Reader]] = [
         *(column for aspect in rubric.aspects for column in read_aspect(aspect.id, rubric, options)),
-        *((one.id, partial(read_composite, one.id)) for one in rubric.composites),
-        ("findings", lambda one: name_findings(one.findings or ()))
+        *((one.id, float, partial(read_composite, one.id)) for one in rubric.composites),
+        ("findings", str, lambda one: name_findings(one.findings or ()))
         if rubric.unit == "conversation"
-        else ("relevance.score", lambda one: one.relevance.score if one.relevance else None),
-        *([("kinds", read_kinds)] if rubric.kinds else []),
-        *([("translation_sensitive", read_sensitivity)] if options.path == "both" else []),
-        ("warnings", lambda one: " ".join(dict.fromkeys(warned.code for warned in one.warnings)) or None),
-        ("cached", lambda one: tell(one.cached)),
-        *((name, attrgetter(f"usage.{name}")) for name in USAGE),
-        ("evaluation", lambda one: one.id),
-        ("signature", lambda one: one.signature),
+        else ("relevance.score", float, lambda one: one.relevance.score if one.relevance else None),
+        *([("kinds", str, read_kinds)] if rubric.kinds else []),
+        *([("translation_sensitive", bool, read_sensitivity)] if options.path == "both" else []),
+        ("warnings", str, lambda one: " ".join(dict.fromkeys(warned.code for warned in one.warnings)) or None),
+        ("cached", bool, lambda one: one.cached),
+        *((name, kind, attrgetter(f"usage.{name}")) for name, kind in USAGE.items()),
+        ("evaluation", str, lambda one: one.id),
+        ("signature", str, lambda one: one.signature),
     ]
     return [
-        ("item", lambda result: result.entry.item),
-        ("position", lambda result: result.entry.position),
-        ("candidate", lambda result: result.entry.candidate),
-        ("status", lambda result: result.evaluation.status if result.evaluation else "failed"),
-        *((name, of_evaluation(read)) for name, read in readers),
-        ("failure.code", lambda result: result.failure.code if result.failure else None),
-        ("failure.detail", lambda result: result.failure.detail if result.failure else None),
-        ("metadata", of_evaluation(lambda one: COMPACT.encode(one.metadata) if one.metadata else None)),
-        ("reliability", of_evaluation(lambda one: one.reliability.detail if one.reliability else None)),
-        ("dialogue", lambda result: result.entry.dialogue),
-        ("cluster", lambda result: result.entry.cluster),
+        Column("item", str, lambda result: result.entry.item),
+        Column("position", int, lambda result: result.entry.position),
+        Column("candidate", int, lambda result: result.entry.candidate),
+        Column("status", str, lambda result: result.evaluation.status if result.evaluation else "failed"),
+        *(Column(name, kind, of_evaluation(read)) for name, kind, read in readers),
+        Column("failure.code", str, lambda result: result.failure.code if result.failure else None),
+        Column("failure.detail", str, lambda result: result.failure.detail if result.failure else None),
+        Column("metadata", str, of_evaluation(lambda one: COMPACT.encode(one.metadata) if one.metadata else None)),
+        Column("reliability", str, of_evaluation(lambda one: one.reliability.detail if one.reliability else None)),
+        Column("dialogue", str, lambda result: result.entry.dialogue),
+        Column("cluster", str, lambda result: result.entry.cluster),
     ]
 
 
@@ -93,7 +149,7 @@ def of_evaluation(read: Reader) -> Callable[[ItemResult], Cell]:
 
 def read_sensitivity(evaluation: Evaluation) -> Cell:
     """Whether the two paths disagree."""
-    return tell(evaluation.paths.translation_sensitive) if evaluation.paths else None
+    return evaluation.paths.translation_sensitive if evaluation.paths else None
 
 
 def read_composite(name: str, evaluation: Evaluation) -> Cell:
@@ -101,7 +157,7 @@ def read_composite(name: str, evaluation: Evaluation) -> Cell:
     return evaluation.composites.get(name)
 
 
-def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tuple[str, Reader]]:
+def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tuple[str, Kind, Reader]]:
     """The columns of one aspect."""
 
     def of_aspect(read: Callable[[AspectResult], Cell]) -> Reader:
@@ -111,14 +167,16 @@ def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tu
         found = evaluation.paths.english.aspects.get(name) if evaluation.paths else None
         return found.rating if found else None
 
-    yield name, of_aspect(lambda found: found.rating)
+    yield name, int, of_aspect(lambda found: found.rating)
     if options.judge.samples > 1:
-        yield f"{name}.mean", of_aspect(lambda found: found.mean)
+        yield f"{name}.mean", float, of_aspect(lambda found: found.mean)
+    if options.judge.expected:
+        yield f"{name}.expected", float, of_aspect(lambda found: found.expected)
     if name in blended_aspects(rubric, options.relevance):
-        yield f"{name}.blended", of_aspect(lambda found: found.blended)
+        yield f"{name}.blended", float, of_aspect(lambda found: found.blended)
     if options.path == "both":
-        yield f"{name}.english", read_english
-    yield f"{name}.unrated", of_aspect(lambda found: found.unrated.reason if found.unrated else None)
+        yield f"{name}.english", int, read_english
+    yield f"{name}.unrated", str, of_aspect(lambda found: found.unrated.reason if found.unrated else None)
 
 
 def tell(value: bool) -> str:

@@ -33,6 +33,7 @@ from app.domain.dialogue import CHECKED
 from app.domain.errors import StoreError, StoreFull
 from app.domain.rubric import Unit
 from app.storage.sql.batches.store import BatchStore
+from saiten.wording import lift
 
 BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
 FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -218,10 +219,13 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
     counts, digest = Counter[str](), hashlib.sha256()
     firsts: dict[Unit, int] = {}
     first: list[GivenItem] = []
+    shared: dict[str, str] | None = None
 
     async def keep(items: list[GivenItem]) -> None:
+        nonlocal shared
         first[:] = first or items[:1]
         for item in items:
+            shared = lift(shared, item.metadata)
             firsts.setdefault(unit_of(item), counts["items"])
             counts["items"] += 1
             counts["candidates"] += count_candidates(item)
@@ -237,7 +241,7 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
     await keep(await asyncio.to_thread(reader.close))
     await spool.flush()
     return Intake(
-        options=reader.options,
+        options=name_options(reader.options, shared or {}),
         items=counts["items"],
         candidates=counts["candidates"],
         digest=digest.hexdigest(),
@@ -247,6 +251,12 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
         ids_given=counts["ids"] > 0,
         text_bytes=counts["text_bytes"],
     )
+
+
+def name_options(options: BatchOptions, shared: Mapping[str, str]) -> BatchOptions:
+    """The options with what all items say alike of their run, as far as the options do not."""
+    metadata = {**shared, **options.metadata}
+    return options if metadata == options.metadata else options.model_copy(update={"metadata": metadata})
 
 
 async def store_batch(

@@ -16,9 +16,11 @@ from app.domain.conversation import ANY_CODE, CODES, KIND, KIND_CODES, KINDS, KI
 from app.domain.errors import StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (
+    BUILD,
     SYSTEM,
     AspectSummary,
     AspectTally,
+    BuildFixes,
     Coverage,
     FaultTally,
     FindingRate,
@@ -85,6 +87,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         kinds=summarize_kinds(tally, known) if rubric.kinds else None,
         fix_first=intervals.fix_first if rubric.kinds else None,
         fix_first_by_system=intervals.fix_first_by_system if rubric.kinds else {},
+        fix_first_by_build=intervals.fix_first_by_build if rubric.kinds else (),
         clusters=intervals.clusters,
     )
 
@@ -287,13 +290,25 @@ def rank_kinds(results: Sequence[Scored]) -> tuple[FixFirst, ...]:
     return tuple(sorted(found, key=lambda one: -inf if one.weight is None else one.weight, reverse=True))
 
 
-def rank_kinds_by_system(results: Sequence[Scored], own: str | None) -> dict[str, tuple[FixFirst, ...]]:
-    """The same by system, where results have several; `own` is that of results without one."""
+def rank_kinds_by_system(results: Sequence[Scored], own: Mapping[str, str]) -> dict[str, tuple[FixFirst, ...]]:
+    """The same by system, where results have several; `own` are the metadata of all, for results without any."""
     by_system: dict[str, list[Scored]] = {}
     for one in results:
-        if (system := one.scores.system or own) is not None:
+        if (system := one.scores.system or own.get(SYSTEM)) is not None:
             by_system.setdefault(system, []).append(one)
     return {name: rank_kinds(some) for name, some in sorted(by_system.items())} if len(by_system) > 1 else {}
+
+
+def rank_kinds_by_build(results: Sequence[Scored], own: Mapping[str, str]) -> tuple[BuildFixes, ...]:
+    """The same by system and build, where results have several builds."""
+    by_build: dict[tuple[str | None, str | None], list[Scored]] = {}
+    for one in results:
+        key = one.scores.system or own.get(SYSTEM), one.scores.build or own.get(BUILD)
+        by_build.setdefault(key, []).append(one)
+    if len(by_build) < 2 or not any(build for _, build in by_build):
+        return ()
+    groups = sorted(by_build.items(), key=lambda group: [name or "" for name in group[0]])
+    return tuple(BuildFixes(system=key[0], build=key[1], fix_first=rank_kinds(some)) for key, some in groups)
 
 
 def number_clusters(digests: np.typing.NDArray[np.uint64]) -> tuple[Integers, bool]:
@@ -368,9 +383,10 @@ class Summaries:
             rates = await asyncio.to_thread(estimate_findings, rated)
             update: dict[str, object] = {"measures": {**found.measures, **rates}}
             if rubric.kinds:
-                system = batch.metadata.get(SYSTEM)
+                own = batch.metadata
                 update["fix_first"] = await asyncio.to_thread(rank_kinds, rated)
-                update["fix_first_by_system"] = await asyncio.to_thread(rank_kinds_by_system, rated, system)
+                update["fix_first_by_system"] = await asyncio.to_thread(rank_kinds_by_system, rated, own)
+                update["fix_first_by_build"] = await asyncio.to_thread(rank_kinds_by_build, rated, own)
             found = found.model_copy(update=update)
         if batch.status in ENDED:
             with suppress(StoreError):

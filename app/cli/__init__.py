@@ -43,12 +43,9 @@ PLACES = {
 }
 """Where each command is. pyproject.toml lists the same names as entry points."""
 
-HIDDEN = {"compare-files": "app.cli.compare_files:command"}
-"""What only the client runs."""
-
 
 class ServersGroup(LazyGroup):
-    places = PLACES | HIDDEN
+    places = PLACES
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in SERVING:

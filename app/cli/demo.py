@@ -29,7 +29,7 @@ from app.domain.batch import BatchConversation, BatchItem, BatchOptions, ItemId
 from app.domain.conversation import Persona, Role, Turn
 from app.domain.dialogue import Context, Speaker, Text
 from app.domain.errors import SettingsInvalid
-from app.domain.evaluation import EvaluationRequest
+from app.domain.evaluation import EvaluationRequest, JudgeOptions
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
@@ -41,13 +41,20 @@ from saiten.language import mark, tell, tell_all
 from saiten.models import Batch, Summary
 from saiten.reading import read
 
-RUNS = {"runs-ko.jsonl": ("diary", "ko-comment"), "runs-ja.jsonl": ("nightly", "ja-dialogue")}
+RUNS = {
+    "runs-ko.jsonl": ("diary", "ko-comment"),
+    "runs-ko-chat.jsonl": ("chat", "ko-dialogue"),
+    "runs-ja.jsonl": ("nightly", "ja-dialogue"),
+}
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
 
 CONVERSATIONS = {"conversations-ko.jsonl": "ko-conversation", "conversations-ja.jsonl": "ja-conversation"}
 """File → rubric of its runs, which are posted before the others."""
 
 BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}  # system → its builds, the oldest first
+EXPLAINING = JudgeOptions(explain=True)
+"""The judge gives its reasons, so that a reader sees why a run is better than another one."""
+
 RATINGS_FILE = "ratings.jsonl"
 RATER = "simulated-{}"
 """Raters are counted from 1. No person has rated these runs, and the name says so wherever it shows."""
@@ -160,7 +167,7 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
             metadata = {"system": system, "build": build}
             yield DemoRun(
                 # Without blending: an encoder, where there is one, would take its minutes over so many responses.
-                BatchOptions(name=name, rubric=rubric, relevance=None, metadata=metadata),
+                BatchOptions(name=name, rubric=rubric, relevance=None, judge=EXPLAINING, metadata=metadata),
                 tuple(BatchItem(id=a.id, context=a.context, response=chosen[a.id][0]) for a in answers),
                 {item: flaw for item, (_, flaw) in chosen.items() if flaw is not None},
                 tuple(rated for rated in ratings if (rated.rubric, rated.build) == (rubric, build)),
@@ -174,7 +181,7 @@ def load_conversations(folder: Traversable | None = None) -> Iterator[DemoTalks]
         file = place.joinpath(name)
         talks = validate_objects(file, read_objects(file), Talk)
         for system in talks[0].systems:
-            options = BatchOptions(name="talks", rubric=rubric, metadata={"system": system})
+            options = BatchOptions(name="talks", rubric=rubric, judge=EXPLAINING, metadata={"system": system})
             yield DemoTalks(options, tuple(talk.by(system) for talk in talks))
 
 
@@ -307,7 +314,7 @@ DATABASE = "saiten-demo.db"
 @click.option(
     "--judge-runs",
     is_flag=True,
-    help="With --use-environment: its judge rates the 14 runs as well, with 312 candidates more to pay for. Without,"
+    help="With --use-environment: its judge rates the 18 runs as well, with 408 candidates more to pay for. Without,"
     " the lexical judge rates them.",
 )
 @click.option(
@@ -321,7 +328,7 @@ DATABASE = "saiten-demo.db"
 def command(use_environment: bool, judge_runs: bool, database: Path, quiet: bool) -> None:
     """Start a private service, post the bundled Japanese and Korean dialogues, show the scores, stop.
 
-    Then 14 bundled runs of three systems are scored, and kept in a database for the dashboard to show. Their human
+    Then 18 bundled runs of three systems are scored, and kept in a database for the dashboard to show. Their human
     ratings are simulated.
     """
     if judge_runs and not use_environment:
@@ -361,6 +368,7 @@ async def run_demo(
 async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each request's answer."""
     url, scorer = backend.client.url, scorer_of(backend.client)
+    requests = [{**request, "judge": {"explain": True}} for request in requests]
     told = tell(
         "A private service answers at {url}. {count} candidates go to POST /v1/evaluations.",
         url=url,

@@ -94,6 +94,7 @@ def run(
     source: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
+    wheres: tuple[str, ...],
     url: str | None,
     **options: Any,
 ) -> None:
@@ -127,7 +128,8 @@ def run(
         require_folder(plot)
     if save is not None:
         require_folder(save)
-    study = file if ratings is None else read_study(file, choose_reading(source, maps, input_encoding), ratings)
+    reading = choose_reading(source, maps, input_encoding, wheres)
+    study = file if ratings is None else read_study(file, reading, ratings)
     plan = Plan(judges, temperature, rubric, budget, only_estimate=only_estimate)
     try:
         with open_progress() as bar:

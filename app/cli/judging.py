@@ -101,6 +101,7 @@ class Relay:
 FAULTS = {
     "foreign": mark("answers no question that is here"),
     "doubled": mark("is one of several answers to one question"),
+    "unreadable": mark("is not in UTF-8, or has more than 1,000,000 bytes"),
     "edited": mark("was changed after it was read; delete answers-read.json in its folder if that is meant"),
 }
 

@@ -12,7 +12,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
-from app.domain.conversation import CODES, KIND_CODES, KINDS_KNOWN, FaultyTurns
+from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import NotFound
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
@@ -40,11 +40,12 @@ async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     return found
 
 
-async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch]) -> AnswerTable:
-    """Every result of the batches that there is now, as columns. The results themselves are let go of page by page."""
+async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch], *, marks: bool = False) -> AnswerTable:
+    """Every result of the batches that there is now, as columns. The results themselves are let go of page by page.
+    `marks`: faulty turns of conversations are a measure too."""
     from app.ratings.table import AnswerTable
 
-    table = AnswerTable()
+    table = AnswerTable(marks=marks)
     for batch in batches:
         async for page in score_pages(store, project, batch.id):
             await asyncio.to_thread(table.add, batch, page)
@@ -138,13 +139,14 @@ def tabulate_frame(frame: RunFrame, batch: Batch, rubric: Rubric) -> RunTable | 
 def rate_table(
     table: RunTable, rows: Integers, batch: Batch, results: Sequence[Scored], *, found: CountedRatings, rubric: Rubric
 ) -> RunTable:
-    """The table with the means of people's ratings of each response, of the composites that each rater's make, and with
-    what they weigh; `results` are those of the rows that may be rated."""
+    """The table with the means of people's ratings of each response, of the composites that each rater's make, of the
+    rates of faulty turns that they marked, and with what they weigh; `results` are those of the rows that may be
+    rated."""
     import numpy as np
 
     from app.ratings.table import AnswerTable, weigh_rated
 
-    answers = AnswerTable()
+    answers = AnswerTable(marks=rubric.unit == "conversation")
     answers.add(batch, results)
     opinions = answers.rate(found.ratings)
     given: dict[int, dict[str, list[float]]] = {}
@@ -152,8 +154,9 @@ def rate_table(
     for opinion in opinions:
         composites = {name: value for name, value in compose(rubric, opinion.ratings).items() if value is not None}
         for name, value in {**composites, **opinion.ratings}.items():
-            given.setdefault(opinion.row, {}).setdefault(name, []).append(value)
-            said.setdefault(name, []).append((int(rows[opinion.row]), key_of(opinion.rater), value))
+            own = FINDING + ANY_CODE if name == FAULTY_TURNS else name
+            given.setdefault(opinion.row, {}).setdefault(own, []).append(value)
+            said.setdefault(own, []).append((int(rows[opinion.row]), key_of(opinion.rater), value))
     people: dict[str, Floats] = {}
     weights = np.ones(len(table))
     weighed = weigh_rated(answers, opinions, found.draws)
@@ -243,11 +246,7 @@ def rate_findings(faulty: FaultyTurns) -> dict[str, float | None]:
     """How many of 100 system turns have a finding, by `finding:CODE`, and by `finding:kind:KIND` where kinds are known;
     None where that is not known."""
     codes = (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES
-    known = {code: faulty.turns_of(code) for code in codes}
-    return {
-        FINDING + code: None if turns is None else 100 * len(turns) / faulty.system_turns
-        for code, turns in known.items()
-    }
+    return {FINDING + code: faulty.rate_of(code) for code in codes}
 
 
 def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:

@@ -11,6 +11,7 @@ from app.comparison.runs import find_batch
 from app.domain.analysis_request import GateRequest
 from app.domain.comparison import ComparedRun, GateReport
 from app.domain.errors import InvalidRequest, NotFound
+from app.domain.given_run import batch_of
 from app.domain.sequence import GateSequence
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.sequences import SequenceStore
@@ -77,17 +78,16 @@ class SequenceService:
         if request.sequence is None:
             return report
         candidate, baseline = runs
-        if baseline is None or request.baseline is None:
+        before, named = batch_of(request.baseline), batch_of(request.candidate)
+        if baseline is None or before is None or named is None:
             raise InvalidRequest("needs a baseline: name one, or pin one", pointer=POINTER)
-        if request.baseline == request.candidate:
+        if before == named:
             raise InvalidRequest("is the baseline itself", pointer="/candidate")
-        batch = await find_batch(self.batches, project, request.candidate)
+        batch = await find_batch(self.batches, project, named)
         if batch.status != "completed":
             raise InvalidRequest(f"is {batch.status}: a sequence holds completed batches", pointer="/candidate")
-        begun = GateSequence(
-            name=request.sequence, baseline=request.baseline, alpha=request.alpha, started_at=self.now()
-        )
-        night = await self.store.enter(project, begun, request.candidate, self.now())
+        begun = GateSequence(name=request.sequence, baseline=before, alpha=request.alpha, started_at=self.now())
+        night = await self.store.enter(project, begun, named, self.now())
         sequence = await self.find(project, request.sequence)
         from app.stats.sequence_gate import LOOKS_BACK, judge_in_sequence
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.batches.summaries import bounds_of
 from app.comparison.disagreements import Disagreements, find_disagreements
+from app.comparison.gates import GateArchive
+from app.comparison.given_runs import GivenResults
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
 from app.comparison.runs import RunReader, best_of, find_batch, tabulate
@@ -28,8 +30,10 @@ from app.domain.analysis_request import (
 )
 from app.domain.batch import Baseline, Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
+from app.domain.conversation import FAULTY_TURNS
 from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
+from app.domain.given_run import ROLES, Role, RunSource, batch_of
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
@@ -61,6 +65,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+NONE_GIVEN: Mapping[Role, GivenResults] = {}
+
 PAGE = 500
 """Candidates that are read at a time."""
 
@@ -86,6 +92,7 @@ class ComparisonService:
     links: LinkService
     baselines: BaselineStore
     sequences: SequenceService
+    gates: GateArchive
     now: Callable[[], datetime]
     telemetry: Telemetry | None = None
 
@@ -144,7 +151,7 @@ class ComparisonService:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
         if isinstance(wanted, JudgesRequest):
             return await self._compare_scorers(project, wanted, batches)
-        table = await tabulate(self.batches, project, batches)
+        table = await tabulate(self.batches, project, batches, marks=isinstance(wanted, CorrectedRequest))
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
         found = None
@@ -180,7 +187,9 @@ class ComparisonService:
         for, differ in one."""
         ranges: dict[str, tuple[float, float]] = {}
         for batch in batches:
-            for name, scale in bounds_of(self.rubrics.nearest(batch.rubric_name)).items():
+            rubric = self.rubrics.nearest(batch.rubric_name)
+            marked = {FAULTY_TURNS: (0.0, 100.0)} if rubric.unit == "conversation" else {}
+            for name, scale in {**marked, **bounds_of(rubric)}.items():
                 if ranges.setdefault(name, scale) != scale:
                     detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
                     raise InvalidRequest(detail, pointer="/batches")
@@ -232,12 +241,14 @@ class ComparisonService:
         if found is not None and len(keys) == 1:
             await self.reliabilities.keep(project, keys.pop(), found)
 
-    async def compare(self, project: str, request: ComparisonRequest) -> Comparison:
-        """The candidate batch against the baseline batch."""
+    async def compare(
+        self, project: str, request: ComparisonRequest, given: Mapping[Role, GivenResults] = NONE_GIVEN
+    ) -> Comparison:
+        """The candidate run against the baseline run; `given` are the results of those that are no batches."""
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
-        baseline = await self._run(project, request.baseline, people=people)
-        candidate = await self._run(project, request.candidate, people=people)
+        baseline = await self._read_run(project, request.baseline, given.get("baseline"), people=people)
+        candidate = await self._read_run(project, request.candidate, given.get("candidate"), people=people)
 
         def work() -> Comparison:
             from app.stats.comparison import compare
@@ -274,10 +285,11 @@ class ComparisonService:
         if request.estimate == "corrected":
             detail = "the corrected estimate stands on people's scale already: leave one of the two out"
             raise InvalidRequest(detail, pointer="/link")
-        if request.baseline is None:
+        ids = [one for one in (request.baseline, request.candidate) if isinstance(one, str)]
+        if len(ids) < len(ROLES):
             raise InvalidRequest("a link shows a baseline on the candidate's scale: name one", pointer="/link")
         stored = await self.links.find_stored(project, request.link, pointer="/link")
-        batches = [await find_batch(self.batches, project, one) for one in (request.baseline, request.candidate)]
+        batches = [await find_batch(self.batches, project, one) for one in ids]
         rubrics = [self.rubrics.nearest(batch.rubric_name) for batch in batches]
 
         def apply(baseline: ComparedRun, candidate: ComparedRun) -> tuple[ComparedRun, ComparedRun, LinkUse]:
@@ -349,27 +361,43 @@ class ComparisonService:
     async def _settle_baseline(self, project: str, request: GateRequest) -> GateRequest:
         """The request with the baseline that is pinned for the candidate's name, where it needs one and names none."""
         compares = not request.rules or any(rule.most is not None for rule in request.rules)
-        if request.baseline is not None or request.coverage_only or not compares:
+        named = batch_of(request.candidate)
+        if named is None or request.baseline is not None or request.coverage_only or not compares:
             return request
-        candidate = await find_batch(self.batches, project, request.candidate)
+        candidate = await find_batch(self.batches, project, named)
         baseline = (await self.pinned(project, [candidate])).get(candidate.id)
         return request if baseline is None else request.model_copy(update={"baseline": baseline.id})
 
-    async def gate(self, project: str, request: GateRequest, scope: RequestScope | None = None) -> GateReport:
-        """The verdict on the candidate batch. With `check_judge` the judge that rated it is asked for the anchors, but
-        not before all else is known to be in order: a refused gate costs no call. Only this is counted as a gate; a
-        page that shows a verdict is drawn again and again."""
-        report = await self._judge_gate(project, request, scope or RequestScope())
+    async def gate(
+        self,
+        project: str,
+        request: GateRequest,
+        scope: RequestScope | None = None,
+        given: Mapping[Role, GivenResults] = NONE_GIVEN,
+    ) -> GateReport:
+        """The verdict on the candidate run; `given` are the results of runs that are no batches. With `check_judge` the
+        judge that rated it is asked for the anchors, but not before all else is known to be in order: a refused gate
+        costs no call. Only this is counted as a gate; a page that shows a verdict is drawn again and again."""
+        request = await self._settle_baseline(project, await self.sequences.settle(project, request))
+        report = await self._judge_gate(project, request, scope or RequestScope(), given)
+        if request.keep:
+            report = await self.gates.keep(project, request, report)
         if self.telemetry is not None:
             self.telemetry.gated(report.verdict)
         return report
 
-    async def _judge_gate(self, project: str, request: GateRequest, scope: RequestScope) -> GateReport:
-        request = await self._settle_baseline(project, await self.sequences.settle(project, request))
+    async def _judge_gate(
+        self, project: str, request: GateRequest, scope: RequestScope, given: Mapping[Role, GivenResults]
+    ) -> GateReport:
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
-        candidate = await self._run(project, request.candidate, people=people)
-        baseline = await self._run(project, request.baseline, people=people) if request.baseline else None
+        if any(rule.code is not None for rule in request.rules):
+            for results in given.values():
+                results.require_turns()
+        candidate = await self._read_run(project, request.candidate, given.get("candidate"), people=people)
+        baseline = None
+        if request.baseline is not None:
+            baseline = await self._read_run(project, request.baseline, given.get("baseline"), people=people)
 
         def work() -> GateReport:
             from app.stats.gate import judge_gate, tell_coverage
@@ -409,11 +437,12 @@ class ComparisonService:
         )
         signatures = {*candidate.signatures, *(baseline.signatures if baseline else ())}
         report = attach_states(report, await self.reliabilities.states(project, signatures, asked_of(report)))
-        if request.judge_check is not None or not request.check_judge:
+        named = batch_of(request.candidate)
+        if request.judge_check is not None or not request.check_judge or named is None:
             return report
         from app.stats.gate import judge_again
 
-        batch = await find_batch(self.batches, project, request.candidate)
+        batch = await find_batch(self.batches, project, named)
         path = "source" if batch.path == "both" else batch.path
         asked = JudgeCheckRequest(rubric=batch.rubric_name, path=path, judge=batch.judge)
         try:
@@ -427,6 +456,16 @@ class ComparisonService:
     ) -> JudgeCheck:
         """Whether the judge moved. `scope` names the caller and collects the cost."""
         return await self.anchors.check(project, request, scope or RequestScope())
+
+    async def _read_run(
+        self, project: str, source: RunSource, results: GivenResults | None, *, people: bool
+    ) -> ComparedRun:
+        """The batch of that id, or the results that were sent."""
+        if isinstance(source, str):
+            return await self._run(project, source, people=people)
+        if results is None:
+            raise InvalidRequest("the results of a run are missing")
+        return await self.compute(lambda: results.assemble(source, self.rubrics))
 
     async def _run(self, project: str, batch_id: str, *, people: bool = False) -> ComparedRun:
         """The batch as a run; with `people`, its items hold their ratings: simulated ones, and those of excluded raters

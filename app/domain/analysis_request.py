@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from app.domain.batch import BatchName
 from app.domain.comparison import Alpha, ChosenTest, Estimate, GateRule, Looks
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
+from app.domain.given_run import BatchId, GivenRun, RunSource
 from app.domain.judge_check import JudgeCheck
 from app.domain.link import LinkId
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
 from app.domain.reports import Decorrelation, Quantile
 
-BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 AspectName = Annotated[str, Field(min_length=1, max_length=128)]
 LabelValue = Annotated[Finite, Field(ge=-1e15, le=1e15)]
@@ -167,13 +167,24 @@ REQUESTS: dict[str, type[AnalysisRequest]] = {
 """By the name of the analysis in the path and on the command line."""
 
 
-class ComparisonRequest(Value):
-    """Two batches to compare. `seed` is the seed of the resampling. With the estimate `corrected` the measures stand on
-    people's scale too, by their stored ratings of either batch. With a `link` a run of its old judge is compared on the
-    new judge's scale."""
+def refuse_batches_only(request: ComparisonRequest | GateRequest) -> None:
+    """Raises ValidationError where a run is given as results, and the request asks for what only batches have."""
+    given = any(isinstance(run, GivenRun) for run in (request.candidate, request.baseline))
+    asked = {"estimate": request.estimate == "corrected", "link": request.link is not None}
+    if isinstance(request, GateRequest):
+        asked |= {"sequence": request.sequence is not None}
+        asked |= {"check_judge": request.check_judge and request.judge_check is None}
+    text = "goes with batches only: name both runs by their ids (ba_…)"
+    refuse(type(request).__name__, [((name,), text) for name, one in asked.items() if given and one])
 
-    baseline: BatchId
-    candidate: BatchId
+
+class ComparisonRequest(Value):
+    """Two runs to compare, each the id of a batch or results. `seed` is the seed of the resampling. With the estimate
+    `corrected` the measures stand on people's scale too, by their stored ratings of either batch. With a `link` a run
+    of its old judge is compared on the new judge's scale."""
+
+    baseline: RunSource
+    candidate: RunSource
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
@@ -181,6 +192,11 @@ class ComparisonRequest(Value):
     looks: Looks = "once"
     link: LinkId | None = Field(default=None, description="a link whose old judge scored a run, `ln_…`")
     seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _check_given(self) -> ComparisonRequest:
+        refuse_batches_only(self)
+        return self
 
 
 class GateTerms(Value):
@@ -202,7 +218,8 @@ class GateTerms(Value):
 
 
 class GateRequest(GateTerms):
-    """A batch and the terms that it must meet. `judge_check` is the result of an earlier check of the judge.
+    """A run, the id of a batch or results, and the terms that it must meet. `judge_check` is the result of an earlier
+    check of the judge.
 
     With a `link` the baseline is shown on the scale of the candidate's judge.
 
@@ -210,8 +227,8 @@ class GateRequest(GateTerms):
     verdicts, as in a run that is to be a baseline.
     """
 
-    candidate: BatchId
-    baseline: BatchId | None = None
+    candidate: RunSource
+    baseline: RunSource | None = None
     judge_check: JudgeCheck | None = None
     link: LinkId | None = Field(default=None, description="a link whose old judge scored a run, `ln_…`")
     sequence: BatchName | None = Field(
@@ -220,7 +237,21 @@ class GateRequest(GateTerms):
         "with one `alpha` for the whole sequence; it begins with its first build",
     )
     coverage_only: bool = False
+    keep: bool = Field(
+        default=False,
+        description="whether the verdict is stored, for `GET /v1/gates/{id}` and for the explorer; needs a key that "
+        "can write",
+    )
+    metadata: Metadata = Field(
+        default_factory=dict,
+        description="what is kept with the verdict, such as the commit; without it, the candidate batch's own",
+    )
     seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _check_given(self) -> GateRequest:
+        refuse_batches_only(self)
+        return self
 
 
 class GatePlan(GateTerms):

@@ -195,6 +195,15 @@ class Entry(Value):
         description="whether the caller gave any item of the batch an id; without, `item` is a number. Absent where "
         "that is not known, as in batches of earlier releases",
     )
+    context_digest: str | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="digest of a response's dialogue context, equal for equal contexts: with it a file of results "
+        "pairs items as batches do",
+    )
+    system_turns: int | None = Field(
+        default=None, exclude_if=is_none, description="of a conversation: how many turns the system has"
+    )
 
 
 def dialogue_of(item: GivenItem) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -373,6 +374,20 @@ class GateReport(Value):
     )
     sequence: SequenceMark | None = Field(
         default=None, exclude_if=is_none, description="the candidate's place where a sequence of builds is judged"
+    )
+    id: str | None = Field(
+        default=None, exclude_if=is_none, description="`ga_…` where the verdict is kept; else it is left out"
+    )
+    at: Annotated[datetime | None, Field(strict=False)] = Field(
+        default=None, exclude_if=is_none, description="when it was kept"
+    )
+    runs: dict[Literal["candidate", "baseline"], str | None] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="of a kept verdict: the ids of both batches, null for a run that was given as results",
+    )
+    metadata: dict[str, str] | None = Field(
+        default=None, exclude_if=is_none, description="what was kept with the verdict, such as the commit"
     )
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")

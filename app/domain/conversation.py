@@ -222,6 +222,9 @@ KIND = "kind:"
 KIND_CODES = tuple(KIND + kind for kind in KINDS)
 """What findings are counted by where the rubric has kinds of faults."""
 
+FAULTY_TURNS = "faulty_turns"
+"""The measure of a run: system turns per 100 with a finding of any code, or that people marked."""
+
 KINDS_KNOWN = "kinds"
 """Stands among the codes of a conversation whose findings all have their kinds."""
 
@@ -244,6 +247,11 @@ class FaultyTurns(NamedTuple):
             return None
         return self.found.get(code, None if code == JUDGED else ())
 
+    def rate_of(self, code: str) -> float | None:
+        """How many of 100 system turns have a finding of the code; None where that is not known."""
+        turns = self.turns_of(code)
+        return None if turns is None else 100 * len(turns) / self.system_turns
+
 
 def list_faulty(
     conversation: Conversation, findings: Iterable[Finding], *, judged: bool, kinds: bool = False
@@ -251,6 +259,13 @@ def list_faulty(
     """The faulty turns of a conversation; `judged` says whether the judge's findings are all there, and `kinds` whether
     they have kinds."""
     places = {number: place for place, number in enumerate(conversation.system_turns)}
+    return FaultyTurns(len(places), mark_faulty(places, findings, judged=judged, kinds=kinds))
+
+
+def mark_faulty(
+    places: Mapping[int, int], findings: Iterable[Finding], *, judged: bool, kinds: bool
+) -> dict[str, list[int]]:
+    """The faulty turns by code and kind; `places` holds a number for each of the system's turns."""
     found: dict[str, set[int]] = {JUDGED: set()} if judged else {}
     if judged and kinds:
         found[KINDS_KNOWN] = set()
@@ -260,7 +275,7 @@ def list_faulty(
             found.setdefault(code, set()).add(places[one.turn])
             if judged and kinds and one.kind is not None:
                 found.setdefault(KIND + one.kind, set()).add(places[one.turn])
-    return FaultyTurns(len(places), {code: sorted(turns) for code, turns in found.items()})
+    return {code: sorted(turns) for code, turns in found.items()}
 
 
 @dataclass(frozen=True)

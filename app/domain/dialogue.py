@@ -190,15 +190,35 @@ def digest_context(context: Sequence[Utterance]) -> str:
     return digest([[utterance.speaker, utterance.text] for utterance in context])[:16]
 
 
+ANSWERED, ANSWERING = "user", "assistant"
+"""The speakers of a context of strings, as the command names them: who spoke last and is answered, and who answers."""
+
+
 def check_context(context: Any, info: ValidationInfo) -> Any:
-    """Raises ValueError if the context has too many utterances. Runs before they are read: it is one error."""
+    """The context, with alternating speakers where it holds strings alone. Raises ValueError if it has too many
+    utterances. Runs before they are read: it is one error."""
     maximum = limits_of(info).context_utterances
-    if isinstance(context, list | tuple) and len(context) > maximum:
+    if not isinstance(context, list | tuple):
+        return context
+    if len(context) > maximum:
         raise ValueError(f"a context may have at most {maximum} utterances; this one has {len(context)}")
-    return context
+    if not all(isinstance(utterance, str) for utterance in context):
+        return context
+    last = len(context) - 1
+    return [
+        {"speaker": ANSWERING if (last - place) % 2 else ANSWERED, "text": text} for place, text in enumerate(context)
+    ]
 
 
-Context = Annotated[tuple[Utterance, ...], listed(minimum=1), BeforeValidator(check_context)]
+Context = Annotated[
+    tuple[Utterance, ...],
+    listed(minimum=1),
+    BeforeValidator(
+        check_context,
+        json_schema_input_type=Annotated[list[Utterance], Field(min_length=1)]
+        | Annotated[list[Text], Field(min_length=1)],
+    ),
+]
 
 
 class Dialogue(Value):

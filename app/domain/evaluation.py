@@ -113,6 +113,12 @@ class JudgeOptions(Value):
         exclude_if=lambda screen: screen is None,
         description="whether the verdict also says if a text addresses its evaluator; null: from version 2 of a rubric",
     )
+    lenient: bool | None = Field(
+        default=None,
+        exclude_if=lambda lenient: lenient is None,
+        description="whether a verdict is also read in a code fence, and behind one `<think>` block, for endpoints that"
+        " cannot enforce a schema; null takes the service's setting, which is off by default",
+    )
     temperature: Annotated[Finite, Field(ge=0, le=2)] = Field(
         default=0.0, exclude_if=not_, description="how much the judge's replies vary; 0 varies least"
     )
@@ -139,7 +145,7 @@ class JudgeOptions(Value):
     def __hash__(self) -> int:
         extra = canonical_json(self.extra) if self.extra else ""
         simple = (self.model, self.samples, self.expected, self.explain, self.screen, self.temperature, self.max_tokens)
-        return hash((*simple, extra))
+        return hash((*simple, self.lenient, extra))
 
 
 class EvaluationRequest(Value):
@@ -292,6 +298,11 @@ class JudgeProvenance(Value):
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: Annotated[tuple[str, ...], listed()] = ()
     screen: bool = Field(default=False, description="whether the verdict was to say if a text addresses its evaluator")
+    lenient: bool = Field(
+        default=False,
+        exclude_if=not_,
+        description="whether a verdict was also read in a code fence and behind thinking",
+    )
 
 
 class Usage(Value):
@@ -316,20 +327,24 @@ class Usage(Value):
         )
 
 
+class MaskedSpan(Value):
+    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at
+    `where`."""
+
+    where: str
+    start: int
+    end: int
+
+
 class Warned(Value):
     """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
 
     code: str
     where: str
     detail: str
-
-
-class MaskedSpan(Value):
-    """A part of a text that was masked in the second judgement: code points `start` to `end` of the text at `where`."""
-
-    where: str
-    start: int
-    end: int
+    spans: Annotated[tuple[MaskedSpan, ...], listed()] = Field(
+        default=(), exclude_if=not_, description="of a text that looks like an attack: its suspicious parts"
+    )
 
 
 class IntegrityReport(Value):
@@ -401,6 +416,22 @@ class TurnScore(Value):
     aspects: dict[str, AspectResult]
 
 
+class ExplainedRating(Value):
+    """An aspect as the judge rated it when it was asked again, with its reason."""
+
+    rating: int | None = Field(description="may differ from the evaluation's, which stays")
+    reason: str | None
+
+
+class Explanation(Value):
+    """What the judge said when it was asked again, for its reasons. It changes no rating of the evaluation."""
+
+    aspects: dict[str, ExplainedRating]
+    usage: Usage
+    signature: str
+    created_at: Annotated[datetime, Field(strict=False)]
+
+
 class Evaluation(Value):
     """The record that the API returns and the store keeps."""
 
@@ -443,6 +474,11 @@ class Evaluation(Value):
         default=None,
         exclude_if=lambda found: found is None,
         description="with `score_turns`: the evaluation of each system turn that has a context",
+    )
+    explained: Explanation | None = Field(
+        default=None,
+        exclude_if=lambda found: found is None,
+        description="the judge's reasons, where it was asked for them after it had rated",
     )
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"

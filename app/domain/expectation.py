@@ -122,3 +122,8 @@ def probabilities(token: Token) -> dict[bytes, float] | None:
 def strip(text: bytes) -> str:
     """The token's text without merged punctuation, full-width digits narrowed."""
     return unicodedata.normalize("NFKC", text.decode("utf-8", "replace").strip(PADDING))
+
+
+def may_rate(text: bytes) -> bool:
+    """Whether a token may be part of a value: only of such a token are the alternatives ever looked at."""
+    return any(character.isdigit() or character == "-" for character in strip(text))

@@ -49,6 +49,9 @@ def listed(maximum: int | None = None, minimum: int = 0) -> Any:
     return Field(strict=False, min_length=minimum, max_length=maximum)
 
 
+PIECE = 1 << 16
+"""Characters of a long text that are encoded together: in a few tenths of a millisecond."""
+
 CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -64,7 +67,25 @@ def digest(value: Any) -> str:
 
 def digest_texts(*texts: str) -> str:
     """Equal to `digest` of a list of texts, but three times as fast."""
-    return hashlib.sha256(f"[{','.join(map(encode_basestring, texts))}]".encode()).hexdigest()
+    found = hashlib.sha256(b"[")
+    for number, text in enumerate(texts):
+        if number:
+            found.update(b",")
+        for piece in encode_pieces(text):
+            found.update(piece)
+    found.update(b"]")
+    return found.hexdigest()
+
+
+def encode_pieces(text: str) -> Iterator[bytes]:
+    """The text as a JSON string in UTF-8, in pieces: at once, a long one would hold the interpreter for long."""
+    if len(text) <= PIECE:
+        yield encode_basestring(text).encode()
+        return
+    yield b'"'
+    for start in range(0, len(text), PIECE):
+        yield encode_basestring(text[start : start + PIECE])[1:-1].encode()
+    yield b'"'
 
 
 def key_of(name: str) -> int:

@@ -95,7 +95,9 @@ def defuse(plain: str) -> str:
 def defuse_line(plain: str) -> str:
     """The same of one line. Nothing is called for each character, which would take a second for a million."""
     text = TEMPLATE_BRACKET.sub(r"\\u005b", plain) if "[" in plain else plain
-    if PLAIN.fullmatch(text):
+    suspect = not PLAIN.fullmatch(text.replace("<", ""))
+    text = text.replace("<", r"\u003c")  # twenty times as fast as `translate`
+    if not suspect:
         return text
     text = text.translate(ESCAPES)
     if ZERO_WIDTH_JOINER in text:

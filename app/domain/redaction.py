@@ -18,6 +18,7 @@ from app.domain.evaluation import (
     ConversationRequest,
     Evaluation,
     EvaluationRequest,
+    Explanation,
     Record,
     Translation,
 )
@@ -152,14 +153,24 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
             "aspects": redact_aspects(evaluation.aspects, cover),
             "translation": translation and redact_translation(translation, cover),
             "paths": both,
-            "warnings": tuple(one.model_copy(update={"detail": DROPPED}) for one in evaluation.warnings),
+            "warnings": tuple(one.model_copy(update={"detail": DROPPED, "spans": ()}) for one in evaluation.warnings),
             "findings": redact_findings(evaluation.findings, cover),
             "turn_scores": evaluation.turn_scores
             and tuple(
                 one.model_copy(update={"aspects": redact_aspects(one.aspects, cover)}) for one in evaluation.turn_scores
             ),
+            "explained": evaluation.explained and redact_explanation(evaluation.explained, cover),
         }
     )
+
+
+def redact_explanation(explained: Explanation, cover: Cover) -> Explanation:
+    """What the judge said when it was asked again, without its words."""
+    aspects = {
+        name: one.model_copy(update={"reason": None if one.reason is None else cover(one.reason)})
+        for name, one in explained.aspects.items()
+    }
+    return explained.model_copy(update={"aspects": aspects})
 
 
 def redact_translation(translation: Translation, cover: Cover) -> Translation:

@@ -62,8 +62,9 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
         "dropped": ",".join(sorted(provenance.dropped)) or NONE,
         "samples": str(options.samples),
         "expected": "yes" if options.expected else "no",
-        # Only if true: signatures of earlier releases do not have the piece.
+        # Only if true: signatures of earlier releases do not have the pieces.
         **({"screen": "yes"} if provenance.screen else {}),
+        **({"lenient": "yes"} if provenance.lenient else {}),
     }
 
 

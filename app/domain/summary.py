@@ -24,10 +24,10 @@ from app.domain.reliability import Reliability
 
 class Scores(NamedTuple):
     """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
-    unrated reason or None, rating or None) by aspect. `similarity` is b; `system` is the entry of that name in the
-    candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's findings.
-    `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share of each
-    scale; None where the judge was asked once."""
+    unrated reason or None, rating or None) by aspect. `similarity` is b; `system` and `build` are the entries of that
+    name in the candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's
+    findings. `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share
+    of each scale; None where the judge was asked once."""
 
     status: str
     aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
@@ -39,6 +39,7 @@ class Scores(NamedTuple):
     context: str | None = None
     faulty: FaultyTurns | None = None
     spread: float | None = None
+    build: str | None = None
 
 
 class Scored(NamedTuple):
@@ -65,13 +66,16 @@ MeasureKey = tuple[Kind, str]
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""
 
+BUILD = "build"
+"""The metadata entry that names the build of the system."""
+
 LEFT_OUT = "findings-unrated"
 """The warning that the judge's findings on an aspect could not be used."""
 
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 
-PACKED = "sacwfbyxdv"
+PACKED = "sacwfbyxdvu"
 """The fields of `Scores` in their order, as they are named when packed."""
 
 EMPTY: tuple[Any, ...] = (None, {}, ())
@@ -107,6 +111,7 @@ def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns |
         context=context,
         faulty=faulty,
         spread=measure_spread(evaluation.aspects.values()),
+        build=evaluation.metadata.get(BUILD),
     )
 
 
@@ -138,10 +143,9 @@ def unpack_scores(text: str) -> Scores:
             name: (mean, blended, reason, rating)
             for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
         }
-        further = map(packed.get, PACKED[4:-2])
-        faulty = FaultyTurns(*packed["d"]) if "d" in packed else None
+        further = list(map(packed.get, PACKED[4:]))
         scores = Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
-        return scores._replace(faulty=faulty, spread=packed.get("v"))
+        return scores if scores.faulty is None else scores._replace(faulty=FaultyTurns(*packed["d"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
 
@@ -406,6 +410,17 @@ class FixFirst(Value):
 FixList = Annotated[tuple[FixFirst, ...], listed()]
 
 
+class BuildFixes(Value):
+    """What to fix first in one build of a system."""
+
+    system: str | None = Field(description="what the metadata name as the system; null where they name none")
+    build: str | None = Field(description="what the metadata name as its build; null where they name none")
+    fix_first: FixList = Field(description="kinds of faults that occur, the largest `weight` first")
+
+
+BuildFixList = Annotated[tuple[BuildFixes, ...], listed()]
+
+
 class Intervals(Value):
     """The stored intervals of a batch's means, by aspect, composite, `NAME.blended` and `finding:CODE`, over `results`
     results.
@@ -418,6 +433,7 @@ class Intervals(Value):
     measures: dict[str, MeanEstimate]
     fix_first: FixList | None = None
     fix_first_by_system: dict[str, FixList] = Field(default_factory=dict)
+    fix_first_by_build: BuildFixList = ()
 
 
 class AspectSummary(Spread):
@@ -506,6 +522,9 @@ class Summary(Value):
     )
     fix_first_by_system: dict[str, FixList] = Field(
         default_factory=dict, description="likewise by `system` in the metadata, where there are several"
+    )
+    fix_first_by_build: BuildFixList = Field(
+        default=(), description="likewise by `system` and `build` in the metadata, where there are several builds"
     )
     reliability: Reliability | None = None
     clusters: int | None = Field(

@@ -12,11 +12,22 @@ from pydantic import BaseModel, ValidationError
 
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest
-from saiten.faults import MESSAGES, MOST_UNKNOWN, describe, explain, pointer
+from saiten.faults import MESSAGES, MOST_UNKNOWN, describe, explain, fields_of, pointer, suggest
 from saiten.plain_text import clip
 from saiten.strict_json import MARK, Unfit, number_of
 
-__all__ = ["MARK", "MESSAGES", "MOST_UNKNOWN", "Unfit", "clip", "describe", "explain", "number_of"]
+__all__ = [
+    "MARK",
+    "MESSAGES",
+    "MOST_UNKNOWN",
+    "Unfit",
+    "clip",
+    "describe",
+    "explain",
+    "fields_of",
+    "number_of",
+    "suggest",
+]
 
 LARGEST = 1e15
 """Values lie within ±LARGEST: no scale is wider, and the squares of such values can still be summed."""
@@ -49,7 +60,7 @@ def validate(model: type[Model], value: Any, limits: Limits, *, unlimited: Colle
     try:
         return model.model_validate(value, context={"limits": limits})
     except ValidationError as error:
-        raise InvalidDocument(explain(error, value)) from None
+        raise InvalidDocument(explain(error, value, model)) from None
 
 
 def limit_values(limits: Limits) -> int:

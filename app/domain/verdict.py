@@ -1,13 +1,15 @@
 """Reads a judge's reply strictly, as JSON or in the text format: the whole message is the verdict, or there is none.
 
 Nothing is extracted from a longer text, so a quote of the candidate can never become a rating. Nothing is clamped,
-coerced or filled in: an aspect without a valid rating is `Unrated`, with the reason.
+coerced or filled in: an aspect without a valid rating is `Unrated`, with the reason. A lenient reading allows two
+covers of the whole message and nothing else: one block of thinking before the verdict, and one code fence around it.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,6 +43,11 @@ class VerdictPart:
     span: tuple[int, int] = (0, 0)
     reason: str | None = None
     turns: tuple[str, ...] | None = None
+
+    def moved(self, by: int) -> VerdictPart:
+        """The same part of a verdict that begins so many code points later."""
+        start, end = self.span
+        return replace(self, span=(start + by, end + by))
 
 
 class Fault(NamedTuple):
@@ -237,11 +244,26 @@ def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
     return found.end()
 
 
+THINK, THOUGHT = "<think>", "</think>"
+FENCE = re.compile(r"\s*+```(?:json|JSON)?[ \t]*+\r?\n(?P<verdict>.*)\n[ \t]*+```\s*+\Z", re.DOTALL)
+
+
+def uncover(reply: str) -> tuple[int, int]:
+    """Where the verdict of a reply begins and ends: behind a block of thinking, which must be the only one and open the
+    reply, and then within a code fence, which must hold all of the rest. A reply without either is its own verdict."""
+    start, end = 0, len(reply)
+    if reply.count(THINK) == reply.count(THOUGHT) == 1 and reply.lstrip().startswith(THINK):
+        start = reply.index(THOUGHT) + len(THOUGHT)
+    fence = FENCE.match(reply, start)
+    return (start, end) if fence is None else fence.span("verdict")
+
+
 Rating = int | Unrated
 Faults = tuple[Fault, ...] | Unrated
 """The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
 kind."""
 
+FILTER_CHARACTERS = 200  # Of a provider's words about what it filtered
 LEAKED = "the judge's reply holds part of its own instructions, which it must never write"
 
 
@@ -282,6 +304,7 @@ def read_verdict(
     screen: bool = False,
     turns: tuple[int, ...] | None = None,
     kinds: tuple[str, ...] = (),
+    lenient: bool = False,
 ) -> VerdictReading:
     """The reply's ratings of `aspects`; every aspect is in the result.
 
@@ -290,6 +313,7 @@ def read_verdict(
     text under evaluation, and its ratings may come from there too. With `screen` a structured reply must say whether a
     text addresses its evaluator, which does not change any rating. `turns` are the numbers of the system's turns if a
     conversation is rated, whose reply is always JSON; with `kinds`, those of the rubric, it lists faulty turns once.
+    With `lenient` the verdict may be covered, as `uncover` says.
     """
     if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
         return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
@@ -298,10 +322,12 @@ def read_verdict(
         return rate_nothing(aspects, *failing)
     addressed = False
     listed: tuple[FaultEntry, ...] = ()
+    start, end = uncover(reply or "") if lenient else (0, None)
+    verdict = (reply or "")[start:end]
     try:
         if structured or turns is not None:
             parts, addressed, listed = read_json_verdict(
-                reply or "",
+                verdict,
                 aspects,
                 explain=explain,
                 screen=screen,
@@ -309,15 +335,20 @@ def read_verdict(
                 faults=bool(kinds),
             )
         else:
-            parts = read_text_verdict(reply or "", aspects, language, explain=explain)
+            parts = read_text_verdict(verdict, aspects, language, explain=explain)
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", f"the judge's reply is not a verdict: {fault}")
+    if start:
+        parts = {name: part.moved(start) for name, part in parts.items()}
     reading = replace(assess(parts, aspects, turns or ()), addressed=addressed)
     return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
 
 
 def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
     """Why there is no verdict, as a code and in words; None if there may be one."""
+    if finish_reason == "content_filter" and not reply:
+        said = f": {clean(refusal)[:FILTER_CHARACTERS]}" if refusal else ""
+        return "content-filter", f"the judge's provider filtered the dialogue{said}"
     if refusal:
         return "refused", "the judge refused to rate this dialogue"
     if finish_reason == "content_filter":
@@ -408,3 +439,40 @@ def rate(part: VerdictPart | None, aspect: Aspect) -> Rating:
             return value
     low, high = aspect.scale
     return Unrated(reason="out-of-scale", detail=f"the judge gave {part.number[:12]} on a scale of {low} to {high}")
+
+
+def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Faults]:
+    """One list of faults from those of several samples, each as `assign_faults` gives it. A turn is in it if more than
+    half of the lists that can be used name it, for whichever aspect; its kind and reason are those of the first sample
+    with the commonest kind, its aspects those that more than half of the samples with this turn name, or else that
+    sample's. Where no list can be used the first one's reason is kept."""
+    rated = [name for names in samples for name in names]
+    usable = [names for names in samples if names and not any(isinstance(one, Unrated) for one in names.values())]
+    if not usable:
+        return MappingProxyType({name: names[name] for names in reversed(samples) for name in names})
+    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    listed = [by_turn(names) for names in usable]
+    for turn in sorted({turn for turns in listed for turn in turns}):
+        named = [turns[turn] for turns in listed if turn in turns]
+        if 2 * len(named) > len(listed):
+            fault, aspects = settle_fault(named)
+            for name in aspects:
+                found[name].append(fault)
+    return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
+
+
+def by_turn(names: Mapping[str, Faults]) -> dict[int, tuple[Fault, set[str]]]:
+    """The faults of one sample by turn, each with its aspects."""
+    found: dict[int, tuple[Fault, set[str]]] = {}
+    for name, faults in names.items():
+        for fault in () if isinstance(faults, Unrated) else faults:
+            found.setdefault(fault.turn, (fault, set()))[1].add(name)
+    return found
+
+
+def settle_fault(named: Sequence[tuple[Fault, set[str]]]) -> tuple[Fault, set[str]]:
+    """What several samples say of one turn, as one fault with its aspects."""
+    kinds = [fault.kind for fault, _ in named]
+    fault, own = max(named, key=lambda one: kinds.count(one[0].kind))
+    counts = Counter(name for _, aspects in named for name in aspects)
+    return fault, {name for name, count in counts.items() if 2 * count > len(named)} or own

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from app.providers.flow_control import FlowControl
     from app.providers.ports import BatchProvider, Encoder, Judge, Translator
     from app.runtime.caches import CallCache
+    from app.runtime.flow_state import FlowState
     from app.runtime.settings import Settings
     from app.runtime.telemetry import Telemetry
 
     OpenJudge = Callable[[Settings, CachedCalls, FlowControl], Judge]
-    OpenTranslator = Callable[[Settings, CallCache, Telemetry], Translator]
+    OpenTranslator = Callable[[Settings, CallCache, Telemetry, FlowState], Translator]
     OpenEncoder = Callable[[Settings], Encoder]
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.domain.batch import Batch
+from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
 from app.domain.summary import SYSTEM, Scored, Scores
@@ -69,9 +70,12 @@ class Origin(NamedTuple):
 class AnswerTable:
     """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`. Systems of
     different batches are different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit
-    several results, `unmatched` those that fit none."""
+    several results, `unmatched` those that fit none. With `marks` the faulty turns of a conversation, per 100 of the
+    system's, are a value like its aspects: by any finding, and by what a rater marked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, marks: bool = False) -> None:
+        self._marks = marks
+        self._system_turns = array("q")
         self.ambiguous = 0
         self.unmatched = 0
         self._systems: dict[str, int] = {}
@@ -97,7 +101,10 @@ class AnswerTable:
         for result in results:
             self._add_place(batch, result)
         for number, result in enumerate(results, start=row):
-            values = name_values(result.scores)
+            values, faulty = name_values(result.scores), result.scores.faulty
+            self._system_turns.append(0 if faulty is None else faulty.system_turns)
+            if self._marks and faulty is not None:
+                values.setdefault(FAULTY_TURNS, faulty.rate_of(ANY_CODE))
             blended = (name for name, figures in result.scores.aspects.items() if figures[1] is not None)
             shape = Shape(tuple(values), tuple(blended))
             self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
@@ -208,7 +215,8 @@ class AnswerTable:
             self.ambiguous += len(rows) > 1
             self.unmatched += not rows
             if len(rows) == 1:
-                found.setdefault((rows[0], rating.rater), {}).update(rating.ratings)
+                own = {**self._rate_marks(rows[0], rating), **rating.ratings}
+                found.setdefault((rows[0], rating.rater), {}).update(own)
         shapes = self.shapes
         opinions = []
         for (row, rater), values in found.items():
@@ -216,6 +224,14 @@ class AnswerTable:
             repeated = {f"{name}.blended": value for name, value in values.items() if name in blended}
             opinions.append(Opinion(row, rater, {**values, **repeated}))
         return opinions
+
+    def _rate_marks(self, row: int, rating: StoredRating) -> dict[str, float]:
+        """What the rater marked of the conversation in the row; nothing where that was not asked, or cannot be: more
+        turns than the system has."""
+        system_turns, marked = self._system_turns[row], rating.faulty_turns
+        if not self._marks or marked is None or len(set(marked)) > system_turns:
+            return {}
+        return {FAULTY_TURNS: 100 * len(set(marked)) / system_turns} if system_turns else {}
 
     def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
         """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand

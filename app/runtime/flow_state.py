@@ -87,6 +87,11 @@ class FlowState(Protocol):
     async def close(self) -> None: ...
 
 
+async def find_pause(state: FlowState) -> float:
+    """For how many seconds no call may be made."""
+    return (await state.exchange(Report(), Demand())).closed_seconds
+
+
 def batch_places(places: int) -> int:
     """How many of a process's places batches may use. One in 64 is reserved, and at least one of four or more."""
     if places < FEWEST_WITH_RESERVE:

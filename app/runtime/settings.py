@@ -138,6 +138,11 @@ class Settings(BaseSettings):
         le=10,
         description="how often the judge is asked again for a reply that does not validly rate every aspect",
     )
+    judge_lenient: bool = Field(
+        default=False,
+        description="what `judge.lenient` is where a request does not say: whether a verdict is also read in a code"
+        " fence and behind one `<think>` block, for endpoints that cannot enforce a schema; see judges.md",
+    )
     judge_extra: Name = Field(
         default=None,
         description="a JSON object of further members of every request to the judge's endpoint, and what requests may"
@@ -294,10 +299,12 @@ class Settings(BaseSettings):
 
     @property
     def sqlalchemy_url(self) -> str:
-        """`database_url` with an asynchronous driver; plain `postgresql://` and `sqlite://` are accepted too."""
+        """`database_url` with an asynchronous driver; plain `postgresql://` and `sqlite://` are accepted too, and
+        several hosts of PostgreSQL as `psql` takes them."""
         scheme, separator, rest = self.database_url.partition("://")
         drivers = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
-        return drivers.get(scheme, scheme) + separator + rest
+        driver = drivers.get(scheme, scheme)
+        return driver + separator + (name_hosts(rest) if driver == "postgresql+asyncpg" else rest)
 
     @field_validator("api_key")
     @classmethod
@@ -315,7 +322,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_redis_url(self) -> Self:
-        if self.redis_url is not None and not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
+        scheme, _, rest = (self.redis_url or "redis://").partition("://")
+        if "sentinel" in scheme or "," in rest.partition("/")[0].rpartition("@")[2]:
+            raise ValueError(SENTINEL)
+        if scheme not in {"redis", "rediss", "unix"}:
             raise ValueError("REDIS_URL must be redis://HOST:PORT/N, rediss://… or unix://…")
         if self.cache == "redis" and self.redis_url is None:
             raise ValueError("SAITEN_CACHE=redis needs REDIS_URL")
@@ -328,6 +338,26 @@ class Settings(BaseSettings):
                 "DATABASE_URL must be sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER:PASSWORD@HOST/NAME"
             )
         return self
+
+
+SENTINEL = (
+    "REDIS_URL names one address: Sentinel and clusters are not supported; give that of a proxy or of a Kubernetes"
+    " Service that follows the master"
+)
+
+
+def name_hosts(rest: str) -> str:
+    """What follows `postgresql://`, with several hosts (`USER@A:5432,B/NAME`) in the query, where SQLAlchemy takes
+    them. Of these the one that takes writes is connected to, unless `target_session_attrs` says otherwise."""
+    authority, _, path = rest.partition("/")
+    user, at, hosts = authority.rpartition("@")
+    if "," not in hosts:
+        return rest
+    name, _, query = path.partition("?")
+    parts = [f"host={host if ':' in host else f'{host}:5432'}" for host in hosts.split(",")]
+    parts += [query] if query else []
+    parts += [] if "target_session_attrs=" in query else ["target_session_attrs=read-write"]
+    return f"{user}{at}/{name}?{'&'.join(parts)}"
 
 
 def variable_of(field: str) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from app.domain.conversation import cut_windows
 from app.domain.dialogue import Limits
-from app.domain.errors import TooMuchWork
+from app.domain.errors import InvalidRequest, TooMuchWork
 from app.domain.evaluation import ConversationRequest, EvaluationRequest, PathChoice
 from app.domain.rubric import Rubric
-from app.providers.ports import Judge, JudgingEstimate, JudgingTask, RequestScope
+from app.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
 from app.scoring.case import ENGLISH, check_path
 from app.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
 from app.scoring.evaluate import ScoringContext
@@ -251,3 +251,34 @@ class ReservingPurse:
         """What the account still has to pay once the work is over, which is below 0 if it gets something back. Calls
         that have no outcome are paid at what was held for them. `cost_usd` is what the work cost as its scope knows."""
         return max(self._spent_usd + self._held_usd, cost_usd) - self._reserved_usd
+
+
+class CappedPurse:
+    """Implements `Purse` over another one, or over none, for work that may cost `most_usd` in all. Raises
+    InvalidRequest for what costs more."""
+
+    def __init__(self, purse: Purse | None, most_usd: float) -> None:
+        self._purse = purse
+        self._most_usd = most_usd
+        self._bound_usd = 0.0
+
+    async def reserve(self, usd: float) -> None:
+        self._require(usd)
+        if self._purse is not None:
+            await self._purse.reserve(usd)
+
+    async def hold(self, expected_usd: float) -> float:
+        self._require(self._bound_usd + expected_usd)
+        held_usd = expected_usd if self._purse is None else await self._purse.hold(expected_usd)
+        self._bound_usd += expected_usd
+        return held_usd
+
+    def settle(self, expected_usd: float, held_usd: float, cost_usd: float) -> None:
+        self._bound_usd += cost_usd - expected_usd
+        if self._purse is not None:
+            self._purse.settle(expected_usd, held_usd, cost_usd)
+
+    def _require(self, usd: float) -> None:
+        if usd > self._most_usd + ROUNDING_USD:
+            detail = f"this would cost {usd:.6g} USD, more than the budget of {self._most_usd:.6g} USD"
+            raise InvalidRequest(detail, pointer="/budget_usd")

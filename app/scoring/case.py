@@ -14,7 +14,7 @@ from app.domain.evaluation import EvaluationRequest, Path, PathChoice, Relevance
 from app.domain.rubric import Rubric, Unit, name_version
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from app.runtime.threads import Checkpoint, Seen, inspection_threads
-from app.text.injection import inspect_dialogue, inspect_text
+from app.text.injection import inspect_texts, list_places, locate
 
 ENGLISH = "en"
 
@@ -224,10 +224,7 @@ def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[
     """Warnings for texts shown to the judge that look like an attack on it, in every language in use."""
     names = case.rubric.aspect_names  # which a forged verdict may use
     english = case.dialogues.get("english")
-    found = [*inspect_dialogue(case.given, translation=english, aspects=names, checkpoint=checkpoint)]
-    for position, text in enumerate(case.references):
-        checkpoint()
-        where = f"reference/{position}"
-        findings = inspect_text(text, aspects=names)
-        found += (Warned(code=SUSPECTED, where=where, detail=each.detail) for each in findings)
-    return tuple(found)
+    places = list_places(case.given, english)
+    places |= {f"reference/{position}": text for position, text in enumerate(case.references)}
+    found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
+    return locate(found, places, aspects=names, checkpoint=checkpoint)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import islice
 from operator import add
-from statistics import median_low
-from typing import NamedTuple
+from statistics import fmean, median_low
+from typing import Any, NamedTuple
 
 from app import __version__
 from app.domain import signature
@@ -54,7 +54,7 @@ from app.scoring.case import ENGLISH, SUSPECTED, check_path, check_unit, look_at
 from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
 from app.scoring.masked_rejudging import Masking, prefix
 from app.scoring.record import PathReading, assemble, compare_paths, status_of, subtract
-from app.text.injection import InspectionBudget, inspect_texts, list_translated
+from app.text.injection import InspectionBudget, inspect_texts, list_translated, locate
 from app.text.talks import TextFindings, answer, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
@@ -233,7 +233,9 @@ async def open_texts(
 def inspect_translation(case: ConversationCase, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """Warnings for texts that look like an attack on the judge only once they are translated."""
     original, english = map(texts_of_conversation, (case.conversation, case.conversations["english"]))
-    return inspect_texts(list_translated(original, english), aspects=case.rubric.aspect_names, checkpoint=checkpoint)
+    places, names = list_translated(original, english), case.rubric.aspect_names
+    found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
+    return locate(found, places, aspects=names, checkpoint=checkpoint)
 
 
 def deal_with(request: ConversationRequest, suspicions: tuple[Warned, ...], context: ScoringContext) -> None:
@@ -391,17 +393,26 @@ def combine_windows(judgements: Sequence[Judgement], rubric: Rubric) -> Judgemen
 
 
 def combine_verdicts(
-    deciding: Sequence[Verdict], every: Sequence[Verdict], combine: Callable[[Sequence[int]], int]
+    deciding: Sequence[Verdict], every: Sequence[Verdict], combine: Callable[[Sequence[Any]], Any]
 ) -> Verdict:
     """One verdict of several windows; `deciding` are those whose ratings are combined. The reason is that of a window
-    with the combined rating."""
+    with the combined rating. `expected` is combined as the ratings are, if each of these windows has it; of the mass
+    off the scale the mean is kept."""
     samples: list[Rating] = []
     for ratings in zip(*(verdict.samples for verdict in deciding), strict=True):
         unrated = next((one for one in ratings if isinstance(one, Unrated)), None)
         samples.append(unrated or combine([one for one in ratings if isinstance(one, int)]))
     rated = [rating for rating in samples if isinstance(rating, int)]
     found = next((verdict for verdict in deciding if rated and rated[0] in verdict.samples), deciding[0])
-    return Verdict(samples=tuple(samples), reason=found.reason, turns=tuple(map(add_faults, every)))
+    means = [one.expected for one in deciding if one.expected is not None]
+    masses = [one.off_scale_mass for one in deciding if one.off_scale_mass is not None]
+    return Verdict(
+        samples=tuple(samples),
+        expected=combine(means) if rated and len(means) == len(deciding) else None,
+        off_scale_mass=fmean(masses) if rated and len(masses) == len(deciding) else None,
+        reason=found.reason,
+        turns=tuple(map(add_faults, every)),
+    )
 
 
 def add_faults(verdict: Verdict) -> Faults:

@@ -161,9 +161,12 @@ def explain_missing(judgements: Sequence[Judgement]) -> JudgeReplyInvalid | None
     if len(missing) < len(asked) or any(sample.reason == "not-supported" for sample in missing):
         return None
     reasons = ", ".join(sorted({sample.reason for sample in missing}))
-    hint = next((f": {sample.detail}" for sample in missing if sample.detail), "")
+    calls = [call for judgement in judgements for call in judgement.trace]
+    words = next((call.refusal for call in calls if call.finish_reason == "content_filter" and call.refusal), "")
+    # A provider's words are told, and not logged.
+    hint = next((f": {sample.detail.removesuffix(f': {words}')}" for sample in missing if sample.detail), "")
     replies = sum(len(judgement.trace) for judgement in judgements)
     dropped = sorted({name for judgement in judgements for name in judgement.provenance.dropped})
     refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
     detail = f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}"
-    return JudgeReplyInvalid(detail, said=quote_reply(call.reply for call in judgements[0].trace) or "")
+    return JudgeReplyInvalid(detail, said=words or quote_reply(call.reply for call in judgements[0].trace) or "")

@@ -33,6 +33,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr
 
 from app.domain.comparison import Looks
+from app.domain.conversation import FAULTY_TURNS
 from app.domain.errors import InvalidRequest
 from app.domain.human_rating import FEWEST_SHARED
 from app.domain.plain_text import write_figure
@@ -160,12 +161,14 @@ class CorrectedSample:
 
 @dataclass(frozen=True)
 class CorrectionOptions:
-    """How to estimate: `bounds` are the ends of people's scale, None where they are not known."""
+    """How to estimate: `bounds` are the ends of people's scale, None where they are not known. `rates`: the values are
+    rates of what is rare, so that a few large ones decide how far an error can be trusted."""
 
     alpha: float = 0.05
     quantile: Quantile = "t"
     bounds: Bounds | None = None
     looks: Looks = "once"
+    rates: bool = False
 
     def settle(self, *samples: CorrectedSample) -> CorrectionOptions:
         """The options at the level that these samples' figures have at this look."""
@@ -207,6 +210,20 @@ class Estimate:
             return sqrt(alone) * own.error
         rest = max(0.0, own.error**2 - found.counted)
         return sqrt(max(alone * own.error**2, quantile(found.freedom) ** 2 * found.variance + alone * rest))
+
+
+def trust_error(estimate: Estimate, options: CorrectionOptions) -> Estimate:
+    """The estimate of rates with the degrees of freedom that the contributions of its clusters to the variance have by
+    their own kurtosis; never more than it had."""
+    parts = estimate.clustered.parts
+    squares, count = parts * parts, len(parts)
+    spread = 0.0
+    if options.rates and (total := float(squares.sum())):
+        spread = float(squares @ squares) / total**2 - 1 / count
+    if spread <= 0:
+        return estimate
+    freedom = min(estimate.clustered.freedom, max(1.0, 2 / spread))
+    return replace(estimate, clustered=replace(estimate.clustered, freedom=freedom))
 
 
 def estimate_plain(values: Floats, clusters: Integers, weights: Floats | None = None, *, plain: bool) -> Estimate:
@@ -564,12 +581,12 @@ def correct(sample: CorrectedSample, options: CorrectionOptions) -> Corrected:
         return Corrected(sample, judge, None, None, uneven)
     weights = None if sample.weights is None else sample.weights[rated]
     human = estimate_plain(sample.ratings[rated], sample.clusters[rated], weights, plain=plain)
-    human = add_severity(human, sample)
+    human = trust_error(add_severity(human, sample), options)
     extent = float(sample.ratings[rated].min()), float(sample.ratings[rated].max())
     refusal = find_refusal(sample, options)
     if refusal is not None:
         return Corrected(sample, judge, human, None, *refusal, extent)
-    found = add_severity(estimate_corrected(sample, plain=plain), sample)
+    found = trust_error(add_severity(estimate_corrected(sample, plain=plain), sample), options)
     if not found.clustered.error:
         return Corrected(
             sample, judge, human, None, "the corrected figure shows no spread; rate more items", None, extent
@@ -700,6 +717,7 @@ def differ_corrected(
         found = [estimate_corrected(sample, plain=plain, weight=weight) for sample in samples]
     else:
         found = estimate_even(even, samples, plain=plain)
+    found = [trust_error(one, options) for one in found]
     made = differ(found[0], found[1], options.settle(baseline, candidate))
     if options.looks == "once" or made.p is None:
         return made
@@ -775,7 +793,7 @@ def report_corrected(
     sharing = values <= MOST_SHARED and systems * len(wanted) * MOST_LEVELS <= MOST_SHARES
 
     def options_of(aspect: str) -> CorrectionOptions:
-        return CorrectionOptions(alpha, quantile, (ranges or {}).get(aspect), looks)
+        return CorrectionOptions(alpha, quantile, (ranges or {}).get(aspect), looks, aspect == FAULTY_TURNS)
 
     cluster = number_keys(observations.unit_cluster) if units == "clusters" else np.arange(observations.units)
     found: dict[str, dict[str, tuple[Corrected, CorrectedAspect]]] = {name: {} for name in observations.systems}
@@ -784,7 +802,8 @@ def report_corrected(
         for name, (sample, left_out, raw) in split_systems(observations, aspect, cluster).items():
             corrected = correct(sample, options)
             figures = describe(corrected, sample, options, left_out, margin)
-            shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if sharing else {}
+            levelled = sharing and aspect != FAULTY_TURNS
+            shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
             found[name][aspect] = corrected, figures.model_copy(update={"levels": shares})
     if not any(found.values()):
         raise InvalidRequest("no item has a score", pointer="/data")

@@ -8,8 +8,10 @@ from math import ceil
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason, Looks
+from app.domain.comparison import FINDING, ComparedRun, CorrectedMeasure, GateReason, Looks
+from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.plain_text import find_digits, tell_p, write_figure
+from app.domain.reports import CorrectedFigure, Interval
 from app.domain.summary import MeasureKey
 from app.stats.corrected import (
     NO_RATINGS,
@@ -30,10 +32,13 @@ from app.stats.corrected import (
 )
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask
-from app.stats.pairing import fold, list_measures, match_runs, number_items, number_units, tabulate
+from app.stats.pairing import FOLDED, fold, list_measures, match_runs, number_items, number_units, tabulate
 from app.stats.resampling import find_quantile
 from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
+
+MARKED: MeasureKey = ("finding", FINDING + ANY_CODE)
+"""Faulty turns: of findings the one that people can correct, since a mark has no code and no kind."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ def correct_pairs(
     found = {}
     for key in measures:
         scale = find_scale(key[1], candidate) or find_scale(key[1], baseline)
-        options = CorrectionOptions(alpha, "t", scale, looks)
+        options = CorrectionOptions(alpha, "t", scale, looks, key == MARKED)
         before, after = (
             sample_run(run, key, best, homes=own, kept=chosen, raters=raters)
             for run, own, chosen in zip((baseline, candidate), homes, kept, strict=True)
@@ -149,16 +154,22 @@ def sample_run(
     said = None
     if given is not None and key[0] != "blended":
         said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
-    if key[0] == "aspect" and key[1] in best:
+    if key[0] in FOLDED and key[1] in best:
         scores, ratings = fold(scores, best[key[1]]), fold(ratings, best[key[1]])
-        # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0.
-        said = None if said is None else replace(said, value=ratings[said.item])
+        # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0. No rate is below 0.
+        if said is not None:
+            said = replace(said, value=ratings[said.item] if key != MARKED else fold(said.value, best[key[1]]))
     return CorrectedSample(scores, ratings, homes[held], weights, said)
 
 
 def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:
-    """Aspects and composites: people rate no blended values."""
-    return [key for key in list_measures(*runs) if key[0] != "blended"]
+    """Aspects, composites and faulty turns: people rate no blended values, and say no codes of findings."""
+    return [key for key in list_measures(*runs) if key[0] in {"aspect", "composite"} or key == MARKED]
+
+
+def name_measure(key: MeasureKey) -> str:
+    """What reports call the measure."""
+    return FAULTY_TURNS if key == MARKED else key[1]
 
 
 def tell_notes(corrected: Mapping[str, CorrectedMeasure]) -> tuple[str, ...]:
@@ -169,19 +180,47 @@ def tell_notes(corrected: Mapping[str, CorrectedMeasure]) -> tuple[str, ...]:
 def compare_corrected(
     baseline: ComparedRun, candidate: ComparedRun, *, alpha: float, paired: bool, looks: Looks = "once"
 ) -> dict[str, CorrectedMeasure]:
-    """Every aspect and composite on people's scale, with p after Holm over those that have one."""
+    """Every aspect, composite and the faulty turns on people's scale, with p after Holm over those that have one;
+    faulty turns by themselves, as findings are elsewhere."""
     measures = list_correctable(baseline, candidate)
     pairs = correct_pairs(baseline, candidate, measures, alpha=alpha, paired=paired, looks=looks)
-    return tabulate_pairs(pairs, alpha)
+    marked = {key: pair for key, pair in pairs.items() if key == MARKED}
+    rated = {key: pair for key, pair in pairs.items() if key != MARKED}
+    return {**tabulate_pairs(rated, alpha), **tabulate_pairs(marked, alpha)}
 
 
 def tabulate_pairs(pairs: Mapping[MeasureKey, CorrectedPair], alpha: float) -> dict[str, CorrectedMeasure]:
     """The pairs as reports have them."""
     adjusted = adjust_holm([pair.difference.p if pair.difference else None for pair in pairs.values()])
     tests = max(1, sum(p is not None for p in adjusted))
-    return {
-        key[1]: describe_pair(pair, p, alpha, tests) for (key, pair), p in zip(pairs.items(), adjusted, strict=True)
-    }
+    told = {key: describe_pair(pair, p, alpha, tests) for (key, pair), p in zip(pairs.items(), adjusted, strict=True)}
+    return {name_measure(key): unfold(one) if key == MARKED else one for key, one in told.items()}
+
+
+def unfold(measure: CorrectedMeasure) -> CorrectedMeasure:
+    """A rate of faulty turns as it is, which was compared by minus itself."""
+    return measure.model_copy(
+        update={
+            "baseline": unfold_figure(measure.baseline),
+            "candidate": unfold_figure(measure.candidate),
+            "difference": None if measure.difference is None else 0.0 - measure.difference,
+            "interval": turn_round(measure.interval),
+        }
+    )
+
+
+def unfold_figure(figure: CorrectedFigure | None) -> CorrectedFigure | None:
+    """Likewise one run's."""
+    if figure is None:
+        return None
+    by_these = turn_round(figure.interval_by_these_raters)
+    turned = {"mean": 0.0 - figure.mean, "interval": turn_round(figure.interval), "interval_by_these_raters": by_these}
+    return figure.model_copy(update=turned)
+
+
+def turn_round(interval: Interval) -> Interval:
+    """The interval of minus the value."""
+    return None if interval is None else (0.0 - interval[1], 0.0 - interval[0])
 
 
 def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int) -> CorrectedMeasure:
@@ -222,7 +261,7 @@ def judge_corrected(
     looks: Looks = "once",
 ) -> tuple[list[GateReason], dict[str, CorrectedMeasure]]:
     """One reason a rule, decided by corrected figures, and those figures: of all that rules name."""
-    drops = [one for one in asked if one.rule.max_drop is not None]
+    drops = [one for one in asked if one.rule.most is not None]
     minima = [one for one in asked if one.rule.min_mean is not None]
     pairs: dict[MeasureKey, CorrectedPair] = {}
     if baseline is not None:
@@ -235,17 +274,18 @@ def judge_corrected(
     reasons = []
     for one in asked:
         found = []
-        if one.rule.max_drop is not None and one.key in pairs:
-            found.append(judge_drop(one, pairs[one.key], told[one.key[1]], alpha, tests))
+        if one.rule.most is not None and one.key in pairs:
+            found.append(judge_drop(one, pairs[one.key], told[name_measure(one.key)], alpha, tests))
         if one.rule.min_mean is not None:
             found.append(judge_minimum(one, means[one.key]))
-        reasons.append(join_reasons(one, found, told[one.key[1]].notes if one.key[1] in told else ()))
+        name = name_measure(one.key)
+        reasons.append(join_reasons(one, found, told[name].notes if name in told else ()))
     return reasons, told
 
 
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks) -> CorrectedPair:
     """A measure of one run."""
-    options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks)
+    options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks, key == MARKED)
     columns = tabulate(run)
     homes = number_items(columns)[columns.row]
     sample = sample_run(run, key, run.best, homes=homes, raters=number_raters(run))
@@ -257,8 +297,9 @@ Finding = tuple[str, str, str]
 
 
 def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, alpha: float, tests: int) -> Finding:
-    """Whether the corrected mean fell beyond chance, and as observed by more than is tolerated."""
-    found, tolerated = pair.difference, one.rule.max_drop or 0.0
+    """Whether the corrected mean fell, or the rate of faulty turns rose, beyond chance, and as observed by more than is
+    tolerated."""
+    found, tolerated = pair.difference, one.rule.most or 0.0
     if one.key[0] == "blended":
         return "not-enough-data", "inconclusive", "people rate no blended values: there is nothing to correct by"
     if found is None or pair.before is None or pair.after is None:
@@ -268,21 +309,28 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
         shared, raters = told.shared, count(told.shared.raters, "rater")
         ratings = f"{shared.baseline:,} and {count(shared.candidate, 'rating')} by {raters} of both runs"
     p = "" if told.p_adjusted is None else f"; {tell_p(told.p_adjusted)} after Holm over {tests}"
-    figures = f"{tell_fall(found, p, tolerated)}, corrected by {ratings} (by the judge alone {tell_judge_alone(pair)})"
+    rises = one.key == MARKED
+    alone = tell_judge_alone(pair, rises=rises)
+    figures = f"{tell_fall(found, p, tolerated, rises=rises)}, corrected by {ratings} (by the judge alone {alone})"
     if told.p_adjusted is None:
         return "not-enough-data", "inconclusive", f"{figures}: no spread, so that nothing can be told"
     if told.p_adjusted >= alpha:
         return weigh_evidence(one, found, told, figures, pair.level(alpha / tests))
     if -found.difference > tolerated:
-        return "drop", "fail", f"{figures}: beyond chance, and as observed more than the {tolerated:g} tolerated"
+        return (
+            find_word(one),
+            "fail",
+            f"{figures}: beyond chance, and as observed more than the {tolerated:g} tolerated",
+        )
     better = "better" if found.difference > 0 else f"as observed no more than the {tolerated:g} tolerated"
     return "held", "pass", f"{figures}: {better}"
 
 
 def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, figures: str, level: float) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
-    detectable, wanted = find_reach(found, level), one.must_detect or one.rule.max_drop or 0.0
-    seen = f"{figures}: no significant drop; one of {write_figure(detectable)} would have been seen with 80 % power"
+    detectable, wanted = find_reach(found, level), one.must_detect or one.rule.most or 0.0
+    shown = f"one of {write_figure(detectable)} would have been seen with 80 % power"
+    seen = f"{figures}: no significant {find_word(one)}; {shown}"
     if detectable <= wanted:
         return "held", "pass", seen
     fewest = min(told.rated_baseline, told.rated_candidate)
@@ -292,22 +340,28 @@ def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, f
     return "not-enough-data", "inconclusive", f"{seen}, and {wanted:g} must be{needed}"
 
 
-def tell_fall(found: Differing, p: str, tolerated: float) -> str:
-    """What the mean did, with its interval and p."""
-    span = "no interval"
-    if found.interval is not None:
-        span = f"interval {' to '.join(write_figure(end, signed=True) for end in found.interval)}"
+def find_word(one: PlannedRule) -> str:
+    """What a change for the worse is."""
+    return "rise" if one.key == MARKED else "drop"
+
+
+def tell_fall(found: Differing, p: str, tolerated: float, *, rises: bool) -> str:
+    """What the mean did, with its interval and p; `rises` of a rate, that was compared by minus itself."""
+    span, interval = "no interval", turn_round(found.interval) if rises else found.interval
+    if interval is not None:
+        span = f"interval {' to '.join(write_figure(end, signed=True) for end in interval)}"
     size = abs(found.difference)
     amount = write_figure(size, max(find_digits(size, 0.0, 3), find_digits(size, tolerated, 3)))
-    word = "changed" if not float(amount) else "fell" if found.difference < 0 else "rose"
+    word = "changed" if not float(amount) else "fell" if (found.difference < 0) != rises else "rose"
     return f"{word} by {amount} ({span}{p})"
 
 
-def tell_judge_alone(pair: CorrectedPair) -> str:
+def tell_judge_alone(pair: CorrectedPair, *, rises: bool) -> str:
     """The difference by the judge alone."""
     if pair.before is None or pair.after is None:
         return "–"
-    return write_figure(pair.after.judge.clustered.mean - pair.before.judge.clustered.mean, signed=True)
+    difference = pair.after.judge.clustered.mean - pair.before.judge.clustered.mean
+    return write_figure(0.0 - difference if rises else difference, signed=True)
 
 
 def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
@@ -367,5 +421,13 @@ def join_reasons(one: PlannedRule, found: Sequence[Finding], notes: Sequence[str
     code, verdict, _ = ranked[0]
     detail = "; ".join([*(finding[2] for finding in ranked), *notes])
     return GateReason.model_validate(
-        {"code": code, "aspect": one.rule.aspect, "verdict": verdict, "detail": detail, "rule": one.number}
+        {
+            "code": code,
+            "aspect": one.rule.aspect,
+            "finding": one.rule.finding,
+            "measure": one.rule.measure,
+            "verdict": verdict,
+            "detail": detail,
+            "rule": one.number,
+        }
     )

@@ -35,7 +35,7 @@ from app.domain.comparison import (
     Looks,
     Measure,
 )
-from app.domain.conversation import KIND
+from app.domain.conversation import ANY_CODE, KIND
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
@@ -141,10 +141,10 @@ def judge_gate(
 
 
 def refuse_findings(asked: Sequence[PlannedRule]) -> None:
-    """Raises InvalidRequest for a rule on findings."""
+    """Raises InvalidRequest for a rule on findings that people do not mark."""
     for one in asked:
-        if one.rule.code is not None:
-            detail = "people rate no findings: judge them by the judge's estimate"
+        if one.rule.code not in {None, ANY_CODE}:
+            detail = "people mark faulty turns without a code or kind: judge these findings by the judge's estimate"
             raise InvalidRequest(detail, pointer=point_name(one.number, one.rule))
 
 

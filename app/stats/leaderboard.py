@@ -14,7 +14,14 @@ from app.domain.summary import MeasureKey
 from app.stats import resampling
 from app.stats.comparison import Sides, arrange, estimate_difference, find_p
 from app.stats.corrected import show
-from app.stats.corrected_runs import correct_alone, correct_pairs, list_correctable
+from app.stats.corrected_runs import (
+    MARKED,
+    correct_alone,
+    correct_pairs,
+    list_correctable,
+    name_measure,
+    unfold_figure,
+)
 from app.stats.pairing import match_runs
 
 Places = tuple[int, int]
@@ -36,8 +43,8 @@ class CorrectedPlace:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """By aspect or composite the places of each run, in the runs' order: by the judge's ratings, and by the judge's
-    corrected by people's; `corrected` is empty where people rated nothing."""
+    """By aspect, composite or `faulty_turns` the places of each run, in the runs' order: by the judge, and by the judge
+    corrected by people; `corrected` is empty where people rated nothing."""
 
     judged: Mapping[str, Sequence[Places]]
     corrected: Mapping[str, Sequence[CorrectedPlace]]
@@ -64,13 +71,13 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
             for key, pair in correct_pairs(before, after, measures, alpha=level, paired=True).items():
                 interval = pair.difference.interval if pair.difference else None
                 note(corrected[key], first, second, tell_sign(interval))
-    found = {key[1]: find_places(ordered, len(runs)) for key, ordered in judged.items()}
+    found = {name_measure(key): find_places(ordered, len(runs)) for key, ordered in judged.items()}
     if not any(rated):
         return Leaderboard(found, {})
     return Leaderboard(
         found,
         {
-            key[1]: [
+            name_measure(key): [
                 place_run(run, key, alpha, places)
                 for run, places in zip(runs, find_places(ordered, len(runs)), strict=True)
             ]
@@ -82,7 +89,8 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
 def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: Places) -> CorrectedPlace:
     """The run's corrected mean with its places."""
     found = correct_alone(run, key, alpha, "once")
-    return CorrectedPlace(None if found.after is None else show(found.after, found.options), found.needed, places)
+    figure = None if found.after is None else show(found.after, found.options)
+    return CorrectedPlace(unfold_figure(figure) if key == MARKED else figure, found.needed, places)
 
 
 def tell_difference(sides: Sides, level: float) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from app.domain.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
-from app.domain.evaluation import Warned
+from app.domain.evaluation import MaskedSpan, Warned
 from app.text.faults import find_faults
-from app.text.injection import inspect_texts
+from app.text.injection import inspect_texts, locate
 
 
 class TextFindings(NamedTuple):
@@ -27,7 +27,9 @@ def look_through(
 ) -> TextFindings:
     """What is found; `aspects` are names of the aspects of the rubric in force. `checkpoint` is called before each text
     that is inspected, and may raise to end the work."""
-    suspicions = inspect_texts(texts_of_conversation(conversation), aspects=aspects, checkpoint=checkpoint)
+    places = texts_of_conversation(conversation)
+    found = inspect_texts(places, aspects=aspects, checkpoint=checkpoint)
+    suspicions = locate(found, places, aspects=aspects, checkpoint=checkpoint)
     checkpoint()
     return TextFindings(suspicions, find_faults(conversation, language))
 
@@ -45,7 +47,9 @@ def answer(job: bytes) -> bytes:
         said = tuple(Turn.model_construct(speaker=speaker, text=text, role=role) for speaker, text, role in turns)
         conversation = Conversation.model_construct(turns=said, persona=persona, goal=goal)
         suspicions, faults = look_through(conversation, language, tuple(aspects))
-        shown = [(one.code, one.where, one.detail) for one in suspicions]
+        shown = [
+            (one.code, one.where, one.detail, [(span.start, span.end) for span in one.spans]) for one in suspicions
+        ]
         return json.dumps([shown, [(one.turn, one.aspect, one.code, one.detail) for one in faults]]).encode()
     except Exception:  # noqa: BLE001 - the edge of a process: who asked does the work, and tells of the error
         return b"null"
@@ -58,7 +62,15 @@ def read_found(answered: bytes) -> TextFindings | None:
         return None
     suspicions, faults = read
     return TextFindings(
-        tuple(Warned.model_construct(code=code, where=where, detail=detail) for code, where, detail in suspicions),
+        tuple(
+            Warned(
+                code=code,
+                where=where,
+                detail=detail,
+                spans=tuple(MaskedSpan(where=where, start=start, end=end) for start, end in spans),
+            )
+            for code, where, detail, spans in suspicions
+        ),
         tuple(
             Finding.model_construct(
                 turn=turn, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code]

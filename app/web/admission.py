@@ -85,6 +85,8 @@ class Authenticator:
             self._require_near(request)
             return Admitted("default", "admin")
         detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
+        if is_key(shown):
+            detail = "the key is none of this service's, or was revoked; send one that `saiten keys create` made"
         raise RequestRefused(401, "unauthorized", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'})
 
     async def holds(self, shown: Credential | None) -> bool:

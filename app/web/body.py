@@ -179,13 +179,14 @@ class Upload:
     arriving.
     """
 
-    def __init__(self, request: Request, *taken: str, maximum: int | None = None) -> None:
+    def __init__(self, request: Request, *taken: str, maximum: int | None = None, keeps: bool = False) -> None:
+        """`keeps`: what is read stays in memory, so that all of it counts there and not only its largest value."""
         limits: Limits = request.app.state.limits
         self.ndjson = require_media_type(request.headers, *(taken or (JSON, NDJSON))) == NDJSON
         self._maximum = limits.batch_bytes if maximum is None else maximum
         refuse_declared(request.headers, self._maximum)
         self._request = request
-        self._most_held = limits.body_bytes
+        self._most_held = self._maximum if keeps else limits.body_bytes
         self._bodies: BodyMemory = request.app.state.bodies
         self._timeout_seconds: float = request.app.state.body_timeout_seconds
         self._received = 0

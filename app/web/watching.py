@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -32,12 +32,13 @@ RETRY_SECONDS = 30.0
 @dataclass(eq=False)
 class Watched:
     """A run as the store last told it. `batch` stays the same object as long as nothing changes but time; `html` has
-    its progress by language."""
+    its progress by language. `asking` is the question that will tell it again."""
 
     batch: Batch | None = None
     told_at: float = float("-inf")
     asked_at: float = float("-inf")
     html: dict[str, str] = field(default_factory=dict)
+    asking: asyncio.Task[None] | None = None
 
 
 class RunWatch:
@@ -52,18 +53,25 @@ class RunWatch:
 
     async def look(self, project: str, run_id: str) -> Batch | None:
         """The run as it was a moment ago; None if there is none. Raises the `Store…` errors."""
+        return (await self.look_at(project, [run_id]))[run_id]
+
+    async def look_at(self, project: str, run_ids: Iterable[str]) -> dict[str, Batch | None]:
+        """The same of several runs, by id. What is not known, or not asked for already, is asked for in one query."""
         now = asyncio.get_running_loop().time()
-        run = self._runs.setdefault((project, run_id), Watched())
-        run.asked_at = now
-        if now - run.told_at >= FRESH_SECONDS:
-            self._due[project][run_id] = run
-            task = self._asking.get(project)
-            if task is None:
-                task = self._asking[project] = asyncio.create_task(self._ask(project))
-                task.add_done_callback(note_error)
+        runs = {run_id: self._runs.setdefault((project, run_id), Watched()) for run_id in run_ids}
+        awaited = set[asyncio.Task[None]]()
+        for run_id, run in runs.items():
+            run.asked_at = now
+            if now - run.told_at < FRESH_SECONDS:
+                continue
+            if run.asking is None:
+                run.asking = self._ask_soon(project)
+                self._due[project][run_id] = run
+            awaited.add(run.asking)
+        for task in awaited:
             # One stream that ends leaves the question to the others.
             await asyncio.shield(task)
-        return run.batch
+        return {run_id: run.batch for run_id, run in runs.items()}
 
     def show(self, batch: Batch, project: str, language: str, show: Callable[[Batch], str]) -> str:
         """The run's progress, written once a change and language."""
@@ -88,14 +96,26 @@ class RunWatch:
     async def close(self) -> None:
         await cancel_for_good([*self._asking.values()])
 
+    def _ask_soon(self, project: str) -> asyncio.Task[None]:
+        """The question that is about to be asked."""
+        task = self._asking.get(project)
+        if task is None:
+            task = self._asking[project] = asyncio.create_task(self._ask(project))
+            task.add_done_callback(note_error)
+        return task
+
     async def _ask(self, project: str) -> None:
-        """Asks for the runs that are due, again while more have become due meanwhile."""
+        """Asks for the runs that are due."""
         # All streams that the loop has ready come first.
         await asyncio.sleep(0)
         due = self._due.pop(project, {})
         # From here on another task asks for what becomes due.
         del self._asking[project]
-        found = {batch.id: batch for batch in await self._find(project, [*due])}
+        try:
+            found = {batch.id: batch for batch in await self._find(project, [*due])}
+        finally:
+            for run in due.values():
+                run.asking = None
         now = asyncio.get_running_loop().time()
         for run_id, run in due.items():
             batch, run.told_at = found.get(run_id), now

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 from urllib.parse import quote
@@ -20,7 +22,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
-from saiten.errors import AnswerInvalid, BatchStopped, SaitenError, ServiceUnreachable
+from saiten.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
@@ -85,12 +87,21 @@ AUDIT_PAGE = 1000
 RATING_PAGE = 1000
 
 
+Results = os.PathLike[str] | Iterable[Mapping[str, Any] | ResultRow]
+RunSource = str | HasId | Results
+"""A batch, by itself or by its id; or results, as mappings, as rows, or as the path of a file of NDJSON."""
+
+
 class AsyncClient:
     """A client of the service at `url`, or at SAITEN_URL, with `api_key` or SAITEN_API_KEY.
 
     Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten.errors`:
     ServiceRefused with the problem's `code`, ServiceUnreachable and AnswerInvalid. A request is sent again only where
     that does no harm. An answer may take `read_seconds`.
+
+    What creates something is created once, however often the client sends it. A job that may be started again says
+    which work it is by an `idempotency_key`: within 48 hours the same request with the same key gets what the first
+    one created, and other work with that key is refused.
     """
 
     def __init__(
@@ -142,17 +153,25 @@ class AsyncClient:
         response: str,
         reference: Reference | None = None,
         dialogue: str | None = None,
+        idempotency_key: str | None = None,
         **options: Unpack[EvaluationOptions],
     ) -> Evaluation:
         """Scores one response. Strings in `context` alternate between two speakers; the last is who is answered."""
         item = {"context": context, "response": response, "reference": reference, "dialogue": dialogue}
         asked = {name: value for name, value in item.items() if value is not None}
-        return await self._post(Evaluation, "/v1/evaluations", {**prepare(asked), **options}, creates=True)
+        body = {**prepare(asked), **options}
+        return await self._create(Evaluation, "/v1/evaluations", body, idempotency_key)
 
     async def evaluation(self, evaluation_id: str, *, trace: bool = False, request: bool = False) -> Evaluation:
         """A stored evaluation; with `trace` it has the judge's raw replies, with `request` what was asked."""
         include = [name for name, wanted in (("trace", trace), ("request", request)) if wanted]
         return await self._get(Evaluation, f"/v1/evaluations/{part(evaluation_id)}", include=include)
+
+    async def explain(self, evaluation_id: str, *, budget_usd: float | None = None) -> Evaluation:
+        """The evaluation with the judge's reasons. Where there are none yet the judge is asked again, for
+        `budget_usd` at most, and what it says is in `explained`; no rating changes."""
+        query = "" if budget_usd is None else f"?budget_usd={budget_usd:.12f}"
+        return await self._post(Evaluation, f"/v1/evaluations/{part(evaluation_id)}/reasons{query}")
 
     async def evaluations(
         self,
@@ -185,13 +204,14 @@ class AsyncClient:
         persona: Mapping[str, str | int | float | bool] | None = None,
         goal: str | None = None,
         dialogue: str | None = None,
+        idempotency_key: str | None = None,
         **options: Unpack[ConversationOptions],
     ) -> Evaluation:
         """Rates a whole conversation. A turn has `speaker`, `text`, and `role`: "user" or "system". The result's
         `findings` name the system turns that went wrong."""
         asked = {"turns": list(turns), "persona": persona, "goal": goal, "dialogue": dialogue}
         body = {name: value for name, value in asked.items() if value is not None}
-        return await self._post(Evaluation, "/v1/conversations", {**body, **options}, creates=True)
+        return await self._create(Evaluation, "/v1/conversations", {**body, **options}, idempotency_key)
 
     async def conversation(self, conversation_id: str, *, trace: bool = False, request: bool = False) -> Evaluation:
         """A stored result of a conversation; `trace` and `request` as for an evaluation."""
@@ -201,16 +221,22 @@ class AsyncClient:
     # Batches
 
     def run(
-        self, items: Items, *, progress: bool | Progress = False, **options: Unpack[BatchOptions]
+        self,
+        items: Items,
+        *,
+        progress: bool | Progress = False,
+        idempotency_key: str | None = None,
+        **options: Unpack[BatchOptions],
     ) -> Coroutine[Any, Any, AsyncRun]:
         """Scores the items as a batch, and waits for it. `items` may be a generator: it is read once, into a file.
 
-        A lost connection is taken up again. Where the caller is interrupted, the batch is paused. `progress` is True
-        for a bar on standard error, or is called with each state. Raises BatchStopped where the batch pauses, as at its
+        A lost connection is taken up again. Where the caller is interrupted, the batch is paused; the same call with
+        the same `idempotency_key` goes on with it, as after the process died. `progress` is True for a bar on standard
+        error, or is called with each state. Raises BatchStopped where the batch pauses, as at its
         budget, or is cancelled.
         """
         # Not a coroutine function: the items are read here, in the thread of the caller.
-        return self._run(write_batch(items, options), progress)
+        return self._run(write_batch(items, options), progress, idempotency_key)
 
     async def wait(self, batch: str | HasId, *, progress: bool | Progress = False) -> AsyncRun:
         """The run of a batch that was posted before, once it is completed. Raises BatchStopped."""
@@ -223,9 +249,11 @@ class AsyncClient:
                     done = state
         return AsyncRun(self._connection, done, await self.summary(batch_id))
 
-    def create_batch(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, Batch]:
+    def create_batch(
+        self, items: Items, *, idempotency_key: str | None = None, **options: Unpack[BatchOptions]
+    ) -> Coroutine[Any, Any, Batch]:
         """Posts a batch, and does not wait for it."""
-        return self._send_lines(Batch, "/v1/batches", write_batch(items, options))
+        return self._send_lines(Batch, "/v1/batches", write_batch(items, options), key=idempotency_key)
 
     def estimate(self, items: Items, **options: Unpack[BatchOptions]) -> Coroutine[Any, Any, EstimateReport]:
         """What such a batch would cost. Nothing is stored, and no judge is called."""
@@ -293,26 +321,44 @@ class AsyncClient:
 
     # Comparisons, gates and analyses
 
-    async def compare(
-        self, baseline: str | HasId, candidate: str | HasId, **options: Unpack[ComparisonOptions]
-    ) -> Comparison:
-        """The difference of two batches, measure by measure. Raises SignatureMismatch."""
-        return await self._post(
-            Comparison, "/v1/comparisons", {"baseline": id_of(baseline), "candidate": id_of(candidate), **options}
-        )
+    def compare(
+        self, baseline: RunSource, candidate: RunSource, **options: Unpack[ComparisonOptions]
+    ) -> Coroutine[Any, Any, Comparison]:
+        """The difference of two runs, measure by measure. Raises SignatureMismatch."""
+        return self._ask_runs(Comparison, "/v1/comparisons", {**options}, baseline=baseline, candidate=candidate)
 
     async def gate(
         self,
         *,
-        candidate: str | HasId,
-        baseline: str | HasId | None = None,
+        candidate: RunSource,
+        baseline: RunSource | None = None,
         rules: Sequence[Rule | Mapping[str, Any]] = (),
         **terms: Unpack[GateTerms],
     ) -> GateReport:
-        """Whether the candidate may go out. Without rules no aspect may drop. Raises SignatureMismatch."""
-        before = None if baseline is None else id_of(baseline)
-        asked = {"candidate": id_of(candidate), "baseline": before, "rules": list(rules), **terms}
-        return await self._post(GateReport, "/v1/gates", asked, again=not terms.get("check_judge"))
+        """Whether the candidate may go out. Without rules no aspect may drop. Each run is a batch, results, or the path
+        of a file of results, of which the service stores nothing. Raises SignatureMismatch, InputUnusable."""
+        asked = {"rules": list(rules), **terms}
+        again = not terms.get("check_judge")
+        runs = {"candidate": candidate, "baseline": baseline}
+        return await self._ask_runs(
+            GateReport, "/v1/gates", asked, creates=bool(terms.get("keep")), again=again, **runs
+        )
+
+    async def get_gate(self, gate: str | HasId) -> GateReport:
+        """A kept verdict."""
+        return await self._get(GateReport, f"/v1/gates/{part(id_of(gate))}")
+
+    async def gates(
+        self, *, candidate: str | HasId | None = None, baseline: str | HasId | None = None
+    ) -> AsyncGenerator[GateReport, None]:
+        """The kept verdicts on these batches, newest first, without their comparisons."""
+        query = {
+            name: None if run is None else id_of(run)
+            for name, run in (("candidate", candidate), ("baseline", baseline))
+        }
+        async for page in self._pages("/v1/gates", "cursor", query):
+            for report in read_all(GateReport, page):
+                yield report
 
     async def baselines(self) -> Sequence[Baseline]:
         """The project's pinned baselines, in the order of their names."""
@@ -341,11 +387,16 @@ class AsyncClient:
         await self._connection.request("DELETE", f"/v1/sequences/{part(name)}", again=False)
 
     async def link(
-        self, old: str | HasId, new: str | HasId, *, method: Literal["equipercentile", "linear"] | None = None
+        self,
+        old: str | HasId,
+        new: str | HasId,
+        *,
+        method: Literal["equipercentile", "linear"] | None = None,
+        idempotency_key: str | None = None,
     ) -> Link:
         """Links the judges of two batches of the same responses, and stores the link."""
         asked = {"old": id_of(old), "new": id_of(new), **chosen(method=method)}
-        return await self._post(Link, "/v1/links", asked, creates=True)
+        return await self._create(Link, "/v1/links", asked, idempotency_key)
 
     async def links(self) -> Sequence[Link]:
         """The project's links, newest first."""
@@ -382,9 +433,11 @@ class AsyncClient:
 
     # Human ratings
 
-    def add_ratings(self, ratings: Iterable[Rating | Mapping[str, Any]]) -> Coroutine[Any, Any, RatingsAdded]:
+    def add_ratings(
+        self, ratings: Iterable[Rating | Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> Coroutine[Any, Any, RatingsAdded]:
         """Keeps all ratings or none. A rater has one rating of each response; a later one replaces it."""
-        return self._send_lines(RatingsAdded, "/v1/ratings", LinesBody(ratings))
+        return self._send_lines(RatingsAdded, "/v1/ratings", LinesBody(ratings), key=idempotency_key)
 
     def validate_evaluations(self, requests: Iterable[Mapping[str, Any]]) -> Coroutine[Any, Any, ValidEvaluations]:
         """Whether all requests are valid, each with its `id` if it has one. Raises ServiceRefused with every fault."""
@@ -455,9 +508,11 @@ class AsyncClient:
         answer = await self._connection.include_ratings(chosen(rater=rater, round=round))
         return number_of(answer, "removed") > 0
 
-    def open_round(self, batch: str | HasId, name: str, **options: Unpack[RoundOptions]) -> Coroutine[Any, Any, Round]:
+    def open_round(
+        self, batch: str | HasId, name: str, *, idempotency_key: str | None = None, **options: Unpack[RoundOptions]
+    ) -> Coroutine[Any, Any, Round]:
         """Opens a rating round of the batch: `items` of its responses, drawn as `choose` says."""
-        return self._post(Round, ROUNDS, {"batch": id_of(batch), "name": name, **options}, creates=True)
+        return self._create(Round, ROUNDS, {"batch": id_of(batch), "name": name, **options}, idempotency_key)
 
     async def rounds(self, batch: str | HasId | None = None) -> Sequence[Round]:
         """The newest rating rounds, of one batch or of all."""
@@ -510,11 +565,11 @@ class AsyncClient:
         return read(ProjectPolicy, read_object(answer))
 
     async def judge_pause(self) -> JudgePause:
-        """Whether the judge's endpoint asked for a pause, and how long it still lasts. Needs the scope `admin`."""
+        """Whether judge or translator asked for a pause, and how long it still lasts. Needs the scope `admin`."""
         return await self._get(JudgePause, "/v1/judge/pause")
 
     async def reopen_judge(self) -> None:
-        """Ends the pause: the judge may be called again at once. Needs the scope `admin`."""
+        """Ends both pauses: judge and translator may be called again at once. Needs the scope `admin`."""
         await self._connection.request("DELETE", "/v1/judge/pause", again=False)
 
     async def erase(self, metadata: Mapping[str, str]) -> ErasureReport:
@@ -532,32 +587,71 @@ class AsyncClient:
     async def _get(self, model: type[M], path: str, **params: Any) -> M:
         return read(model, read_object(await self._connection.request("GET", path, params=params)))
 
-    async def _post(
-        self, model: type[M], path: str, body: Any = None, *, creates: bool = False, again: bool = True
-    ) -> M:
-        """The answer. `creates`: the request is done once, however often it is sent."""
+    async def _post(self, model: type[M], path: str, body: Any = None, *, again: bool = True) -> M:
         content = b"" if body is None else write_json(body)
-        headers = once(JSON) if creates else CONTENT if content else {}
+        headers = CONTENT if content else {}
         answer = await self._connection.request("POST", path, again=again, content=content, headers=headers)
         return read(model, read_object(answer))
 
-    async def _send_lines(self, model: type[M], path: str, body: LinesBody, *, creates: bool = True) -> M:
+    async def _create(self, model: type[M], path: str, body: Any, key: str | None) -> M:
+        """The answer to a request that is done once, however often it is sent."""
+        answer = await self._connection.request("POST", path, content=write_json(body), headers=once(JSON, key))
+        return read(model, read_object(answer))
+
+    async def _send_lines(
+        self, model: type[M], path: str, body: LinesBody, *, creates: bool = True, key: str | None = None
+    ) -> M:
         """The answer to NDJSON. `creates`: it is taken once, however often it is sent."""
-        headers = {**(once(NDJSON) if creates else {"Content-Type": NDJSON}), "Content-Length": str(body.length)}
         try:
+            headers = once(NDJSON, key) if creates else {"Content-Type": NDJSON}
+            headers["Content-Length"] = str(body.length)
             answer = await self._connection.request("POST", path, content=body, headers=headers)
         finally:
             body.close()
         return read(model, read_object(answer))
 
-    async def _run(self, body: LinesBody, progress: bool | Progress) -> AsyncRun:
-        posted = await see_through(self._send_lines(Batch, "/v1/batches", body), undo=self.pause_batch)
+    async def _ask_runs(
+        self,
+        model: type[M],
+        path: str,
+        asked: Mapping[str, Any],
+        *,
+        creates: bool = False,
+        again: bool = True,
+        **runs: RunSource | None,
+    ) -> M:
+        """The answer on these runs: as JSON where all are batches, else as NDJSON with a line for each result."""
+        given: dict[str, Results] = {}
+        named: dict[str, Any] = {}
+        for role, run in runs.items():
+            if run is None or isinstance(run, str | HasId):
+                named[role] = None if run is None else id_of(run)
+            else:
+                given[role] = run
+                named[role] = {"name": os.path.basename(run)} if isinstance(run, os.PathLike) else {}
+        if not given:
+            if creates:
+                return await self._create(model, path, {**asked, **named}, None)
+            return await self._post(model, path, {**asked, **named}, again=again)
+        lines = ({**line, "run": role} for role, run in given.items() for line in map(as_mapping, list_results(run)))
+        return await self._send_lines(model, path, LinesBody(chain([{**asked, **named}], lines)), creates=creates)
+
+    async def _run(self, body: LinesBody, progress: bool | Progress, key: str | None) -> AsyncRun:
+        posted = await see_through(self._send_lines(Batch, "/v1/batches", body, key=key), undo=self.pause_batch)
         try:
+            if key is not None:
+                await self._go_on(posted)
             return await self.wait(posted, progress=progress)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             with suppress(SaitenError):  # it may be completed by now
                 await self.pause_batch(posted)
             raise
+
+    async def _go_on(self, posted: Batch) -> None:
+        """Resumes a batch that an interrupted caller paused."""
+        batch = await self.batch(posted)
+        if batch.status == "paused" and batch.pause_reason == "requested":
+            await self.resume_batch(batch)
 
     async def _pages(self, path: str, cursor: str, query: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
         """The `items` of each page; `next` of a page is the value of `cursor` for the one after it."""
@@ -603,6 +697,30 @@ def rating_filter(
     return chosen(item=item, evaluation=evaluation, batch=None if batch is None else id_of(batch), rater=rater)
 
 
+def list_results(run: Results) -> Iterable[Any]:
+    """The results, or those of a file of NDJSON. Raises InputUnusable."""
+    if not isinstance(run, os.PathLike):
+        yield from run
+        return
+    try:
+        with open(run, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    value = json.loads(line)
+                    if not isinstance(value, dict):
+                        raise InputUnusable(f"{os.fspath(run)}:{number}: must be an object")
+                    yield value
+    except OSError as error:
+        raise InputUnusable(f"{os.fspath(run)}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputUnusable(f"{os.fspath(run)}: {error}") from None
+
+
+def as_mapping(result: Mapping[str, Any] | BaseModel) -> Mapping[str, Any]:
+    """The result as JSON values."""
+    return result.model_dump(mode="json", exclude_unset=True) if isinstance(result, BaseModel) else result
+
+
 def write_batch(items: Items, options: BatchOptions) -> LinesBody:
     """The body of a batch: the options first, then a line for each item."""
 
@@ -638,6 +756,9 @@ class Run(Blocking):
     def __repr__(self) -> str:
         return repr(self._asked).replace(AsyncRun.__name__, Run.__name__)
 
+    def _repr_html_(self) -> str:
+        return self._asked._repr_html_()
+
     @property
     def id(self) -> str:
         """The batch's id."""
@@ -659,13 +780,14 @@ def running(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncRun]]
     return call
 
 
-def close(client: AsyncClient, loop: BackgroundLoop) -> None:
-    """Closes the connections and ends the thread."""
-    loop.close(client.aclose())
+def let_go(client: AsyncClient, loop: BackgroundLoop) -> None:
+    """Closes the connections and ends the thread, soon."""
+    loop.end(client.aclose())
 
 
 class Client(Blocking):
-    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself at the end.
+    """AsyncClient, with methods that wait. It may be used from several threads, and closes itself once nothing refers
+    to it.
 
     Calls are made in a thread of its own, and so is that of a `progress` function, which cannot call the client.
     """
@@ -677,7 +799,8 @@ class Client(Blocking):
     ) -> None:
         asked = AsyncClient(url, api_key=api_key, read_seconds=read_seconds)
         super().__init__(asked, BackgroundLoop())
-        self._close = weakref.finalize(self, close, asked, self._loop)
+        # At the end of the process nothing needs to be closed.
+        weakref.finalize(self, let_go, asked, self._loop).atexit = False
 
     @property
     def url(self) -> str:
@@ -692,7 +815,7 @@ class Client(Blocking):
 
     def close(self) -> None:
         """Closes the connections."""
-        self._close()
+        self._loop.close(self._asked.aclose())
 
     info = blocking(AsyncClient.info)
     rubrics = blocking(AsyncClient.rubrics)
@@ -701,6 +824,7 @@ class Client(Blocking):
     evaluate_conversation = blocking(AsyncClient.evaluate_conversation)
     conversation = blocking(AsyncClient.conversation)
     evaluation = blocking(AsyncClient.evaluation)
+    explain = blocking(AsyncClient.explain)
     evaluations = iterating(AsyncClient.evaluations)
     run = running(AsyncClient.run)
     wait = running(AsyncClient.wait)
@@ -718,6 +842,8 @@ class Client(Blocking):
     summary = blocking(AsyncClient.summary)
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
+    get_gate = blocking(AsyncClient.get_gate)
+    gates = iterating(AsyncClient.gates)
     baselines = blocking(AsyncClient.baselines)
     sequences = blocking(AsyncClient.sequences)
     sequence = blocking(AsyncClient.sequence)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import socket
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
 from types import TracebackType
@@ -24,6 +26,9 @@ ROUNDS = "/v1/ratings/rounds"
 EXCLUSIONS = "/v1/ratings/exclusions"
 
 CONNECT_SECONDS = 10.0
+FIRST_CONNECT_SECONDS = 2.5
+"""To a service that has not answered yet: a wrong address is told of at once, and not tried again."""
+
 READ_SECONDS = 300.0
 
 PASSING_STATUSES = frozenset({429, 502, 503, 504})
@@ -77,6 +82,8 @@ class Connection:
             transport=transport or WaitingTransport(open_transport(url)),
         )
         self.sleep = sleep
+        self._read_seconds = read_seconds
+        self._met = False
 
     @property
     def url(self) -> str:
@@ -97,15 +104,13 @@ class Connection:
     async def greet(self) -> Object:
         """The answer of `GET /v1/info`. Raises ServiceUnreachable where no Saiten service takes the key."""
         try:
-            response = await self._http.get("/v1/info")
+            response = await self._ask("GET", "/v1/info")
         except httpx.HTTPError as error:
+            raise self._unreachable(error) from None
+        if response.status_code == 401 and "Authorization" not in self._http.headers:
             raise ServiceUnreachable(
-                tell(
-                    "no service answers at {url} ({error}); start it with `saiten serve`",
-                    url=self.url,
-                    error=type(error).__name__,
-                )
-            ) from None
+                tell("{url} needs a key; set SAITEN_API_KEY to one that `saiten keys create` made", url=self.url)
+            )
         if response.status_code in {401, 403}:
             raise ServiceUnreachable(
                 tell("{url} refused the key; set SAITEN_API_KEY to one that `saiten keys create` made", url=self.url)
@@ -193,9 +198,13 @@ class Connection:
         """The comparison of two batches. Raises SignatureMismatch."""
         return read_object(await self.request("POST", "/v1/comparisons", json=request))
 
-    async def gate(self, request: Mapping[str, Any]) -> Object:
-        """The verdict of a gate on batches. Raises SignatureMismatch."""
-        return read_object(await self.request("POST", "/v1/gates", json=request))
+    async def gate(self, request: Mapping[str, Any], lines: Iterable[Mapping[str, Any]] = ()) -> Object:
+        """The verdict of a gate; `lines` are the results of runs that are no batches. It is kept once, however often
+        the request is sent. Raises SignatureMismatch."""
+        results = b"".join(map(write_line, lines))
+        content, kind = (write_line(request) + results, NDJSON) if results else (json.dumps(request).encode(), JSON)
+        headers = once(kind) if request.get("keep") else {"Content-Type": kind}
+        return read_object(await self.request("POST", "/v1/gates", content=content, headers=headers))
 
     async def check_judge(self, request: Mapping[str, Any]) -> Object:
         """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
@@ -276,26 +285,50 @@ class Connection:
     async def send(self, method: str, path: str, **what: Any) -> httpx.Response:
         """One request's answer, whatever its status. Raises ServiceUnreachable."""
         try:
-            return await self._http.request(method, path, **what)
+            return await self._ask(method, path, **what)
         except httpx.HTTPError as error:
+            if is_elsewhere(error):
+                raise self._unreachable(error) from None
             raise ServiceUnreachable(
                 tell("{url} gave no answer ({error})", url=self.url, error=type(error).__name__)
             ) from None
+
+    async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """One request's answer. Raises httpx.HTTPError; soon, where the service has not answered before and cannot be
+        reached."""
+        if not self._met:
+            what.setdefault("timeout", time_limit(self._read_seconds, FIRST_CONNECT_SECONDS))
+        response = await self._http.request(method, path, **what)
+        self._met = True
+        return response
+
+    def _unreachable(self, error: httpx.HTTPError) -> ServiceUnreachable:
+        """What is wrong with the address, as far as the error of a first request tells."""
+        causes = list_causes(error)
+        said = " ".join(map(str, causes))
+        if "CERTIFICATE_VERIFY_FAILED" in said:
+            words = tell("the certificate of {url} is not trusted; set SSL_CERT_FILE to that of your CA", url=self.url)
+        elif any(isinstance(cause, socket.gaierror) for cause in causes):
+            words = tell("no service answers at {url}: the name of its host is not known; check the URL", url=self.url)
+        elif any(isinstance(cause, ssl.SSLError) for cause in causes):
+            words = tell("no service answers at {url}: there is no HTTPS; try the URL with http://", url=self.url)
+        else:
+            words = tell(
+                "no service answers at {url} ({error}); start it with `saiten serve`",
+                url=self.url,
+                error=type(error).__name__,
+            )
+        return ServiceUnreachable(words)
 
     async def request(self, method: str, path: str, *, again: bool = True, **what: Any) -> httpx.Response:
         """A successful answer. `again`: a second attempt does no harm, so what may pass by itself is waited for."""
         pause = PAUSE_SECONDS
         for left in reversed(range(ATTEMPTS if again else 1)):
             try:
-                response = await self._http.request(method, path, **what)
+                response = await self._ask(method, path, **what)
             except httpx.HTTPError as error:
-                if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                    raise ServiceUnreachable(
-                        tell(
-                            "the certificate of {url} is not trusted; set SSL_CERT_FILE to that of your CA",
-                            url=self.url,
-                        )
-                    ) from None
+                if "CERTIFICATE_VERIFY_FAILED" in str(error) or (not self._met and is_elsewhere(error)):
+                    raise self._unreachable(error) from None
                 if not left:
                     raise ServiceUnreachable(
                         tell("the service gave no answer ({error}); is it still up?", error=type(error).__name__)
@@ -333,6 +366,19 @@ async def see_through(creating: Coroutine[Any, Any, Created], *, undo: Callable[
         raise
 
 
+def is_elsewhere(error: httpx.HTTPError) -> bool:
+    """Whether no connection was made at all."""
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+
+
+def list_causes(error: BaseException) -> list[BaseException]:
+    """The error with what it was raised from, the innermost last."""
+    found = [error]
+    while (cause := found[-1].__cause__ or found[-1].__context__) is not None:
+        found.append(cause)
+    return found
+
+
 def is_http_url(written: str) -> bool:
     """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
     try:
@@ -344,9 +390,9 @@ def is_http_url(written: str) -> bool:
     return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
 
 
-def time_limit(read_seconds: float | None) -> httpx.Timeout:
+def time_limit(read_seconds: float | None, connect_seconds: float = CONNECT_SECONDS) -> httpx.Timeout:
     """Of each step of a request. Those that wait for one of the connections do so as long as the others take."""
-    return httpx.Timeout(CONNECT_SECONDS, read=read_seconds, pool=None)
+    return httpx.Timeout(CONNECT_SECONDS, connect=connect_seconds, read=read_seconds, pool=None)
 
 
 def open_transport(url: str) -> httpx.AsyncHTTPTransport:
@@ -369,9 +415,12 @@ def authorize(api_key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def once(content_type: str) -> dict[str, str]:
-    """Headers of a request that creates something once, however often it is sent."""
-    return {"Content-Type": content_type, "Idempotency-Key": secrets.token_hex(16)}
+def once(content_type: str, key: str | None = None) -> dict[str, str]:
+    """Headers of a request that creates something once, however often it is sent: by this process, or with a key also
+    by others. Raises ValueError for a key that no header can hold."""
+    if key is not None and not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
+        raise ValueError(f"an idempotency key is 1 to 255 printable ASCII characters, not {key[:80]!r}")
+    return {"Content-Type": content_type, "Idempotency-Key": key or secrets.token_hex(16)}
 
 
 def write_line(value: Mapping[str, Any]) -> bytes:

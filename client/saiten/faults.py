@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from saiten.plain_text import clip
+from saiten.wording import hint
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
 MOST_UNKNOWN = 8
@@ -49,9 +51,14 @@ def pointer(location: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def explain(error: ValidationError, value: Any, tell: Callable[..., str] | None = None) -> list[tuple[str, str]]:
+def explain(
+    error: ValidationError,
+    value: Any,
+    model: type[BaseModel] | None = None,
+    tell: Callable[..., str] | None = None,
+) -> list[tuple[str, str]]:
     """Each fault's JSON pointer with its message, without the caller's value, each once: in English, or as `tell` of
-    `saiten.language` tells it."""
+    `saiten.language` tells it. Unknown fields are told which field of the `model` they may mean."""
     faults = error.errors(include_url=False, include_input=False)
     found = {(locate(fault, value), describe(fault, tell)): fault["type"] for fault in faults}
     unknown = [fault for fault, kind in found.items() if kind == "extra_forbidden"]
@@ -59,11 +66,27 @@ def explain(error: ValidationError, value: Any, tell: Callable[..., str] | None 
         del found[fault]
     # Of a union, the branch that fits best has the deepest pointer; the faults of the others are dropped.
     outer = find_ancestors(where for where, _ in found)
-    kept = [fault for fault in found if fault[0] not in outer]
+    names = fields_of(model) if model is not None and unknown else ()
+    kept = [(where, suggest(where, what, names)) for where, what in found if where not in outer]
     more = len(unknown) - MOST_UNKNOWN
     if more <= 0:
         return kept
     return [*kept, ("", (tell or str.format)(MORE, more=more))]
+
+
+def suggest(where: str, what: str, names: Sequence[str]) -> str:
+    """What is wrong at a pointer; of an unknown field, with the name that is like it, if one is."""
+    if what != MESSAGES["extra_forbidden"] or not names:
+        return what
+    return what + hint(where.rpartition("/")[2], names)
+
+
+@cache
+def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
+    """The names of a model's fields and of its parts'."""
+    schema = model.model_json_schema()
+    parts = (schema, *schema.get("$defs", {}).values())
+    return tuple(sorted({name for part in parts for name in part.get("properties", ())}))
 
 
 def find_ancestors(pointers: Iterable[str]) -> set[str]:

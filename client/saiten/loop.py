@@ -26,15 +26,15 @@ class ClientClosed(RuntimeError):
 
 
 class BackgroundLoop:
-    """Runs until `close`. The thread does not keep the process alive."""
+    """Runs until `close` or `end`. The thread does not keep the process alive."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="saiten", daemon=True)
-        self._thread.start()
         self._closing = False
-        # No call may begin behind the end of the others. The garbage collector may close a loop within a call.
+        # No call may begin behind the end of the others. The garbage collector may end a loop within a call.
         self._lock = threading.RLock()
+        self._thread = threading.Thread(target=run_forever, args=(self._loop,), name="saiten", daemon=True)
+        self._thread.start()
 
     def run(self, awaited: Awaitable[T]) -> T:
         """The result. An interruption of the caller, such as Ctrl+C, cancels what it waits for. Raises RuntimeError
@@ -101,31 +101,39 @@ class BackgroundLoop:
             if failed:
                 raise failed[0]
         finally:
-            # The garbage collector may end an iteration, also in the loop's own thread, and behind its end.
-            if threading.current_thread() is self._thread:
-                self._loop.create_task(end())
-            else:
-                with suppress(ClientClosed):
-                    self.run(end())
+            # The garbage collector may end an iteration, in any thread and also behind the end of this one.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(lambda: self._closing or self._loop.create_task(end()))
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Ends the calls of other threads, and the loop and its thread after this one. The garbage collector may call
-        it in that thread itself."""
+        """Ends the calls of other threads, and the loop and its thread after `last`, and waits for it. It does not wait
+        in that thread itself."""
+        ending = self.end(last)
+        if ending is not None and threading.current_thread() is not self._thread:
+            try:
+                ending.result()
+            finally:
+                self._thread.join()
+
+    def end(self, last: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None] | None:
+        """As `close`, without waiting; None where it has ended. The garbage collector calls it at any moment, as while
+        this thread imports a module that the loop's thread needs in order to end."""
         with self._lock:
             if self._closing or not self._thread.is_alive():
                 last.close()
-                return
+                return None
             self._closing = True
             ending = asyncio.run_coroutine_threadsafe(end_with(last), self._loop)
-        if threading.current_thread() is self._thread:
-            ending.add_done_callback(lambda _: self._loop.stop())
-            return
-        try:
-            ending.result()
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        ending.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+        return ending
+
+
+def run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs the loop until it is stopped."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 async def end_with(last: Coroutine[Any, Any, None]) -> None:

@@ -29,6 +29,12 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from saiten.notebook import render
+
+        return render(self)
+
 
 # Requests
 
@@ -121,13 +127,15 @@ class ComparisonOptions(TypedDict, total=False):
 class GateTerms(ComparisonOptions, total=False):
     """The terms of a gate beside its rules. `judge_check` is the result of an earlier check. `coverage_only` compares
     nothing: does the run have enough verdicts to be a baseline? `sequence` names the sequence of builds that the
-    candidate is the next of."""
+    candidate is the next of. `keep` stores the verdict, with `metadata`."""
 
     min_coverage: float
     check_judge: bool
     judge_check: JudgeCheck
     coverage_only: bool
     sequence: str
+    keep: bool
+    metadata: Mapping[str, str]
 
 
 class JudgeCheckOptions(TypedDict, total=False):
@@ -231,6 +239,7 @@ class JudgeProvenance(Answer):
     parameters: dict[str, Any] = Field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     screen: bool = False
+    lenient: bool = False
 
 
 class Usage(Answer):
@@ -250,20 +259,22 @@ class BatchUsage(Usage):
     estimated_calls: int = 0
 
 
+class MaskedSpan(Answer):
+    """A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at
+    `where`."""
+
+    where: str
+    start: int
+    end: int
+
+
 class Warned(Answer):
     """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
 
     code: str
     where: str
     detail: str
-
-
-class MaskedSpan(Answer):
-    """A part of a text that was masked in the second judgement: code points `start` to `end` of the text at `where`."""
-
-    where: str
-    start: int
-    end: int
+    spans: tuple[MaskedSpan, ...] = ()
 
 
 class IntegrityReport(Answer):
@@ -369,6 +380,22 @@ class TurnScore(Answer):
     aspects: dict[str, AspectResult]
 
 
+class ExplainedRating(Answer):
+    """An aspect as the judge rated it when it was asked again, with its reason."""
+
+    rating: int | None
+    reason: str | None = None
+
+
+class Explanation(Answer):
+    """What the judge said when it was asked again, for its reasons; the evaluation's own ratings stay."""
+
+    aspects: dict[str, ExplainedRating]
+    usage: Usage
+    signature: str
+    created_at: datetime
+
+
 class Evaluation(Answer):
     """One scored response, or one conversation with its `findings`.
 
@@ -398,6 +425,7 @@ class Evaluation(Answer):
     findings: tuple[Finding, ...] | None = None
     windows: tuple[tuple[int, int], ...] | None = None
     turn_scores: tuple[TurnScore, ...] | None = None
+    explained: Explanation | None = None
     trace: tuple[CallTrace, ...] | None = None
     request: dict[str, Any] | None = None
 
@@ -441,6 +469,7 @@ class ResultRow(Answer):
     windows: tuple[tuple[int, int], ...] | None = None
     signature: str | None = None
     signature_pieces: dict[str, str] = Field(default_factory=dict)
+    explained: Explanation | None = None
     cached: bool = False
     created_at: datetime | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
@@ -472,6 +501,7 @@ class JudgeOptions(Answer):
     expected: bool = False
     explain: bool = False
     screen: bool | None = None
+    lenient: bool | None = None
     temperature: float = 0.0
     max_tokens: int | None = None
     composites: str = "runs"
@@ -577,6 +607,14 @@ class FixFirst(Answer):
     reason: str | None = None
 
 
+class BuildFixes(Answer):
+    """What to fix first in one build of a system; either is None where the metadata do not name it."""
+
+    system: str | None
+    build: str | None
+    fix_first: tuple[FixFirst, ...] = ()
+
+
 class Coverage(Answer):
     """`rated` of `expected` verdicts; `share` is None if nothing is expected."""
 
@@ -607,6 +645,7 @@ class Summary(Answer):
     kinds: dict[str, FindingRate] | None = None
     fix_first: tuple[FixFirst, ...] | None = None
     fix_first_by_system: dict[str, tuple[FixFirst, ...]] = Field(default_factory=dict)
+    fix_first_by_build: tuple[BuildFixes, ...] = ()
     reliability: Reliability | None = None
     clusters: int | None = None
 
@@ -828,10 +867,12 @@ class Baseline(Answer):
 
 
 class JudgePause(Answer):
-    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called."""
+    """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called; and for how
+    long the translator's."""
 
     seconds: float
     until: datetime | None
+    translator_seconds: float = 0.0
 
 
 class Baselines(Answer):
@@ -926,9 +967,39 @@ class SequenceMark(Answer):
     drops: dict[str, SequenceDrop] = Field(default_factory=dict)
 
 
-class GateReport(Answer):
-    """The verdict for a CI job, with its reasons: those that decided first."""
+class CaseSide(Answer):
+    """One run's response to a case. `rating` is of the case's aspect; `reasons` are the judge's, with `asked` those
+    that it gave when it was asked again, with the ratings that went with them."""
 
+    evaluation: str | None = None
+    response: str | None = None
+    rating: float | None = None
+    reasons: dict[str, str] = Field(default_factory=dict)
+    asked: dict[str, int | None] = Field(default_factory=dict)
+
+
+class GateCase(Answer):
+    """One of the items that speak most against the candidate; `said` is what was answered."""
+
+    item: str
+    aspect: str
+    said: str | None = None
+    candidate: CaseSide
+    baseline: CaseSide | None = None
+
+
+class GateReport(Answer):
+    """The verdict for a CI job, with its reasons: those that decided first. A kept one has an `id`, the moment `at`
+    which it was kept, the ids of both `runs` (None for results), and `metadata`.
+
+    `saiten gate` adds what a reader wants beside the service's answer: what to call the runs (`names`, by what the
+    report calls them), the worst `cases`, why not all of them have `unexplained` reasons, and the explorer's `address`.
+    """
+
+    id: str | None = None
+    at: datetime | None = None
+    runs: dict[str, str | None] | None = None
+    metadata: dict[str, str] = Field(default_factory=dict)
     verdict: GateVerdict
     reasons: tuple[GateReason, ...]
     alpha: float
@@ -943,6 +1014,14 @@ class GateReport(Answer):
     candidate: str = ""
     signatures: dict[str, int] = Field(default_factory=dict)
     reliability: dict[str, str] = Field(default_factory=dict)
+    names: dict[str, str] = Field(default_factory=dict)
+    cases: tuple[GateCase, ...] = ()
+    unexplained: str | None = None
+    address: str | None = None
+
+    def call(self, run: str) -> str:
+        """What a reader calls a run of this report."""
+        return self.names.get(run, run)
 
 
 class AspectDrift(Undefinable):

@@ -89,14 +89,6 @@ def require_server(
         raise ServerMissing(why) from None
 
 
-def ask_server(command: str, document: bytes) -> tuple[int, bytes]:
-    """The exit code and standard output of a command of the server that reads a document from standard input."""
-    done = subprocess.run(  # noqa: S603 - this interpreter, with fixed arguments
-        [sys.executable, "-I", "-m", "app", command], input=document, stdout=subprocess.PIPE, check=False
-    )
-    return done.returncode, done.stdout
-
-
 def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:
     """Starts the server, isolated (`-I`), so that a folder `app` of the user is not imported instead."""
     return subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments

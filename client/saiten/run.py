@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Container, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
 from saiten.spreadsheet import name_findings, name_kinds
+
+if TYPE_CHECKING:
+    from saiten.formats.parquet import Kind
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]
@@ -20,6 +23,7 @@ LOST = 3
 """How often in a row results may break off without a single one, until it is an error."""
 
 
+@runtime_checkable
 class HasId(Protocol):
     """A batch, a run, or whatever else is named by an id."""
 
@@ -42,6 +46,9 @@ class AsyncRun:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} ({self.batch.counts.total} candidates)>"
+
+    def _repr_html_(self) -> str:
+        return self.summary._repr_html_()
 
     @property
     def id(self) -> str:
@@ -135,8 +142,19 @@ def aspect_cells(name: str, result: AspectResult | None) -> Iterator[tuple[str, 
     """One aspect's (column, value)."""
     yield name, result.rating if result else None
     yield f"{name}.mean", result.mean if result else None
+    yield f"{name}.expected", result.expected if result else None
     yield f"{name}.blended", result.blended if result else None
     yield f"{name}.unrated", result.unrated.reason if result and result.unrated else None
+
+
+def kind_of(column: str, aspects: Container[str], composites: Container[str]) -> Kind:
+    """Of what kind the values of a column of `row_cells` are."""
+    if column in {"position", "candidate"} or column in aspects:
+        return int
+    if column in composites or column in {"relevance.score", "cost_usd"}:
+        return float
+    name, dot, part = column.rpartition(".")
+    return float if dot and name in aspects and part in {"mean", "blended"} else str
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Measures and rules are the client's or the server's: both have the same fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -68,6 +68,28 @@ def rate_measures(comparison: Any) -> dict[str, Any]:
     if comparison.faulty_turns is not None:
         codes = {"faulty_turns": comparison.faulty_turns, **{name: codes[name] for name in codes if name != "any"}}
     return {**codes, **{f"kind:{kind}": measure for kind, measure in comparison.kinds.items()}}
+
+
+LIFTED = ("name", "system", "build")
+"""The entries of metadata by which a reader knows a run."""
+
+
+def lift(shared: Mapping[str, str] | None, metadata: Mapping[str, str]) -> dict[str, str]:
+    """What the metadata of all items of a run say alike of the run: `shared` by those before, None at the first."""
+    own = {name: metadata[name] for name in LIFTED if name in metadata}
+    return own if shared is None else {name: value for name, value in shared.items() if own.get(name) == value}
+
+
+def name_run(batch: Any) -> str:
+    """What a reader calls a run: its name, system and build, or the time and rubric of one that has none of them."""
+    named = (batch.name or batch.metadata.get("name"), batch.metadata.get("system"), batch.metadata.get("build"))
+    return " · ".join(part for part in named if part) or title_run(batch)
+
+
+def title_run(batch: Any) -> str:
+    """The name alone, where system and build stand beside it; of a run without one its time and rubric."""
+    title: str | None = batch.name or batch.metadata.get("name")
+    return title or f"{batch.created_at:%Y-%m-%d %H:%M} UTC · {batch.rubric_name}"
 
 
 def stands_still(measure: Any) -> bool:

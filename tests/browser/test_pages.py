@@ -19,6 +19,9 @@ NAMES = (
     "run",
     "run-ko",
     "run-talks",
+    "run-kinds",
+    "trend-talks",
+    "explore-talks",
     "items",
     "items-ko",
     "item",
@@ -66,6 +69,9 @@ def path_of(site: Pages, name: str) -> str:
         "run": f"/runs/{worse}",
         "run-ko": f"/runs/{korean}",
         "run-talks": f"/runs/{talks}",
+        "run-kinds": f"/runs/{talks}?order=kind",
+        "trend-talks": f"/runs/{talks}/trend",
+        "explore-talks": f"/explore?run={site.run('ja-conversation', 'bot-b')}&run={talks}",
         "items": f"/explore?run={worse}",
         "items-ko": f"/explore?run={korean}",
         "item": f"/runs/{worse}/items/0",
@@ -164,6 +170,8 @@ def test_pages_can_be_read_without_script(site: Pages, browser: Browser):
             # What is computed behind a page comes with its own refresh.
             seen.page.locator(f"main:not(:has({COMPUTED})) h1").wait_for()
             assert seen.page.locator("main").inner_text().strip(), name
+            if name == "run-kinds":  # of all conversations, and of two builds
+                assert seen.page.locator("#findings th[aria-sort=ascending]").count() == 3
 
 
 def test_texts_have_their_own_language(site: Pages, browser: Browser):

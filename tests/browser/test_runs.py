@@ -50,28 +50,28 @@ def test_a_pick_outlasts_a_filter(visitor: Visit):
 
 def test_the_list_is_searched_and_filtered(visitor: Visit):
     page = visitor.goto("/")
-    expect(rows_of(page)).to_have_count(14)
+    expect(rows_of(page)).to_have_count(18)
     show = page.get_by_role("button", name="Show", exact=True)
     page.get_by_role("combobox", name="System").fill("bot-b")
     show.click()
-    expect(rows_of(page)).to_have_count(6)
+    expect(rows_of(page)).to_have_count(8)
     for row in rows_of(page).all():
         expect(row).to_contain_text("bot-b")
     page.get_by_role("combobox", name="Rubric").select_option("ko-comment")
     show.click()
     expect(rows_of(page)).to_have_count(2)
     page.get_by_role("link", name="Show all").click()
-    expect(rows_of(page)).to_have_count(14)
+    expect(rows_of(page)).to_have_count(18)
     page.get_by_role("searchbox", name="Search").fill("a-102")
     page.keyboard.press("Enter")
-    expect(rows_of(page)).to_have_count(2)
+    expect(rows_of(page)).to_have_count(3)
     for row in rows_of(page).all():
         expect(row).to_contain_text("a-102")
     page.get_by_role("combobox", name="Status").select_option(label="cancelled")
     show.click()
     expect(page.get_by_text("No run matches.")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Show all").last.click()
-    expect(rows_of(page)).to_have_count(14)
+    expect(rows_of(page)).to_have_count(18)
 
 
 def test_two_runs_are_picked_on_a_phone(visitor: Visit):

@@ -112,13 +112,28 @@ async def test_what_is_left_of_the_limit_bounds_what_begins(bench: Bench) -> Non
     await make_batch(bench.store, "ba_2", count=C, api_key=bench.key_id, unit_cost_usd=CENT)
     held = await claim(bench.store, 1)
     assert (held.affordable, held.unit_usd) == (5, CENT)
-    # All of it is in hand. One may begin of each other chunk, of whichever batch of the key.
-    assert (await claim(bench.store, 2)).affordable == 1
-    assert (await claim(bench.store, 0, batch_id="ba_2")).affordable == 1
-    await bench.store.commit("w1", finish_all(held, cost_usd=CENT)[:5], [held.job])
+    # All of it is in hand: nothing else begins, of whichever batch of the key.
+    others = (ChunkJob("ba_1", 2), ChunkJob("ba_2", 0))
+    assert [await bench.store.claim(job, "w1", LEASE) for job in others] == [None, None]
+    assert await pause_of(bench) == ("running", None)
+    # Less than a candidate may cost is left once the four are done. Another may begin then, and one alone.
+    await bench.store.commit("w1", [*finish_all(held, cost_usd=CENT)[:4]], [held.job])
+    await bench.limit((C + 4.5) * CENT)
+    last = await claim(bench.store, 2)
+    assert last.affordable == 1
+    assert await bench.store.claim(others[1], "w1", LEASE) is None
+    await bench.store.commit("w1", finish_all(last, cost_usd=CENT), [last.job])
     assert await spent(bench) == (C + 5) * CENT
     assert await bench.store.claim(held.job, "w1", LEASE) is None
     assert await pause_of(bench) == ("paused", "cost-limit-reached")
+
+
+async def test_claims_at_once_reserve_no_more_than_is_left(bench: Bench) -> None:
+    await make_batch(bench.store, count=3 * C, api_key=bench.key_id, unit_cost_usd=CENT)
+    await make_batch(bench.store, "ba_2", count=3 * C, api_key=bench.key_id, unit_cost_usd=CENT)
+    jobs = [ChunkJob(name, number) for name in ("ba_1", "ba_2") for number in range(3)]
+    found = await asyncio.gather(*(bench.store.claim(job, "w1", LEASE) for job in jobs))
+    assert sum(work.affordable for work in found if work is not None) == C
 
 
 async def test_what_is_in_hand_is_kept_and_charged(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, KeyedAnswer
+from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, Entry, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, EvaluationRequest, JudgeOptions, RelevanceOptions, Unrated, Usage
@@ -276,11 +276,12 @@ async def test_results_say_what_became_of_each_candidate(bench: Bench) -> None:
     await store.commit("w1", [record, fail(work, 2)], [])
     first, last = await store.results("team", "ba_1", after=-1, limit=9)
     assert record.record is not None
-    assert (first.entry, first.evaluation) == (work.todo[0][0], record.record.evaluation)
+    assert (without_digest(first.entry), first.evaluation) == (work.todo[0][0], record.record.evaluation)
     assert (last.entry, last.evaluation, last.failure) == (work.todo[2][0], None, fail(work, 2).failure)
     rated, failed = await store.scores("team", "ba_1", after=-1, limit=9)
     scores, none = rated.scores, failed.scores
-    assert (rated.entry, rated.evaluation, failed.entry) == (first.entry, record.record.evaluation.id, last.entry)
+    assert (rated.entry, failed.entry) == (without_digest(first.entry), last.entry)
+    assert (rated.evaluation, first.entry.context_digest) == (record.record.evaluation.id, rated.scores.context)
     assert isinstance(record.record.request, EvaluationRequest)
     assert (scores.system, scores.context) == ("甲", digest_context(record.record.request.context))
     assert scores.aspects == {"naturalness": (3.0, 3.41, None, 3)}
@@ -529,8 +530,14 @@ async def test_a_dialogue_goes_with_its_candidate_to_its_result(store: BatchStor
     results = await store.results("team", "ba_1", after=-1, limit=C)
     scores = await store.scores("team", "ba_1", after=-1, limit=C)
     placed = [entry for entry, _ in make_candidates(C, turns=4)]
-    assert [one.entry for one in results] == [one.entry for one in scores] == placed
+    assert [without_digest(one.entry) for one in results] == [one.entry for one in scores] == placed
+    assert [one.entry.context_digest for one in results] == [one.scores.context for one in scores]
     assert (results[0].line()["dialogue"], results[0].line()["cluster"]) == ("d-0", "0" * 16)
+
+
+def without_digest(entry: Entry) -> Entry:
+    """The entry without the digest of its context, which results alone have."""
+    return entry.model_copy(update={"context_digest": None})
 
 
 async def test_values_are_read_in_pages_with_their_clusters(store: BatchStore) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.evaluation import EvaluationFilter, RubricReference
+from app.domain.evaluation import EvaluationFilter, ExplainedRating, Explanation, RubricReference
 from app.storage.sql import evaluations as module
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import read, write
@@ -101,6 +101,28 @@ async def test_many_at_once_are_all_kept(store: EvaluationStore) -> None:
     await asyncio.gather(*(store.save("team", make_record(id=f"ev_{number}")) for number in range(64)))
     found = await asyncio.gather(*(store.find("team", f"ev_{number}") for number in range(64)))
     assert None not in found
+
+
+async def test_reasons_are_added_once_and_change_nothing_else(store: EvaluationStore) -> None:
+    record = make_record()
+    await store.save("team", record, ["key-1"])
+    first, second = (
+        Explanation(
+            aspects={"naturalness": ExplainedRating(rating=1, reason=reason)},
+            usage=record.evaluation.usage,
+            signature="s",
+            created_at=record.evaluation.created_at,
+        )
+        for reason in "甲乙"
+    )
+    told = await store.explain("team", record.evaluation.id, first, ["key-2"])
+    assert told == record.evaluation.model_copy(update={"explained": first})
+    again = await store.explain("team", record.evaluation.id, second, ["key-3"])
+    assert again == told
+    found = await store.find("team", record.evaluation.id)
+    assert found == record.model_copy(update={"evaluation": told})
+    assert await store.explain("rivals", record.evaluation.id, first, []) is None
+    assert await store.explain("team", "none", first, []) is None
 
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -17,7 +17,7 @@ from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswe
 from app.domain.browsing import ResultQuery
 from app.domain.dialogue import Utterance, digest_context
 from app.domain.errors import StoreUnavailable
-from app.domain.evaluation import EvaluationRequest, Record, Translation, Unrated
+from app.domain.evaluation import EvaluationRequest, ExplainedRating, Explanation, Record, Translation, Unrated
 from app.domain.governance import ProjectPolicy, TextKeeping
 from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, RoundOptions
 from app.domain.model import key_of
@@ -109,6 +109,12 @@ def full_record(evaluation_id: str, number: int = 0, own: dict[str, str] | None 
     evaluation = found.evaluation.model_copy(
         update={
             "aspects": aspects,
+            "explained": Explanation(
+                aspects={"naturalness": ExplainedRating(rating=1, reason=f"{SECRET}と改めて言った")},
+                usage=found.evaluation.usage,
+                signature=found.evaluation.signature,
+                created_at=found.evaluation.created_at,
+            ),
             "translation": translation,
             "warnings": (warned,),
             "metadata": {"system": "甲", **(own or {})},

@@ -7,7 +7,7 @@ import unicodedata
 
 from app.domain.evaluation import Unrated
 from app.domain.prompt import frame_of
-from app.domain.verdict import VerdictReading, read_verdict
+from app.domain.verdict import THINK, THOUGHT, VerdictReading, read_verdict, uncover
 from tests.fuzz.target import Target, run_guided
 from tests.support.small_rubrics import joint_rubric
 
@@ -46,11 +46,17 @@ def check(data: bytes) -> None:
     """The first byte chooses the form, the rest is the message, or what the judge quotes in it."""
     form, text = (data[0] if data else 0), data[1:].decode("utf-8", "surrogateescape")
     structured, explain, language = bool(form & 1), bool(form & 2), LANGUAGES[form >> 2 & 1]
-    finish = FINISHES[(form >> 3) % len(FINISHES)]
+    finish, lenient = FINISHES[(form >> 3 & 15) % len(FINISHES)], bool(form & 128)
 
-    def read(reply: str) -> VerdictReading:
+    def read(reply: str, *, lenient: bool = lenient) -> VerdictReading:
         return read_verdict(
-            reply, aspects=ASPECTS, language=language, structured=structured, explain=explain, finish_reason=finish
+            reply,
+            aspects=ASPECTS,
+            language=language,
+            structured=structured,
+            explain=explain,
+            finish_reason=finish,
+            lenient=lenient,
         )
 
     reading = read(text)
@@ -68,9 +74,26 @@ def check(data: bytes) -> None:
     if text.strip(SPACE):
         # With every aspect rated already, a second word about one makes the whole no verdict.
         assert read(f"{good}\n{text}").rated == 0
-        assert read(f"{text}\n{good}").rated == 0
+        thought = lenient and uncover(f"{text}\n{good}")[0] >= len(text.rstrip(SPACE))
+        assert read(f"{text}\n{good}").rated == 0 or thought
+    check_covered(read, text, good)
     if explain:
         check_quoted(read, text, language, structured=structured)
+
+
+def check_covered(read, text: str, good: str) -> None:
+    """A lenient reading takes a verdict behind thinking and in a fence, whatever was thought; a strict one never does,
+    and neither does any with something else around it."""
+    fenced = f"```json\n{good}\n```"
+    for covered in (fenced, f"{THINK}{text}{THOUGHT}\n{good}", f"{THINK}{text}{THOUGHT}\n{fenced}\n"):
+        assert read(covered, lenient=False).rated == 0
+        found = read(covered, lenient=True)
+        tags = covered.startswith(THINK) and (THINK in text or THOUGHT in text)
+        assert found.rated == 0 if tags else dict(found.ratings) == GOOD
+        check_reading(found, covered)
+        for mark in AROUND:
+            assert read(mark + covered, lenient=True).rated == 0
+            assert read(covered + mark, lenient=True).rated == 0 or not covered.rstrip().endswith("```")
 
 
 def open_ended(before: VerdictReading, after: VerdictReading, structured: bool, explain: bool) -> bool:
@@ -110,21 +133,38 @@ TARGET = Target(
     "replies",
     check,
     seeds=[
-        bytes([form]) + write(LANGUAGES[form >> 2 & 1], structured=bool(form & 1), explain=bool(form & 2)).encode()
+        bytes([form | lenient])
+        + write(LANGUAGES[form >> 2 & 1], structured=bool(form & 1), explain=bool(form & 2)).encode()
         for form in range(8)
+        for lenient in (0, 128)
     ]
     + [
         b"\x01" + b'{"naturalness": 9e0, "overall": "3"}',
         b"\x03" + b'{"naturalness": {"rating": 3}}',
         b"\x00" + "自然さ：「－１」\r\n\u3000総合的な品質 : 「 3 」".encode(),
         b"\x02" + "自然さ（理由）: 「3」\n".encode(),
+        b"\x81" + f"{THINK}</think{THOUGHT}\n```json\n{write_json(explain=False)}\n```".encode(),
+        b"\x81" + f"Here you are:\n```json\n{write_json(explain=False)}\n```".encode(),
     ],
     words=[
         *(aspect.id.encode() for aspect in ASPECTS),
         *(aspect.name[language].encode() for aspect in ASPECTS for language in LANGUAGES),
         *(
             mark.encode()
-            for mark in ("「3」", "「１」", "：", "（理由）", " (reason)", '"rating": ', '"reason": "', "\\ud83d")
+            for mark in (
+                THINK,
+                THOUGHT,
+                "\n```",
+                "```json\n",
+                "「3」",
+                "「１」",
+                "：",
+                "（理由）",
+                " (reason)",
+                '"rating": ',
+                '"reason": "',
+                "\\ud83d",
+            )
         ),
     ],
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.comparison.gates import GateArchive
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
 from app.comparison.runs import RunReader
@@ -22,8 +24,10 @@ from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
+from app.storage.sql.gates import GateStore
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.links import LinkStore
+from app.storage.sql.quota import StorageQuota
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.sequences import SequenceStore
 from tests.support.batches import START, HandClock
@@ -60,6 +64,10 @@ class Bench:
         self.now.move(timedelta(days=1).total_seconds())
 
 
+NUMBERS = count(1)
+"""Of kept gates."""
+
+
 def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     batches, judge, now = BatchStore(engine, clock=lambda: START), FakeJudge(), HandClock()
     store, telemetry, audit = RatingStore(engine), FakeTelemetry(), AuditLog(engine)
@@ -88,6 +96,13 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         links=LinkService(batches=batches, links=LinkStore(engine), rubrics=source, now=now, new_id=lambda: "ln_1"),
         baselines=BaselineStore(engine),
         sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=now),
+        gates=GateArchive(
+            batches=batches,
+            store=GateStore(engine),
+            quota=StorageQuota(engine, None),
+            now=now,
+            new_id=lambda: f"ga_{next(NUMBERS)}",
+        ),
         now=now,
         telemetry=telemetry,
     )

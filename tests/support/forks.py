@@ -24,7 +24,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -68,7 +67,6 @@ def load_everything() -> None:
     read_files()
     private.launch = fork_service
     commands.become_server = go_on_as_server
-    private.ask_server = ask_fork
     gc.collect()
     gc.freeze()
 
@@ -142,28 +140,6 @@ def go_on_as_server(name: str, arguments: list[str]) -> NoReturn:
     sys.argv = ["saiten", name, *arguments]
     main()
     raise AssertionError("main exits")
-
-
-def ask_fork(command: str, document: bytes) -> tuple[int, bytes]:
-    """Stands in for `saiten.private.ask_server` likewise."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as told:
-        given.write(document)
-        given.seek(0)
-        sys.stdout.flush()
-        child = os.fork()
-        if not child:
-            os.dup2(given.fileno(), 0)
-            os.dup2(told.fileno(), 1)
-            sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
-            sys.argv = ["saiten", command]
-            from app.cli import run
-
-            code = run()
-            sys.stdout.flush()
-            os._exit(code)
-        _, status = os.waitpid(child, 0)
-        told.seek(0)
-        return os.waitstatus_to_exitcode(status), told.read()
 
 
 class Nursery:

@@ -384,6 +384,38 @@ def test_the_network_policy_lets_in_neighbours_and_out_to_named_ports():
     assert len(large["ingress"][0]["from"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("http://ollama.models:11434/v1", 11434),
+        ("http://vllm/v1", 80),
+        ("https://llm.example.org/v1", 443),
+        ("https://[fd00::1]:8443/v1", 8443),
+    ],
+)
+def test_the_port_of_the_judge_and_the_translator_is_opened(url: str, port: int) -> None:
+    for values in ({"judge": {"baseUrl": url}}, {"translator": {"serverUrl": url}}):
+        policy = pick(render(values), "NetworkPolicy", "demo-saiten")["spec"]
+        assert policy["egress"][-1] == {"ports": [{"protocol": "TCP", "port": port}]}
+
+
+def test_pods_take_further_volumes_and_a_priority() -> None:
+    volume = {"name": "client-tls", "secret": {"secretName": "client"}}
+    mount = {"name": "client-tls", "mountPath": "/etc/client", "readOnly": True}
+    given = {"priorityClassName": "evaluation", "extraVolumes": [volume], "extraVolumeMounts": [mount]}
+    manifests = render({**given, "database": POSTGRES, "redis": REDIS, "tls": {"caSecret": {"name": "ca"}}})
+    found = list(pods(manifests))
+    assert [pod["priorityClassName"] for pod in found] == ["evaluation"] * 3
+    for manifest in manifests:
+        if manifest["kind"] in PODS:
+            kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+    for name in ("demo-saiten", "demo-saiten-worker"):
+        pod = pick(manifests, "Deployment", name)["spec"]["template"]["spec"]
+        assert volume in pod["volumes"]
+        assert all(mount in container["volumeMounts"] for container in containers(pod))
+    assert not any("priorityClassName" in pod for pod in pods(rendered("minimal")))
+
+
 def test_the_migration_may_go_out_before_the_policy_of_all_is_there():
     policy = pick(rendered("large"), "NetworkPolicy", "demo-saiten-migrate")
     hook = policy["metadata"]["annotations"]
@@ -461,6 +493,7 @@ REFUSED: list[tuple[Manifest, str]] = [
     ({"worker": {"resources": {"limits": None}}}, "/worker/resources': missing property 'limits'"),
     ({"terminationGracePeriodSeconds": 10}, "/terminationGracePeriodSeconds': minimum: got 10, want 30"),
     ({"service": {"port": 70000}}, "/service/port': maximum: got 70,000, want 65,535"),
+    ({"extraVolumeMounts": [{"name": "a"}]}, "/extraVolumeMounts/0': missing property 'mountPath'"),
     ({"networkPolicy": {"egressPorts": ["https"]}}, "/networkPolicy/egressPorts/0': got string, want integer"),
 ]
 

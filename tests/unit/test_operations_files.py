@@ -136,3 +136,10 @@ def test_legends_name_labels_of_their_expression() -> None:
         for target in panel.get("targets", ()):
             grouped = {label.strip() for labels in GROUPED.findall(target["expr"]) for label in labels.split(",")}
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= grouped
+
+
+def test_containers_reach_a_judge_on_the_machine_that_runs_them() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert {name for name, one in services.items() if "build" in one} == {"api", "worker"}
+    for name in ("api", "worker"):
+        assert services[name]["extra_hosts"] == ["host.docker.internal:host-gateway"]

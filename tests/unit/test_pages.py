@@ -58,17 +58,19 @@ def test_the_page_on_batches_names_every_reason_and_metric() -> None:
 def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
     page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
     rubric = joint_rubric()
-    header = [name for name, _ in list_columns(rubric, BatchOptions(path="both"))]
+    header = [column.name for column in list_columns(rubric, BatchOptions(path="both"))]
     aspects = {aspect.id for aspect in rubric.aspects}
     columns = {name for name in header if name.partition(".")[0] not in aspects or name == "relevance.score"}
     assert {name for name in columns if f"`{name}`" not in page} == set()
 
 
-def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = readme.split("```text\n")[1].split("```")[0]
+def test_the_readmes_show_what_the_demo_prints(tmp_path: Path) -> None:
     printed = {line.rstrip() for line in saiten("demo", folder=tmp_path).stdout.splitlines()}
-    assert [line for line in block.splitlines() if line.rstrip() not in printed] == []
+    for suffix, rubric in (("", "ja-dialogue"), (".ja", "ja-dialogue"), (".ko", "ko-dialogue")):
+        readme = (ROOT / f"README{suffix}.md").read_text(encoding="utf-8")
+        block = readme.split("```text\n")[1].split("```")[0]
+        assert block.startswith(f"{rubric}: mean rating per aspect")
+        assert [line for line in block.splitlines() if line.rstrip() not in printed] == []
 
 
 PAGES = sorted(

@@ -9,6 +9,7 @@ from app.providers.registry import translator
 if TYPE_CHECKING:
     from app.providers.ports import Translator
     from app.runtime.caches import CallCache
+    from app.runtime.flow_state import FlowState
     from app.runtime.settings import Settings
     from app.runtime.telemetry import Telemetry
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 @translator(
     "deepl", wanted=lambda settings: settings.deepl_api_key is not None, preload=("app.providers.deepl.client",)
 )
-def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) -> Translator:
+def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry, pauses: FlowState) -> Translator:
     """DeepL, with the key in DEEPL_API_KEY."""
     from app.providers.deepl.translator import DeepLTranslator
 
@@ -28,5 +29,5 @@ def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry) 
         telemetry=telemetry,
         timeout_seconds=settings.translator_timeout_seconds,
         max_attempts=settings.translator_attempts,
-        longest_pause_seconds=settings.longest_pause_seconds,
+        pauses=pauses,
     )

@@ -28,7 +28,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -53,6 +52,7 @@ from app.providers.deepl.requests import (
 )
 from app.providers.ports import RequestScope, Translated
 from app.runtime.caches import CallCache
+from app.runtime.flow_state import Demand, FlowLimits, FlowState, LocalFlowState, Report, find_pause
 from app.runtime.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class DeepLTranslator:
     one request. A caller that is cancelled does not cancel its request, because the characters are paid for.
 
     `server_url` None takes the server that fits the key. `timeout_seconds` limits one try, `max_wait_seconds` the pause
-    before the next; if DeepL asks for a longer pause, the call fails at once. DeepL is called again after
-    `longest_pause_seconds`, whatever it asks for. Raises SettingsInvalid if key or URL are unusable."""
+    before the next; if DeepL asks for a longer pause, the call fails at once. `pauses` keeps what DeepL asks for, by
+    default in this process alone, and bounds it. Raises SettingsInvalid if key or URL are unusable."""
 
     auth_key: str
     _: KW_ONLY
@@ -81,7 +81,7 @@ class DeepLTranslator:
     timeout_seconds: float = 15.0
     max_attempts: int = 4
     max_wait_seconds: float = 20.0
-    longest_pause_seconds: float = 600.0
+    pauses: FlowState | None = None
     max_concurrent_requests: int = 4
     telemetry: Telemetry | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -105,7 +105,8 @@ class DeepLTranslator:
         self._flights: dict[str, asyncio.Future[str]] = {}
         self._fetches: set[asyncio.Task[int]] = set()
         self._slots = asyncio.Semaphore(self.max_concurrent_requests)
-        self._closed_until = -math.inf
+        bounds = FlowLimits(self.max_concurrent_requests)
+        self._pauses = self.pauses or LocalFlowState(bounds, clock=self.clock)
 
     async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         source = SOURCE_LANGUAGES.get(source_language)
@@ -220,8 +221,8 @@ class DeepLTranslator:
                     return await self._translate_in_time(texts, request[0].context, source)
             except DeepLFailure as failure:
                 if (asked := failure.error.retry_after_seconds) is not None:
-                    pause = failure.error.retry_after_seconds = min(asked, self.longest_pause_seconds)
-                    self._closed_until = max(self._closed_until, self.clock() + pause)
+                    found = await self._pauses.exchange(Report(closed_seconds=asked), Demand())
+                    failure.error.retry_after_seconds = min(asked, found.closed_seconds)
                 raise
 
     async def _translate_in_time(self, *request: Any) -> list[str]:
@@ -245,7 +246,7 @@ class DeepLTranslator:
 
     async def _wait_for_gate(self) -> None:
         """Waits until DeepL's last `Retry-After` has passed; all callers share this gate."""
-        while (pause := self._closed_until - self.clock()) > 0:
+        while (pause := await find_pause(self._pauses)) > 0:
             if pause > self.max_wait_seconds:
                 detail = f"DeepL asked not to be called for another {pause:.0f} s."
                 raise DeepLFailure(errors.TranslatorUnavailable(detail, retry_after_seconds=pause))

@@ -77,6 +77,7 @@ def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
         max_attempts=settings.judge_attempts,
         malformed_retries=settings.judge_malformed_retries,
         extra=read_extra(settings.judge_extra),
+        lenient=settings.judge_lenient,
         flow=flow,
     )
 

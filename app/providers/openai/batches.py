@@ -17,7 +17,7 @@ from app.domain.errors import SettingsInvalid
 from app.domain.provider_batch import ProviderPart
 from app.providers.openai.judge import FirstUse, find_address, is_printable
 from app.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
-from app.providers.openai.reply import FILTER_CODES, Reply, member, read_completion, text_member
+from app.providers.openai.reply import FILTER_CODES, Reply, filtered, member, read_completion, text_member
 from app.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read_error(key: str, part: ProviderPart, status: int | None, error: dict[str
     """The answer for a call that failed. A call that a content filter stopped counts as a reply, as in a live call."""
     code = text_member(error, "code")
     if code in FILTER_CODES:
-        return ProviderAnswer(key, write_entry(key, part, {"content": None, "finish_reason": "content_filter"}))
+        return ProviderAnswer(key, write_entry(key, part, filtered(text_member(error, "message") or "")))
     if status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
         return ProviderAnswer(key, None)
     message, param = text_member(error, "message") or "", text_member(error, "param")

@@ -23,6 +23,7 @@ from cachetools import FIFOCache
 
 from app import __version__
 from app.domain.errors import JudgeUnavailable, UpstreamError
+from app.domain.model import encode_pieces
 from app.providers.flow_control import Call, FlowControl
 from app.providers.openai import errors
 from app.providers.openai.parameters import (
@@ -34,7 +35,7 @@ from app.providers.openai.parameters import (
     find_refused,
     name_dropped,
 )
-from app.providers.openai.reply import FILTER_CODES, Reply, find_error, read_completion
+from app.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, read_completion
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
 from app.runtime.threads import work_through
@@ -70,7 +71,7 @@ class RequestBodies:
             with self._lock:
                 self._kept[way] = around
         beginning, end = around
-        return beginning + dump(prompt.user) + end
+        return b"".join((beginning, *encode_pieces(prompt.user), end))
 
 
 def dump(value: Any) -> bytes:
@@ -312,7 +313,7 @@ class OpenAIEndpoint:
                 break
             except openai.APIStatusError as error:
                 if errors.is_filtered(error):
-                    answer = {"content": None, "finish_reason": "content_filter"}
+                    answer = filtered(errors.quote_error(error, self.api_key))
                     break
                 refused = self._read_refusal(error, question.body(conceded))
                 if refused is None:

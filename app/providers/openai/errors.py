@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Any
 
 import openai
 
@@ -62,6 +63,7 @@ def read_duration(written: str | None) -> float:
 
 
 UPSTREAM_TEXT_CHARACTERS = 200
+MOST_WORDS = 4_000  # Characters of an error that are looked at
 KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
 
@@ -97,6 +99,8 @@ ELSEWHERE = Treatment(
 OVERSIZE = Treatment(
     errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
 )
+FILTERED = Treatment(errors.JudgeRefusedRequest, False, "the judge's provider filtered the dialogue")
+AWAY = Treatment(errors.JudgeRefusedRequest, False, "the judge's provider does not serve this region")
 UNKNOWN = Treatment(
     errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
 )
@@ -117,23 +121,47 @@ TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (openai.APIResponseValidationError, BROKEN),
     (openai.OpenAIError, REFUSED),
 )
-BY_STATUS: dict[int, Treatment] = {HTTPStatus.PAYMENT_REQUIRED: SPENT, HTTPStatus.REQUEST_TIMEOUT: SLOW}
+BY_STATUS: dict[int, Treatment] = {
+    HTTPStatus.PAYMENT_REQUIRED: SPENT,
+    HTTPStatus.REQUEST_TIMEOUT: SLOW,
+    HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS: AWAY,
+}
+ABOUT_THE_REQUEST = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY}
+# What filters say that have no code for it: OpenRouter, DeepSeek, Azure and LiteLLM, DashScope, Gemini
+FILTER_WORDS = re.compile(
+    r"content exists risk|content (?:management|moderation|policy)|inappropriate content|moderation block"
+    r"|\b(?:prompt|input|request|content) (?:was|has been|is) (?:flagged|blocked)|PROHIBITED_CONTENT|\bblock_?reason",
+    re.IGNORECASE,
+)
+# OpenAI's code for it, which OpenRouter passes on inside a text, and the words of Gemini and others
+REGION_WORDS = re.compile(
+    r"unsupported_country_region|country, region, or territory|location is not supported"
+    r"|not (?:available|supported|allowed|offered) in your (?:region|country|location|territory)",
+    re.IGNORECASE,
+)
 
 
 def treat(error: BaseException) -> Treatment | None:
     """The error's treatment; None if it is not an SDK error."""
-    if isinstance(error, openai.APIStatusError):
-        if HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST:
-            return ELSEWHERE
-        # The SDK passes on values of any type that the endpoint sent.
-        if QUOTA_CODES & {str(error.code), str(error.type)}:
-            return SPENT
-        if special := BY_STATUS.get(error.status_code):
-            return special
-        if "API_KEY_INVALID" in details_of(error, "reason"):
-            # Gemini sends this with HTTP 400.
-            return LOCKED
+    if isinstance(error, openai.APIStatusError) and (special := treat_status(error)):
+        return special
     return next((treatment for kind, treatment in TREATMENTS if isinstance(error, kind)), None)
+
+
+def treat_status(error: openai.APIStatusError) -> Treatment | None:
+    """The treatment of an answer that says more than the error's class; None of the others."""
+    away = error.status_code in ABOUT_THE_REQUEST and REGION_WORDS.search(f"{error.code} {find_words(error)}")
+    cases = (
+        (HTTPStatus.MULTIPLE_CHOICES <= error.status_code < HTTPStatus.BAD_REQUEST, ELSEWHERE),
+        # The SDK passes on values of any type that the endpoint sent.
+        (QUOTA_CODES & {str(error.code), str(error.type)}, SPENT),
+        (is_filtered(error), FILTERED),
+        (away, AWAY),
+        (error.status_code in BY_STATUS, BY_STATUS.get(error.status_code)),
+        # Gemini sends this with HTTP 400.
+        ("API_KEY_INVALID" in details_of(error, "reason"), LOCKED),
+    )
+    return next((treatment for holds, treatment in cases if holds), None)
 
 
 def may_retry(error: BaseException) -> bool:
@@ -148,8 +176,15 @@ def concerns_account(error: BaseException) -> bool:
 
 
 def is_filtered(error: openai.APIStatusError) -> bool:
-    """Whether a provider's content filter refused the dialogue (Azure answers so with HTTP 400)."""
-    return isinstance(error.code, str) and error.code in FILTER_CODES
+    """Whether a provider's filter refused the dialogue: Azure says so with HTTP 400, OpenRouter with 403 and the
+    reasons in `metadata`."""
+    inner, metadata = (dict_member(error.body, name) for name in ("innererror", "metadata"))
+    codes = (error.code, error.type, inner.get("code"), metadata.get("error_type"))
+    if FILTER_CODES.intersection(code for code in codes if isinstance(code, str)):
+        return True
+    if error.status_code not in ABOUT_THE_REQUEST:
+        return False
+    return "flagged_input" in metadata or FILTER_WORDS.search(find_words(error)) is not None
 
 
 def translate_error(
@@ -161,10 +196,30 @@ def translate_error(
     if not isinstance(error, openai.APIStatusError):
         return treatment.becomes(treatment.advice)
     detail = f"{treatment.advice} (HTTP {error.status_code})"
-    quoted = quote_words(upstream_message(error), api_key) if treatment.quotes else ""
+    quoted = quote_error(error, api_key) if treatment.quotes else ""
     asked = retry_after(error)
     seconds = None if asked is None else min(longest_seconds, asked)
     return treatment.becomes(detail, retry_after_seconds=seconds, said=quoted)
+
+
+def dict_member(body: object, name: str) -> dict[str, Any]:
+    """A member of an error's body that is an object; empty where there is none."""
+    found = body.get(name) if isinstance(body, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def find_words(error: openai.APIStatusError) -> str:
+    """The endpoint's message, with the reasons or the words of the provider behind it that OpenRouter adds."""
+    metadata = dict_member(error.body, "metadata")
+    reasons, behind = metadata.get("reasons"), metadata.get("raw")
+    more = ", ".join(map(str, reasons)) if isinstance(reasons, list) else str(behind or "")
+    message = upstream_message(error)
+    return (f"{message} ({more})" if more else message)[:MOST_WORDS]
+
+
+def quote_error(error: openai.APIStatusError, api_key: str) -> str:
+    """What the endpoint says of an error that is not about the key, fit to be shown."""
+    return quote_words(find_words(error), api_key)
 
 
 def details_of(error: openai.APIStatusError, name: str) -> list[str]:

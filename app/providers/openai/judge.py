@@ -136,8 +136,9 @@ class OpenAIJudge:
     `base_url` None is OpenAI's own. `flow` admits the calls, and is not closed with the judge; without one,
     `concurrency` limits the calls in flight. `max_attempts` and `deadline_seconds` limit the tries of one call,
     `timeout_seconds` one try. If a reply does not rate every aspect, the judge is asked again, at most
-    `malformed_retries` times. `extra` holds further parameters to send. The client is imported at the first call.
-    Raises SettingsInvalid if an HTTP header cannot carry the key."""
+    `malformed_retries` times. `extra` holds further parameters to send. `lenient` is how replies are read where the
+    options do not say. The client is imported at the first call. Raises SettingsInvalid if an HTTP header cannot carry
+    the key."""
 
     api_key: str
     base_url: str | None
@@ -153,6 +154,7 @@ class OpenAIJudge:
     max_output_tokens: int = 2048
     malformed_retries: int = 2
     extra: Extra = NO_EXTRA
+    lenient: bool = False
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     kind = "openai"
@@ -270,12 +272,14 @@ class OpenAIJudge:
             marked=self._address.openais and takes_marks(model),
             turns=task.window.system_turns if task.window is not None else None,
             kinds=task.rubric.kind_ids,
+            lenient=self.lenient if task.options.lenient is None else task.options.lenient,
         )
 
     async def _sample(self, question: Question, task: JudgingTask, expected_usd: float) -> Sample:
-        """Asks until a reply rates every aspect, as often as the settings allow. A call is expected to cost as much."""
+        """Asks until a reply rates every aspect, as often as the settings allow, but not again about a dialogue that a
+        filter stops. A call is expected to cost as much."""
         answers = [await self._ask(question, task, expected_usd)]
-        while not answers[-1].reading.complete and len(answers) <= self.malformed_retries:
+        while not answers[-1].final and len(answers) <= self.malformed_retries:
             try:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task, expected_usd))
             except ProviderBatchUnanswered:

@@ -7,13 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from json.encoder import encode_basestring
 from typing import Any
 from urllib.parse import urlsplit
 
 from app.domain.errors import InvalidRequest, SettingsInvalid
 from app.domain.evaluation import JudgeOptions
-from app.domain.model import canonical_json
+from app.domain.model import canonical_json, encode_pieces
 from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
 from app.domain.strict_json import StrictJSONError, parse_strict_json
@@ -153,7 +152,8 @@ class Question:
     differ only in their fixed part. `sample` counts from 0. `attempt` counts the repetitions after malformed
     replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether the end
     of the fixed part is marked for the provider's prompt cache. `turns` are the numbers of the system's turns if a
-    conversation is rated, and `kinds` the kinds of faults that its rubric tells apart."""
+    conversation is rated, and `kinds` the kinds of faults that its rubric tells apart. `lenient` is how the reply is
+    read, as in `read_verdict`."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -167,6 +167,7 @@ class Question:
     marked: bool = False
     turns: tuple[int, ...] | None = None
     kinds: tuple[str, ...] = ()
+    lenient: bool = False
 
     def prompt(self, *, structured: bool) -> Prompt:
         return self.structured if structured else self.text
@@ -212,8 +213,11 @@ class Question:
         own = tuple((name, value) for name, value in settled.items() if name not in extra)
         fixed = open_key(endpoint, own, *prefixes)
         more = f",{canonical_json(extra)}" if extra else ""
-        written = f"{fixed},{encode_basestring(self.structured.user)},{self.sample},{self.attempt}{more}]"
-        return hashlib.sha256(written.encode()).hexdigest()
+        found = hashlib.sha256(f"{fixed},".encode())
+        for piece in encode_pieces(self.structured.user):
+            found.update(piece)
+        found.update(f",{self.sample},{self.attempt}{more}]".encode())
+        return found.hexdigest()
 
     def _settle(self, conceded: tuple[str, ...] = ()) -> dict[str, Any]:
         """The body's model and parameters, less `response_format`, as this very call sends them."""

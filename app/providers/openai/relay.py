@@ -59,14 +59,8 @@ class RelayFolder:
             part.rename(path)
 
     def answer(self, key: str) -> str | None:
-        """The answer to a question that was asked; None where there is none, or it is no text."""
-        path = self.path / f"{self._names.get(key)}{ANSWER}"
-        try:
-            if path.stat().st_size > LONGEST_ANSWER_BYTES:
-                return None
-            return path.read_text(encoding="utf-8")
-        except (FileNotFoundError, UnicodeDecodeError):
-            return None
+        """The answer to a question that was asked; None where there is none."""
+        return read_answer(self.path / f"{self._names.get(key)}{ANSWER}")
 
     def inspect(self) -> RelayState:
         """Looks at every file in the folder."""
@@ -97,6 +91,8 @@ class RelayFolder:
             return [*changed, (answers[0], "foreign")]
         if answers and read is not None and read != digest_file(self.path / answers[0]):
             return [*changed, (answers[0], "edited")]
+        if answers and read_answer(self.path / answers[0]) is None:
+            return [*changed, (answers[0], "unreadable")]
         return changed
 
     def read_digests(self) -> dict[str, str]:
@@ -131,6 +127,14 @@ def write_question(key: str, body: Mapping[str, object]) -> bytes:
 def digest(content: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
+
+
+def read_answer(path: Path) -> str | None:
+    """The answer; None where there is none, or it is no UTF-8, or too large."""
+    try:
+        return None if path.stat().st_size > LONGEST_ANSWER_BYTES else path.read_text(encoding="utf-8")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
 
 
 def digest_file(path: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from hashlib import blake2b
 from operator import add
-from statistics import fmean
+from statistics import fmean, median_low
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -18,19 +18,32 @@ from cachetools import FIFOCache
 from pydantic import Field
 
 from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
-from app.domain.expectation import Expectation, Token, expect
+from app.domain.expectation import Expectation, Token, expect, may_rate
 from app.domain.model import Value, digest, listed
 from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
-from app.domain.verdict import Faults, VerdictReading, rate_nothing, read_verdict
+from app.domain.verdict import (
+    FILTER_CHARACTERS,
+    Faults,
+    VerdictReading,
+    agree_on_faults,
+    rate_nothing,
+    read_verdict,
+)
 from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
-# An error with such a code is a reply: a content filter stopped the call
-FILTER_CODES = frozenset({"content_filter", "content_policy_violation"})
+# An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI
+# and LiteLLM; of OpenAI's reasoning models; and of DashScope
+FILTER_CODES = frozenset({
+    "content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "moderation_blocked",
+    "invalid_prompt",
+    "data_inspection_failed", "DataInspectionFailed",
+})  # fmt: skip
+FILTERED = "content_filter"  # The finish reason of such a reply
 # Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter
 REASONING = ("reasoning_content", "reasoning", "thinking")
 REASONING_PARTS = frozenset({"thinking", "reasoning"})
@@ -38,7 +51,8 @@ TEXT_PARTS = frozenset({"text", "output_text"})
 
 
 class TokenRecord(Value):
-    """A token and its alternatives. Bytes are in hexadecimal: a token may hold half a character."""
+    """A token and its alternatives. Bytes are in hexadecimal: a token may hold half a character. Tokens that hold no
+    number are joined into one without alternatives: reasons are long, and their words are never weighed."""
 
     text: str
     choices: Annotated[tuple[Annotated[tuple[str, float], Field(strict=False)], ...], listed()]
@@ -168,15 +182,22 @@ def count_member(value: Any, name: str) -> int:
 
 
 def read_tokens(entries: list[Any] | None) -> tuple[TokenRecord, ...]:
-    """The tokens with their alternatives; none where any entry is not what it should be."""
-    records = []
+    """The tokens, those of numbers with their alternatives; none where any entry is not what it should be."""
+    records: list[TokenRecord] = []
+    words = ""
     for entry in entries or ():
         chosen = read_choice(entry)
         if chosen is None:
             return ()
+        if not may_rate(bytes.fromhex(chosen[0])):
+            words += chosen[0]
+            continue
+        if words:
+            records.append(TokenRecord(text=words, choices=()))
+            words = ""
         alternatives = dict(filter(None, map(read_choice, member(entry, "top_logprobs", list) or ())))
         records.append(TokenRecord(text=chosen[0], choices=tuple(({chosen[0]: chosen[1]} | alternatives).items())))
-    return tuple(records)
+    return (*records, TokenRecord(text=words, choices=())) if words else tuple(records)
 
 
 def read_choice(entry: Any) -> tuple[str, float] | None:
@@ -213,7 +234,9 @@ class Readings:
             return read_reply(reply, question)
         # The fixed part's digest stands for the aspects with their scales, the language, the format and the canary.
         asked = question.prompt(structured=reply.structured).prefix_digest
-        key = blake2b(f"{asked}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = blake2b(
+            f"{asked}{question.lenient}{reply.content}".encode("utf-8", "surrogatepass"), digest_size=16
+        ).digest()
         known = self._known.get(key)
         if known is None:
             known = read_reply(reply, question)
@@ -240,6 +263,7 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
         screen=prompt.screen,
         turns=question.turns,
         kinds=question.kinds,
+        lenient=question.lenient,
     )
     if reading.complete or reading.leaked or reply.refusal:
         return reading
@@ -270,6 +294,11 @@ def find_hint(reply: Reply) -> str | None:
     return "the endpoint probably ignored `response_format`" if reply.structured else None
 
 
+def filtered(words: str) -> dict[str, Any]:
+    """The fields of the reply that stands for a call which a provider's filter stopped. `words` are the provider's."""
+    return {"content": None, "finish_reason": FILTERED, "refusal": words[:FILTER_CHARACTERS] or None}
+
+
 @dataclass(frozen=True)
 class SampleAnswer:
     """One reply with what it says. `hit` is True where no call was made for it. `price_share` is the share of the
@@ -280,6 +309,11 @@ class SampleAnswer:
     reading: VerdictReading
     hit: bool
     price_share: float = 1.0
+
+    @property
+    def final(self) -> bool:
+        """Whether to ask again is of no use: the verdict is complete, or a filter does not let the dialogue pass."""
+        return self.reading.complete or (self.reply.content is None and self.reply.finish_reason == FILTERED)
 
     def expect(self, aspect: Aspect) -> Expectation | None:
         """The aspect's expectation at its value in this reply; None where it cannot be had."""
@@ -307,6 +341,12 @@ def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoi
     """Combines the samples into a judgement."""
     answers = [answer for sample in samples for answer in sample.answers]
     verdicts = {aspect.id: conclude(aspect, samples) for aspect in task.aspects}
+    if task.rubric.kinds and len(samples) > 1:
+        agreed = agree_on_faults([sample.kept.reading.faults for sample in samples])
+        verdicts = {
+            name: replace(verdict, turns=(agreed[name],)) if name in agreed else verdict
+            for name, verdict in verdicts.items()
+        }
     return Judgement(
         verdicts=verdicts,
         provenance=trace_origin(answers, kind=kind, endpoint=endpoint),
@@ -319,7 +359,7 @@ def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoi
 
 def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
     """One aspect's verdict over its samples. `expected` is the mean of the rated samples' expectations, and only where
-    each of them has one; `reason` is that of the first rated sample."""
+    each of them has one; `reason` is that of the first sample with the lower median, which is the rating shown."""
     kept = [sample.kept for sample in samples if aspect.id in sample.kept.reading.ratings]
     if len(kept) == 1 and not kept[0].question.options.expected:
         reading = kept[0].reading
@@ -328,15 +368,18 @@ def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
             return bare(rating)
         return Verdict((rating,), reason=reason, turns=list_faults(aspect, [reading]))
     readings = [answer.reading for answer in kept]
-    rated = [answer for answer in kept if isinstance(answer.reading.ratings[aspect.id], int)]
+    ratings = [reading.ratings[aspect.id] for reading in readings]
+    rated = [answer for answer, rating in zip(kept, ratings, strict=True) if isinstance(rating, int)]
+    valid = [rating for rating in ratings if isinstance(rating, int)]
+    shown = readings[ratings.index(median_low(valid))] if valid else None
     expectations = [answer.expect(aspect) for answer in rated if answer.question.options.expected]
     found = [expectation for expectation in expectations if expectation is not None]
     whole = bool(found) and len(found) == len(rated)
     return Verdict(
-        samples=tuple(reading.ratings[aspect.id] for reading in readings),
+        samples=tuple(ratings),
         expected=fmean(one.mean for one in found) if whole else None,
         off_scale_mass=fmean(one.off_scale_mass for one in found) if whole else None,
-        reason=next((reading.reasons[aspect.id] for reading in readings if aspect.id in reading.reasons), None),
+        reason=shown.reasons.get(aspect.id) if shown else None,
         turns=list_faults(aspect, readings),
     )
 
@@ -406,6 +449,7 @@ def trace_origin(answers: Sequence[SampleAnswer], *, kind: str, endpoint: str) -
         parameters=merge_parameters([reply.parameters for reply in replies]),
         dropped=tuple(distinct(name for reply in replies for name in reply.dropped)),
         screen=all(prompt.screen for prompt in prompts),
+        lenient=any(answer.question.lenient for answer in answers),
     )
 
 

@@ -11,7 +11,7 @@ import time
 from asyncio import Future
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -247,7 +247,13 @@ def insert_or_ignore(database: AsyncConnection | AsyncEngine, table: Table) -> I
 
 def insert_or_add(database: AsyncConnection | AsyncEngine, table: Table, column: Column[Any]) -> Insert:
     """An insert that adds the column's value to that of the row with the same primary key, where there is one."""
-    into = insert_into(database, table)
+    return build_adding(database.dialect.name, table, column)
+
+
+@cache
+def build_adding(dialect: str, table: Table, column: Column[Any]) -> Insert:
+    """The same, built once: it is part of every save, and took a fifth of its time in the database."""
+    into = insert_with(dialect, table)
     added = {column.name: column + into.excluded[column.name]}
     return into.on_conflict_do_update(index_elements=[*table.primary_key], set_=added)
 
@@ -261,7 +267,12 @@ def insert_or_replace(database: AsyncConnection | AsyncEngine, table: Table) -> 
 
 def insert_into(database: AsyncConnection | AsyncEngine, table: Table) -> postgresql.Insert | sqlite.Insert:
     """The database's own insert, which knows conflicts; SQLAlchemy has no name common to both databases."""
-    return postgresql.insert(table) if database.dialect.name == "postgresql" else sqlite.insert(table)
+    return insert_with(database.dialect.name, table)
+
+
+def insert_with(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """The same for a database by the name of its dialect."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
 def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import any_request_of
 from app.domain.errors import StoreError, StoreUnavailable
-from app.domain.evaluation import Evaluation, EvaluationFilter, Record
+from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Record
 from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
-from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, measure_result, sum_up
+from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, count_bytes, measure_result, sum_up
 from app.storage.sql.tables import (
     Instant,
     batch_items,
@@ -145,6 +145,40 @@ class EvaluationStore:
         kept = read_record(found.record)
         request = any_request_of(read_options(found.options), read_candidate(found.request))
         return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
+
+    async def explain(
+        self, project: str, evaluation_id: str, explained: Explanation, calls: Sequence[str]
+    ) -> Evaluation | None:
+        """Adds to an evaluation what the judge said when it was asked again, which rests on these `calls`, and returns
+        it as it is then; one that was explained meanwhile stays as it is. None where it is gone."""
+        row = evaluations.c
+        this = (equals(row.id, evaluation_id), equals(row.project, project), row.failure.is_(None))
+        async with db.change(self._engine) as connection:
+            query = select(row.record, row.calls, row.batch_id).where(*this).with_for_update()
+            found = (await connection.execute(query)).one_or_none()
+            if found is None:
+                return None
+            record = from_json(found.record)
+            kept = Evaluation.model_validate(record["evaluation"], context=STORED)
+            if kept.explained is not None:
+                return kept
+            told = kept.model_copy(update={"explained": explained})
+            record["evaluation"] = told.model_dump(mode="json")
+            values = {
+                "record": to_json(record).decode(),
+                "calls": json.dumps([*dict.fromkeys([*json.loads(found.calls or "[]"), *calls])]),
+            }
+            grown = sum(count_bytes(value) for value in values.values())
+            grown -= count_bytes(found.record) + count_bytes(found.calls)
+            await connection.execute(update(evaluations).where(*this).values(values))
+            if found.batch_id is None:
+                await add_bytes(connection, {project: grown})
+            else:
+                size = batches.c.stored_bytes + grown
+                await connection.execute(
+                    update(batches).where(batches.c.id == found.batch_id).values(stored_bytes=size)
+                )
+        return told
 
     async def list(
         self, project: str, wanted: EvaluationFilter, *, after: Place | None, limit: int

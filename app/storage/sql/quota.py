@@ -79,6 +79,7 @@ async def count_stored(engine: AsyncEngine, project: str) -> int:
     sums = (
         select(func.sum(batch.stored_bytes + RESULT_BYTES * waiting)).where(equals(batch.project, project)),
         select(func.sum(dataset.bytes)).where(equals(dataset.project, project), dataset.state != DONE),
+        select(func.sum(t.gates.c.bytes)).where(equals(t.gates.c.project, project)),
         select(func.sum(rest.bytes)).where(equals(rest.project, project)),
     )
     async with db.read(engine) as connection:

@@ -34,6 +34,9 @@ SEPARATOR = "\x1e"
 BLOCK = 4096
 """Most candidates of a row of the index."""
 
+PIECE = 1 << 16
+"""Characters whose pairs are sorted together."""
+
 WIDTH = 21
 """Bits of a character."""
 
@@ -84,12 +87,8 @@ def list_block(
     import numpy as np
 
     first = texts[0][0]
-    joined = "".join(f"{one}{SEPARATOR}" for _, one in texts)
-    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.int64)
-    places = np.repeat([position - first for position, _ in texts], [len(one) + 1 for _, one in texts])
-    within = codes[:-1] != ord(SEPARATOR)
     # Sorted by gram, then by place, each pair once.
-    pairs = np.unique(((codes[:-1] << WIDTH | codes[1:]) << 16 | places[:-1])[within])
+    pairs = np.unique(np.concatenate([pair_up(group, first) for group in cut_texts(texts)]))
     grams = pairs >> 16
     starts = np.flatnonzero(np.diff(grams, prepend=-1))
     held = (pairs & 0xFFFF).astype("<u2")
@@ -101,6 +100,35 @@ def list_block(
             named.setdefault(name_entry(key, value), []).append(position - first)
     for gram, found in named.items():
         yield gram, first, np.array(found, dtype="<u2").tobytes()
+
+
+def cut_texts(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """The texts with their separators, in groups of about `PIECE` characters: at once, long ones would hold the
+    interpreter for long. A longer text is cut; each part begins with the last character of the one before."""
+    group: list[tuple[int, str]] = []
+    size = 0
+    for position, one in texts:
+        ended = one + SEPARATOR
+        for start in range(0, max(1, len(one)), PIECE):
+            part = ended[start : start + PIECE + 1]
+            # Another part never follows one that has no separator, which is as long as a group may be.
+            if group and size + len(part) > PIECE:
+                yield group
+                group, size = [], 0
+            group.append((position, part))
+            size += len(part)
+    yield group
+
+
+def pair_up(group: Sequence[tuple[int, str]], first: int) -> NDArray[np.int64]:
+    """Each pair of characters in the texts with the place of its text after `first`: sorted, each once."""
+    import numpy as np
+
+    joined = "".join(part for _, part in group)
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.int64)
+    places = np.repeat([position - first for position, _ in group], [len(part) for _, part in group])
+    within = codes[:-1] != ord(SEPARATOR)
+    return np.unique(((codes[:-1] << WIDTH | codes[1:]) << 16 | places[:-1])[within])
 
 
 def describe_texts(

@@ -1,8 +1,9 @@
 """How many bytes the rows of a project take, counted as they are written and removed.
 
-A batch has the sum of its own in `batches.stored_bytes`, a dataset in `datasets.bytes`: they go with the row. All else
-of a project, which is single evaluations, human ratings and kept answers, has one sum in `project_bytes`. A transaction
-changes that one last: who holds it waits for no one else, so no two transactions can deadlock."""
+A batch has the sum of its own in `batches.stored_bytes`, a dataset in `datasets.bytes`, a kept verdict in
+`gates.bytes`: they go with the row. All else of a project, which is single evaluations, human ratings and kept answers,
+has one sum in `project_bytes`. A transaction changes that one last: who holds it waits for no one else, so no two
+transactions can deadlock."""
 
 from __future__ import annotations
 

@@ -542,6 +542,22 @@ sequence_builds = table(
     sa.Index(None, "batch_id"),
 )
 
+# The verdict of a gate, which goes with either of its batches; null for a run that was given as results. `report` is a
+# GateReport as JSON, `metadata` that of it, and `bytes` what the row counts for.
+gates = table(
+    "gates",
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("candidate", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=True),
+    sa.Column("baseline", sa.String(64), sa.ForeignKey("batches.id", ondelete="CASCADE"), nullable=True),
+    sa.Column("at", Instant, nullable=False),
+    *columns(sa.Text, "metadata", "report"),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Index(None, "project", "at", "id"),
+    sa.Index(None, "candidate"),
+    sa.Index(None, "baseline"),
+)
+
 # `state` is `upload` for a file whose parts are its bytes, `receiving` while items are stored, and `kept` for a dataset
 # with a `version`, whose parts are lines of NDJSON. `key` is the digest of the name. A file that was kept is `done`: it
 # has no parts and no name any more, and its `key` is the id of its dataset.

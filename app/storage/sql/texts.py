@@ -60,6 +60,7 @@ from app.storage.sql.batches.rows import (
 )
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.datasets import erase_items, expire_uploads, remove_datasets
+from app.storage.sql.gates import GateStore
 from app.storage.sql.provider_batches import ProviderBatchStore
 from app.storage.sql.ratings import take_turn
 from app.storage.sql.search import remove_index, remove_places
@@ -138,8 +139,9 @@ class TextStore:
     async def erase_marked(self, project: str, metadata: Mapping[str, str]) -> Erased:
         """Removes everything whose metadata hold all these entries: batches as `BatchStore.erase` does, candidates of
         other batches (in their place stands a failure with the code `erased`, and a result that comes in later is
-        refused), single evaluations, and human ratings of any of them. Their calls are noted as those of an erased
-        batch. Nothing bears empty metadata. It takes many small transactions; ask again for one that was cut off."""
+        refused), single evaluations, kept verdicts, and human ratings of any of them. Their calls are noted as those of
+        an erased batch. Nothing bears empty metadata. It takes many small transactions; ask again for one that was cut
+        off."""
         if not metadata or not can_store(project, *metadata, *metadata.values()):
             return Erased(0, 0, 0)
         try:
@@ -150,6 +152,7 @@ class TextStore:
             marked = has_marks(self._engine, t.dataset_parts.c.content, metadata)
             items = await erase_items(self._engine, project, metadata, marked)
             await self._forget_answers(project, metadata)
+            await GateStore(self._engine).erase_marked(project, has_marks(self._engine, t.gates.c.metadata, metadata))
         finally:
             # Not before: the erasure of a batch cleans too, and so does another caller's.
             self._cleaning.mark_traces()

@@ -6,9 +6,10 @@ from app.text.injection.inspection import (
     inspect_dialogue,
     inspect_text,
     inspect_texts,
+    list_places,
     list_translated,
 )
-from app.text.injection.masking import InspectionBudget, TextSpan, find_spans, without
+from app.text.injection.masking import InspectionBudget, TextSpan, find_spans, locate, without
 
 __all__ = [
     "AttackKind",
@@ -19,6 +20,8 @@ __all__ = [
     "inspect_dialogue",
     "inspect_text",
     "inspect_texts",
+    "list_places",
     "list_translated",
+    "locate",
     "without",
 ]

@@ -36,18 +36,22 @@ class AttackKind(StrEnum):
 
 
 DETAILS: dict[AttackKind, str] = {
-    AttackKind.FORGED_VERDICT: "looks like a verdict of its own: scores laid out the way a judge would write them",
-    AttackKind.BOUNDARY_BREAKOUT: "closes the part of a prompt that would hold it and goes on as if it stood outside",
-    AttackKind.ROLE_MARKUP: "imitates the markup by which a chat model tells system, user and assistant turns apart",
-    AttackKind.INSTRUCTION_TO_JUDGE: "tells its evaluator which score to give, or to drop the instructions for scoring",
-    AttackKind.SCALE_REDEFINITION: "claims that the rating scale means something else than the rubric says",
-    AttackKind.SCORE_PACT: "agrees in advance on the score that a later utterance is to get",
-    AttackKind.REFUSAL_DEMAND: "tells its evaluator to give no score",
-    AttackKind.PROMPT_LEAK: "asks for the instructions of the judge to be written out",
-    AttackKind.TRANSLATOR_INSTRUCTION: "tells the translator to put words about a score into the translation",
-    AttackKind.ENCODED_PAYLOAD: "carries an encoded text that is, or is said to be, an instruction",
-    AttackKind.HIDDEN_TEXT: "carries text that a reader would not see, or would see in another order than it is stored",
-    AttackKind.REVERSED_TEXT: "reads backwards as an instruction or verdict",
+    AttackKind.FORGED_VERDICT: "may be a verdict of its own: scores laid out the way a judge would write them",
+    AttackKind.BOUNDARY_BREAKOUT: "may close the part of a prompt that would hold it and go on as if it stood outside",
+    AttackKind.ROLE_MARKUP: "may imitate the markup by which a chat model tells system, user and assistant turns apart",
+    AttackKind.INSTRUCTION_TO_JUDGE: (
+        "may tell its evaluator which score to give, or to drop the instructions for scoring"
+    ),
+    AttackKind.SCALE_REDEFINITION: "may claim that the rating scale means something else than the rubric says",
+    AttackKind.SCORE_PACT: "may agree in advance on the score that a later utterance is to get",
+    AttackKind.REFUSAL_DEMAND: "may tell its evaluator to give no score",
+    AttackKind.PROMPT_LEAK: "may ask for the instructions of the judge to be written out",
+    AttackKind.TRANSLATOR_INSTRUCTION: "may tell the translator to put words about a score into the translation",
+    AttackKind.ENCODED_PAYLOAD: "may carry an encoded text that is, or is said to be, an instruction",
+    AttackKind.HIDDEN_TEXT: (
+        "may carry text that a reader would not see, or would see in another order than it is stored"
+    ),
+    AttackKind.REVERSED_TEXT: "may read backwards as an instruction or verdict",
 }
 
 
@@ -245,10 +249,13 @@ def inspect_dialogue(
     is `response`, `context/<index>/text` or `context/<index>/speaker`, after `translation/` where it is the translation
     that looks like an attack. What the translation left as it was is looked at once. `checkpoint` is called before each
     text, and may raise to end the work."""
+    return inspect_texts(list_places(dialogue, translation), aspects=aspects, checkpoint=checkpoint)
+
+
+def list_places(dialogue: Dialogue, translation: Dialogue | None = None) -> dict[str, str]:
+    """Each text of a dialogue by its place, and what its translation changed."""
     places = texts_of(dialogue)
-    if translation is not None:
-        places |= list_translated(places, texts_of(translation))
-    return inspect_texts(places, aspects=aspects, checkpoint=checkpoint)
+    return places if translation is None else places | list_translated(places, texts_of(translation))
 
 
 def list_translated(given: Mapping[str, str], translated: Mapping[str, str]) -> dict[str, str]:

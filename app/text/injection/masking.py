@@ -6,10 +6,11 @@ parts of the raw text are inspected with and without each other, under a budget 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from app.domain.evaluation import MaskedSpan, Warned
 from app.domain.folding import fold
 from app.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
 from app.text.injection.signs import compiled, hidden_spans, located_payloads
@@ -21,6 +22,7 @@ MOST_SENTENCES = 256  # Parts that a text is cut into at most; a text of more ha
 MOST_READINGS = 12
 LEAST_BUDGET = 20_000  # Characters that may always be inspected: of a short text no trial needs to be saved
 DIALOGUE_BUDGET = 12 * LEAST_BUDGET  # Characters that may be inspected in all texts of one dialogue together
+LOCATING_BUDGET = 3 * LEAST_BUDGET  # The same, only to tell where it is; texts beyond are suspicious as a whole
 CALL = 40  # Characters that cost as much as an inspection of nothing
 MOST_RESTORED = 8  # Up to this many removed parts, each is tried again to see whether it can stay
 # A sentence with its end and the white space after it, in the raw text; or a line's
@@ -99,6 +101,34 @@ def find_spans(
     except InspectionBudgetSpent:
         return whole
     return whole if suspicious(left) else spans
+
+
+def locate(
+    warned: Sequence[Warned],
+    places: Mapping[str, str],
+    *,
+    aspects: Sequence[str] = (),
+    checkpoint: Callable[[], None] = lambda: None,
+) -> tuple[Warned, ...]:
+    """The warnings of `inspect_texts` with the spans that they are about, which `detail` names too. `places` and the
+    other arguments are those that it had."""
+    budget = InspectionBudget(LOCATING_BUDGET, checkpoint)
+    known: dict[str, tuple[TextSpan, ...]] = {}
+    for text in dict.fromkeys(places[one.where] for one in warned):
+        known[text] = find_spans(text, aspects=aspects, budget=budget)
+    return tuple(mark(one, known[places[one.where]]) for one in warned)
+
+
+def mark(warned: Warned, spans: Sequence[TextSpan]) -> Warned:
+    """The warning with these spans of its text, of which there is at least one."""
+    (start, end), *more = spans
+    several = f" {len(spans):,} places, the first of them" if more else ""
+    return Warned(
+        code=warned.code,
+        where=warned.where,
+        detail=f"{warned.detail}, in{several} characters {start + 1:,} to {end:,}",
+        spans=tuple(MaskedSpan(where=warned.where, start=start, end=end) for start, end in spans),
+    )
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:

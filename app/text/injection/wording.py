@@ -84,7 +84,8 @@ def passages(length: int) -> Iterator[tuple[int, int]]:
 def suspicious_passage(folded: str, above: float = 0.0) -> str | None:
     """The passage of a folded text that is worded most like one to its judge; None where none scores `above`."""
     intercept, runs, weights = fitted()
-    said = sentences(folded)
+    # A sentence that comes again says nothing new: only attacks are insistent in other words each time.
+    said = list({each.strip(): each for each in reversed(sentences(folded))}.values())[::-1]
     known = [runs.find(each) for each in said]
     sums = [sum(map(weights.__getitem__, each)) for each in known]
     counts = [len(each) for each in known]

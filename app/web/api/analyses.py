@@ -1,4 +1,4 @@
-"""`/v1/analyses/{name}`, `/v1/comparisons`, `/v1/gates` and `/v1/judge-checks`."""
+"""`/v1/analyses/{name}`, `/v1/comparisons` and `/v1/judge-checks`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, GateRequest, read_ranges
+from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, read_ranges
 from app.domain.comparison import Comparison, GateReport
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
@@ -17,10 +17,11 @@ from app.domain.reports import Report
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type, while_connected
 from app.web.dependencies import Serving, may_write
+from app.web.given_runs import read_runs, receive_runs
 from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, STREAM, form, reads, refer_to, write_lines
-from app.web.problems import RequestRefused, language_of
+from app.web.problems import language_of
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -46,8 +47,7 @@ ANALYSIS_BODY = {
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
 }
-RULES = {"rules": [{"aspect": "overall", "max_drop": 0.1}], "min_coverage": 0.98}
-GATE_BODY = reads({JSON: form(GateRequest, {"candidate": "ba_…", "baseline": "ba_…", **RULES})})
+COMPARISON = {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"}
 
 
 @router.post(
@@ -126,47 +126,19 @@ comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
 
 @comparisons.post(
     "/comparisons",
-    summary="Compare two batches",
+    summary="Compare two runs",
     responses={200: {"model": Comparison}, **PROBLEMS},
-    openapi_extra=reads(
-        {JSON: form(ComparisonRequest, {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"})}
-    ),
+    openapi_extra=read_runs(ComparisonRequest, COMPARISON),
 )
-async def compare_batches(
-    request: Request, container: Serving, body: Annotated[ComparisonRequest, Depends(body_of(ComparisonRequest))]
-) -> Response:
-    """Every measure of both batches, with test, effect size, interval and smallest detectable difference.
+async def compare_batches(request: Request, container: Serving) -> Response:
+    """Every measure of both runs, with test, effect size, interval and smallest detectable difference. A run is the id
+    of a batch, or `{"results": […]}`, of which nothing is stored.
 
     409 `signature-mismatch`, with the differing `pieces`, if the two were not scored in the same way.
     """
-    comparison = await container.comparison.compare(request.state.project, body)
+    body, given = await receive_runs(request, ComparisonRequest)
+    comparison = await container.comparison.compare(request.state.project, body, given)
     return await answer_in_language(request, container, comparison)
-
-
-@comparisons.post(
-    "/gates",
-    summary="Pass or fail a batch",
-    responses={200: {"model": GateReport}, **PROBLEMS},
-    openapi_extra=GATE_BODY,
-)
-async def gate_batch(
-    request: Request, container: Serving, body: Annotated[GateRequest, Depends(body_of(GateRequest))]
-) -> Response:
-    """The verdict, with every reason. With `check_judge` the judge rates the anchors first, which needs a key that can
-    write."""
-    if not body.check_judge:
-        report = await container.comparison.gate(request.state.project, body)
-    else:
-        if not may_write(request):
-            detail = "this key may only read, and checking the judge costs judge calls"
-            raise RequestRefused(403, "insufficient-scope", detail)
-        async with evaluating(request) as scope:
-            if body.judge_check is None:  # otherwise the judge is not called
-                rated = await container.batches.find(request.state.project, body.candidate)
-                require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
-            gating = container.comparison.gate(request.state.project, body, scope)
-            report = await while_connected(request, gating)
-    return await answer_in_language(request, container, report)
 
 
 @comparisons.post(

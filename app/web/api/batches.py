@@ -16,7 +16,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from app.batches.export import stream_csv, stream_ndjson
+from app.batches.export import stream_csv, stream_ndjson, stream_parquet
 from app.batches.intake import Spool
 from app.domain.batch import (
     Batch,
@@ -89,7 +89,10 @@ BATCH_STATUS = header(
     enum=["queued", "running", "paused", "completed", "cancelled"],
 )
 
-DISPOSITION = {"description": "with `format=csv`: a file name to save it under", "schema": {"type": "string"}}
+DISPOSITION = {
+    "description": "with `format=csv` and `parquet`: a file name to save it under",
+    "schema": {"type": "string"},
+}
 
 WORKER_DIED = {"code": "worker-died", "detail": "…"}
 RESULTS = {
@@ -113,6 +116,7 @@ RESULTS = {
             {"position": 1, "item": "sea-2", "candidate": 0, "status": "failed", "error": WORKER_DIED},
         ),
         "text/csv": {"schema": {**STREAM, "description": "RFC 4180 with a header; formulas are defused"}},
+        "application/vnd.apache.parquet": {"schema": {**STREAM, "description": "the columns of CSV, with their types"}},
     },
 }
 
@@ -257,8 +261,13 @@ def keep_under(key: str, batch: Batch) -> KeyedAnswer:
     return KeyedAnswer(key, ACCEPTED, bytes(answer(batch, ACCEPTED).body))
 
 
-Format = Literal["ndjson", "csv"]
-CSV = "text/csv"
+Format = Literal["ndjson", "csv", "parquet"]
+TABLES = {
+    "csv": ("text/csv; charset=utf-8; header=present", stream_csv),
+    "parquet": ("application/vnd.apache.parquet", stream_parquet),
+}
+"""The media type of a table, and what writes it."""
+
 MOST_POSITION = 2**31 - 1
 
 
@@ -291,10 +300,11 @@ async def read_batch_results(
     if written_as == "ndjson":
         return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
     options = await container.batches.options(project, batch_id)
-    table = stream_csv(pages, container.scoring.context.rubrics.nearest(batch.rubric_name), options)
+    media_type, stream = TABLES[written_as]
+    table = stream(pages, container.scoring.context.rubrics.nearest(batch.rubric_name), options)
     # The id is the service's own: a file name contains no text of the caller.
-    headers["Content-Disposition"] = f'attachment; filename="{batch.id}.csv"'
-    return StreamingResponse(table, headers=headers, media_type=f"{CSV}; charset=utf-8; header=present")
+    headers["Content-Disposition"] = f'attachment; filename="{batch.id}.{written_as}"'
+    return StreamingResponse(table, headers=headers, media_type=media_type)
 
 
 @router.get("/{batch_id}/summary", summary="Sum a batch up", responses={200: {"model": Summary}, **PROBLEMS})

@@ -42,6 +42,7 @@ from app.web.dependencies import (
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import LINK, PROBLEMS, form, reads
+from app.web.reasons import ask_reasons
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 
@@ -170,6 +171,29 @@ async def read_evaluation(
     if record is None:
         raise NotFound("there is no such evaluation in this project")
     return await write_evaluation(container, project, record, include)
+
+
+@router.post(
+    "/{evaluation_id}/reasons",
+    summary="Ask for the judge's reasons",
+    responses={200: {"model": Evaluation}, **PROBLEMS},
+    dependencies=[Depends(require_place)],
+)
+async def explain_evaluation(
+    request: Request,
+    container: Serving,
+    evaluation_id: str,
+    budget_usd: Annotated[
+        float | None, Query(ge=0, allow_inf_nan=False, description="the most that asking may cost")
+    ] = None,
+) -> Response:
+    """Asks the judge again, this time for its reasons, where it gave none. What it says is in `explained` from then on,
+    also in the batch's results; its ratings there may differ, and those of the evaluation stay. An evaluation with
+    reasons is returned as it is, at no cost."""
+    refuse_other_queries(request, "budget_usd")
+    found = await while_connected(request, ask_reasons(request, container, evaluation_id, budget_usd=budget_usd))
+    marked = await container.ratings.reliabilities.mark(request.state.project, found)
+    return Response(marked.model_dump_json(), media_type=JSON)
 
 
 async def write_evaluation(

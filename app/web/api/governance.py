@@ -13,6 +13,7 @@ from app.domain.evaluation import Metadata
 from app.domain.governance import AuditEvent, ProjectPolicy
 from app.domain.model import Value
 from app.governance.policies import PolicyService
+from app.runtime.flow_state import find_pause
 from app.web.body import JSON, body_of
 from app.web.dependencies import Administering, Serving, link_next, refuse_other_queries
 from app.web.openapi import PROBLEMS, form, reads
@@ -126,32 +127,36 @@ judge_pause = APIRouter(prefix="/v1/judge/pause", tags=["governance"])
 
 class JudgePause(BaseModel):
     """For how long the judge's endpoint is not called, because it asked for a pause: 0 if it may be called. `until` is
-    when the pause ends, in UTC."""
+    when the pause ends, in UTC. `translator_seconds` is the same of the translator."""
 
     seconds: float
     until: datetime | None
+    translator_seconds: float
 
 
 @judge_pause.get("", summary="Read the judge's pause", responses={200: {"model": JudgePause}, **PROBLEMS})
 async def read_judge_pause(container: Serving) -> Response:
-    """Whether the judge's endpoint has asked for no calls (`Retry-After` or an exhausted rate limit), and until when. A
-    pause holds for all projects, and with Redis for all processes."""
+    """Whether the judge's endpoint has asked for no calls (`Retry-After` or an exhausted rate limit), and until when;
+    and for how long the translator has. A pause holds for all projects, and with Redis for all processes."""
     seconds = await container.flow.find_pause()
     until = container.scoring.context.now() + timedelta(seconds=seconds) if seconds else None
-    return Response(JudgePause(seconds=seconds, until=until).model_dump_json(), media_type=JSON)
+    pause = JudgePause(seconds=seconds, until=until, translator_seconds=await find_pause(container.pauses))
+    return Response(pause.model_dump_json(), media_type=JSON)
 
 
 @judge_pause.delete(
     "", status_code=204, summary="End the judge's pause", responses={**PROBLEMS}, dependencies=[Administering]
 )
 async def end_judge_pause(request: Request, container: Serving) -> Response:
-    """Calls the judge again at once, a few calls first. Needs the scope `admin`.
+    """Calls the judge again at once, a few calls first, and the translator. Needs the scope `admin`.
 
-    If the endpoint still refuses, it asks for its next pause.
+    If an endpoint still refuses, it asks for its next pause.
     """
     state, now = request.state, container.scoring.context.now()
+    of_translator = await find_pause(container.pauses)
+    await container.pauses.reopen()
     left = await container.flow.reopen()
-    detail = {"seconds": round(left, 3)}
+    detail = {"seconds": round(left, 3), "translator_seconds": round(of_translator, 3)}
     event = AuditEvent(
         at=now, project=state.project, actor=state.actor, action="judge.reopened", target="judge", detail=detail
     )

@@ -39,6 +39,7 @@ from app.web.dashboard.run_values import (
     system_of,
 )
 from app.web.dependencies import Serving
+from saiten.wording import title_run
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -214,7 +215,7 @@ def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final
 
 def owner_of(run: Batch) -> str:
     """Whose the run is."""
-    return system_of(run) or run.name or run.id
+    return system_of(run) or title_run(run)
 
 
 def suggest(runs: Sequence[Batch]) -> list[Batch]:

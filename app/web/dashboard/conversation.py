@@ -17,7 +17,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import FINDING
 from app.domain.conversation import ANY_CODE, JUDGED, RULES, Finding, Turn
 from app.domain.rubric import Aspect, Rubric
-from app.domain.summary import FindingRate, FixList, Summary
+from app.domain.summary import BuildFixes, FindingRate, FixFirst, Summary
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, query
 
@@ -78,7 +78,8 @@ class FindingRow(NamedTuple):
 
 
 class TurnFigures(NamedTuple):
-    """The findings of a run. `fixes` are what to mend first, of all systems and by system. `code` is what `reading` is
+    """The findings of a run. `fixes` are what to mend first, of all systems, by system, and by build, in the `order`
+    that was asked for. `code` is what `reading` is
     of, one of `choices`; None while it is computed, or where the run has no conversations of which it is known. `first`
     counts conversations by their first faulty turn."""
 
@@ -88,14 +89,46 @@ class TurnFigures(NamedTuple):
     reading: TurnReading | None = None
     first: Sequence[tuple[TurnRate, int]] = ()
     drawings: Sequence[Markup] = ()
-    fixes: Sequence[tuple[str | None, FixList]] | None = None
+    fixes: Sequence[BuildFixes] | None = None
+    order: str = "weight"
     is_computing: bool = False
 
 
+ORDERS = ("kind", "weight", "effect", "conversations", "rate")
+"""What a table of kinds can be sorted by: kinds by name, figures from the largest down."""
+
+
+def list_fixes(summary: Summary, speech: Speech, order: str) -> list[BuildFixes] | None:
+    """What to mend first, of all systems, by system, and by build; None where the rubric has no kinds."""
+    if summary.fix_first is None:
+        return None
+    systems = summary.fix_first_by_system.items()
+    found = [
+        BuildFixes(system=None, build=None, fix_first=summary.fix_first),
+        *(BuildFixes(system=system, build=None, fix_first=own) for system, own in systems),
+        *summary.fix_first_by_build,
+    ]
+
+    def key(one: FixFirst) -> tuple[bool, float | str]:
+        if order == "kind":
+            return False, speech.term("kind", one.kind)
+        value = getattr(one, order)
+        return value is None, 0.0 if value is None else -value
+
+    return [one.model_copy(update={"fix_first": tuple(sorted(one.fix_first, key=key))}) for one in found]
+
+
 async def gather_findings(
-    container: Container, project: str, speech: Speech, batch: Batch, *, summary: Summary, asked: str | None
+    container: Container,
+    project: str,
+    speech: Speech,
+    batch: Batch,
+    *,
+    summary: Summary,
+    asked: str | None,
+    order: str | None = None,
 ) -> TurnFigures:
-    """The findings of a run of conversations, with the reading of one code over the turns."""
+    """The findings of a run of conversations, with the reading of one code over the turns, and kinds in an order."""
     found = summary.findings
     rates = {} if found is None else {ANY_CODE: found.any, **found.codes}
     rows = [
@@ -105,8 +138,8 @@ async def gather_findings(
     choices = [code for code in (ANY_CODE, JUDGED, RULES, *rates) if code in known or code == RULES]
     choices = list(dict.fromkeys(choices))
     code = asked if asked in choices else choices[0]
-    fixes = None if summary.fix_first is None else [(None, summary.fix_first), *summary.fix_first_by_system.items()]
-    shown = TurnFigures(rows, code, choices, fixes=fixes)
+    order = order if order in ORDERS else "weight"
+    shown = TurnFigures(rows, code, choices, fixes=list_fixes(summary, speech, order), order=order)
     key = ("turns", run_values.state_of(batch), code)
     reading = await container.dashboard.computations.get(
         project, key, lambda: compute_reading(container, project, batch.id, code)

@@ -52,7 +52,7 @@ SPEEDS = 5
 
 @router.get("")
 async def list_datasets(request: Request, container: Serving, project: Project) -> Response:
-    """The project's datasets, newest first."""
+    """The project's datasets, newest first, and how much the project stores of what it may."""
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
@@ -65,6 +65,8 @@ async def list_datasets(request: Request, container: Serving, project: Project) 
         datasets=shown,
         first="/datasets" if after is not None else None,
         following=query("/datasets", cursor=last) if last else None,
+        stored_bytes=await container.governance.quota.used(project),
+        most_bytes=container.governance.quota.most,
         may_write=may_write(request),
     )
 

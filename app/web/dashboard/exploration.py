@@ -39,7 +39,8 @@ class Exploration:
     `usual` is the measure of the only run's list where none is chosen: of several runs all aspects count together.
 
     Of the verdict on two runs: `link` is the id of a link between their judges, `mismatch` asks for it although they
-    were not judged alike, and `figures` is `corrected` for those by people's ratings, None for the judge's.
+    were not judged alike, `figures` is `corrected` for those by people's ratings, None for the judge's, and `gate` is
+    the id of the kept verdict that is shown, None for the newest.
     """
 
     runs: tuple[str, ...]
@@ -48,6 +49,7 @@ class Exploration:
     link: str | None = None
     mismatch: bool = False
     figures: str | None = None
+    gate: str | None = None
     usual: str | None = None
 
     def parameters(self) -> dict[str, Any]:
@@ -64,6 +66,7 @@ class Exploration:
             "link": self.link,
             "mismatch": "1" if self.mismatch else None,
             "figures": self.figures,
+            "gate": self.gate,
         }
 
     @property
@@ -103,7 +106,7 @@ class Exploration:
 
     def with_runs(self, *runs: str) -> str:
         """The address of the same cases of other runs. What was said of two judges is left out."""
-        changes: dict[str, Any] = {} if {*runs} == {*self.runs} else {"link": None, "mismatch": False}
+        changes: dict[str, Any] = {} if {*runs} == {*self.runs} else {"link": None, "mismatch": False, "gate": None}
         if self.cases.sort == self.usual_sort:
             changes["cases"] = replace(self.cases, sort=find_usual_sort(runs))
         return self.address(runs=runs, **changes)
@@ -163,6 +166,7 @@ def read_exploration(
         link=clean(asked.get("link")),
         mismatch=asked.get("mismatch") == "1",
         figures="corrected" if asked.get("figures") == "corrected" else None,
+        gate=clean(asked.get("gate")),
         usual=usual,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
@@ -15,6 +16,7 @@ from app.domain.browsing import FINDING, MOST_RESULTS, MOST_RUNS, CaseChoice, Ca
 from app.domain.conversation import CODES, KIND_CODES
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
+from app.scoring.explanation import is_explainable
 from app.web.dashboard import disagreements, run_values
 from app.web.dashboard.cases import CaseView, read_cases
 from app.web.dashboard.exploration import (
@@ -31,7 +33,7 @@ from app.web.dashboard.language import mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, name_measures, system_of
 from app.web.dashboard.verdict import give_verdict
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -122,6 +124,10 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
     that hold a text."""
     asked = await read_asked(request, container, project)
     state, obstacle = asked.state, asked.obstacle
+    if state.gate is not None and not asked.runs:
+        kept = await container.comparison.gates.find(project, state.gate)
+        runs = [run for role, run in sorted((kept.runs or {}).items()) if run is not None]
+        return redirect(query("/explore", run=runs, gate=kept.id if len(runs) > 1 else None))
     wanted = BatchFilter(rubric=asked.runs[0].rubric if asked.runs else None)
     listed = await container.batches.list(project, wanted, after=None, limit=MOST_LISTED)
     listed = [*asked.runs, *(batch for batch in listed if batch.id not in state.runs)]
@@ -136,6 +142,8 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
         "kind": obstacle,
         "outcome": None,
     }
+    if may_write(request):
+        page["explainable"] = partial(is_explainable, judge=container.scoring.context.judge.kind)
     if obstacle == "pick":
         baseline = asked.runs[0] if asked.runs and request.query_params.get("baseline") else None
         candidate = asked.runs[0] if asked.runs and baseline is None else None
@@ -192,15 +200,9 @@ def describe(asked: Asked) -> dict[str, Any]:
         "expected": asked.rubric.source_language if asked.rubric else "en",
         "columns": show_columns(asked.columns, asked.state.measure),
         "letters": LETTERS,
-        "name_run": name_run,
         "system_of": system_of,
         "build_of": build_of,
     }
-
-
-def name_run(batch: Batch) -> str:
-    """A run in few words."""
-    return " · ".join(filter(None, (batch.name or batch.id, system_of(batch), build_of(batch))))
 
 
 async def find_runs(container: Container, project: str, text: str) -> list[tuple[Batch, int]]:
@@ -255,16 +257,15 @@ def find_silent(cases: Sequence[CaseView], asked: Asked) -> list[int]:
     findings are the reasons."""
     if asked.rubric is None or asked.rubric.unit == "conversation":
         return []
-    verdicts = [
-        [
-            verdict
-            for case in cases
-            for rating in case.ratings
-            if (verdict := rating.verdicts[run]) and not verdict.unrated
-        ]
-        for run in range(len(asked.runs))
-    ]
-    return [run for run, found in enumerate(verdicts) if found and not any(one.reason for one in found)]
+    silent = []
+    for run in range(len(asked.runs)):
+        results = [result for case in cases if (result := case.sides[run].result) is not None]
+        found = [result.evaluation for result in results if result.evaluation is not None]
+        verdicts = [verdict for evaluation in found for verdict in evaluation.aspects.values()]
+        told = any(verdict.reason for verdict in verdicts) or any(evaluation.explained for evaluation in found)
+        if not told and any(verdict.unrated is None for verdict in verdicts):
+            silent.append(run)
+    return silent
 
 
 async def look(

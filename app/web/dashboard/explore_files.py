@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
@@ -14,6 +14,8 @@ from starlette.responses import StreamingResponse
 from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.errors import InvalidRequest
+from app.domain.rubric import Rubric
+from app.scoring.explanation import reasons_of
 from app.web.dashboard.cases import CaseView
 from app.web.dashboard.explore import (
     LETTERS,
@@ -25,7 +27,9 @@ from app.web.dashboard.explore import (
     read_asked,
     read_lines,
 )
+from app.web.dashboard.language import speech_of
 from app.web.dashboard.page import PageRoute, Project, read_assets, render_text
+from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving
 from saiten.spreadsheet import Cell, write_rows
 
@@ -104,13 +108,29 @@ async def download_csv(request: Request, container: Serving, project: Project) -
 
 @router.get("/explore.html")
 async def download_report(request: Request, container: Serving, project: Project) -> Response:
-    """The first cases of the view as one file that needs neither script nor service."""
+    """The verdict on two runs and the first cases of the view, as one file that needs neither script nor service."""
     asked = await read_open(request, container, project)
     found = await wait_for(partial(look, container, project, asked, offset=0, limit=MOST_REPORTED))
-    made = {"found": found, "base": str(request.base_url), "style": read_assets()["app.css"].decode()}
+    verdict = await wait_for_verdict(request, container, project, asked) if len(asked.runs) == 2 else {"outcome": None}
+    made = {**verdict, "found": found, "base": str(request.base_url), "style": read_assets()["app.css"].decode()}
     text = await asyncio.to_thread(render_text, request, "explore_report.html", **describe(asked), **made)
     headers = {"Content-Disposition": 'attachment; filename="cases.html"', "Cache-Control": "no-store"}
     return Response(text, headers=headers, media_type="text/html; charset=utf-8")
+
+
+VERDICT_TRIES = 50
+"""How often a report looks whether the verdict and its chart are there, every fifth of a second."""
+
+
+async def wait_for_verdict(request: Request, container: Container, project: str, asked: Asked) -> dict[str, Any]:
+    """What the page says of the two runs; without the chart where that takes too long."""
+    both, rubric = (asked.runs[0], asked.runs[1]), cast(Rubric, asked.rubric)
+    for _ in range(VERDICT_TRIES):
+        page = await give_verdict(container, project, speech_of(request), asked.state, rubric=rubric, both=both)
+        if page["outcome"] != "computing" and not page.get("painting"):
+            break
+        await asyncio.sleep(0.2)
+    return page
 
 
 def send(parts: AsyncIterator[bytes], media_type: str, name: str) -> Response:
@@ -150,9 +170,8 @@ def tell_side(case: CaseView, asked: Asked, number: int) -> dict[str, Any]:
     }
     if side.result is not None:
         evaluation = side.result.evaluation
-        verdicts = evaluation.aspects if evaluation else {}
         told["response"] = side.result.candidate.response
-        told["reasons"] = {name: one.reason for name, one in verdicts.items() if one.reason}
+        told["reasons"] = reasons_of(evaluation) if evaluation else {}
         told["warnings"] = [warned.code for warned in evaluation.warnings] if evaluation else []
         told["failure"] = side.result.failure.code if side.result.failure else None
         told["people"] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,8 @@ from pydantic import Field
 from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
 from app.domain.browsing import Browsed, CaseQuery, ResultQuery
-from app.domain.dialogue import Utterance
+from app.domain.conversation import texts_of_conversation
+from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
     AspectResult,
@@ -34,13 +36,25 @@ from app.domain.redaction import kind_of_text
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
+from app.scoring.explanation import is_explainable
 from app.storage.sql.browsing import ResultBrowser
+from app.text.injection import list_places
 from app.web.dashboard.conversation import TurnView, view_findings
 from app.web.dashboard.exploration import LINES, Exploration, find_usual, read_exploration, read_number
 from app.web.dashboard.language import query
-from app.web.dashboard.page import PageRoute, Project, render, toggle_invisible
+from app.web.dashboard.page import (
+    PageRoute,
+    Project,
+    WritableProject,
+    read_form,
+    redirect,
+    render,
+    toggle_invisible,
+)
 from app.web.dashboard.run_values import ENDED, find_rubric, system_of
-from app.web.dependencies import Serving
+from app.web.dependencies import Serving, may_write
+from app.web.limits import count_request
+from app.web.reasons import ask_reasons
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -90,6 +104,20 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
     shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
     return await show(request, container, project, shown, **none)
+
+
+@router.post("/evaluations/{evaluation_id}/reasons")
+async def ask_judge(request: Request, container: Serving, project: WritableProject, evaluation_id: str) -> Response:
+    """Asks the judge for its reasons, and leads back to the page that the visitor came from."""
+    form = await read_form(request)
+    await count_request(request, request.state.key)
+    await ask_reasons(request, container, evaluation_id)
+    back = form.get("back")
+    return redirect(back if OWN_PAGE.match(back) else f"/evaluations/{evaluation_id}")
+
+
+OWN_PAGE = re.compile(r"/(runs/|explore\?|evaluations/)[^\\\s]*\Z")
+"""The address of a page with reasons. A browser takes `//` and `/\\` for another site's."""
 
 
 def show_pending(request: Request, batch: Batch) -> Response:
@@ -188,11 +216,31 @@ async def show(request: Request, container: Container, project: str, shown: Show
         digits=digits_of,
         toggle_invisible=toggle_invisible(request),
         edit=query("/try", **{"from": evaluation.id}) if evaluation and candidate.conversation is None else None,
+        askable=evaluation is not None
+        and may_write(request)
+        and is_explainable(evaluation, candidate.response, container.scoring.context.judge.kind),
+        here=f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
         conversation=candidate.conversation,
         turns=list_turns(candidate, evaluation, known, ratings),
+        quoted=quote_warned(candidate, evaluation),
         **describe(evaluation, container),
         **more,
     )
+
+
+def quote_warned(candidate: Candidate, evaluation: Evaluation | None) -> dict[int, list[str]]:
+    """What stands at the spans of each warning about a text of the caller's, by the warning's number."""
+    talk = candidate.conversation
+    places = (
+        texts_of_conversation(talk)
+        if talk
+        else list_places(Dialogue.model_construct(context=candidate.context, response=candidate.response))
+    )
+    places = {**places, **{f"reference/{at}": text for at, text in enumerate(candidate.reference or ())}}
+    return {
+        number: [places[span.where][span.start : span.end].strip() for span in warning.spans if span.where in places]
+        for number, warning in enumerate(evaluation.warnings if evaluation else ())
+    }
 
 
 def list_turns(

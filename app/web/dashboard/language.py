@@ -123,8 +123,8 @@ class LocaleFormats:
         return numbers.format_currency(dollars, "USD", format=shape, locale=self._locale, currency_digits=False)
 
     def size(self, size_bytes: int) -> str:
-        """`820 B`, `12.5 kB`, `64.0 MB`."""
-        for unit, size in (("MB", 1_000_000), ("kB", 1000)):
+        """`820 B`, `12.5 kB`, `64.0 MB`, `100.0 GB`."""
+        for unit, size in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
             if size_bytes >= size:
                 return f"{self.number(size_bytes / size, 1)} {unit}"
         return f"{self.count(size_bytes)} B"

@@ -13,6 +13,7 @@ from app.comparison.service import MOST_RANKED, MOST_RANKED_RESULTS
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.composites import range_of
+from app.domain.conversation import FAULTY_TURNS
 from app.domain.reports import CorrectedFigure, Interval
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread, Summary
@@ -77,6 +78,7 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     scales = {aspect.id: aspect.scale for aspect in rubric.aspects} | {
         composite.id: range_of(composite, rubric) for composite in rubric.composites
     }
+    scales.setdefault(FAULTY_TURNS, (0, 100))
     measures = [one for one in scales if one in ranked.judged]
     sort = given.get("aspect", "") if given.get("aspect", "") in measures else pick_first(measures)
     rows = list_rows(found.runs, ranked, summaries, measures, is_corrected=figures == "corrected")
@@ -95,10 +97,11 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
         rubric=rubric,
         rows=order_rows(rows, sort, rubric),
         measures=measures,
-        names=name_measures(rubric, speech_of(request)),
+        names=name_measures(rubric, speech_of(request), marked=True),
         scales=scales,
         trust=await container.ratings.reliabilities.weakest(project, lines, measures),
         sort=sort,
+        rises=find_best(sort, rubric) == 0,
         figures=figures,
         has_corrected=bool(ranked.corrected),
         address=address,
@@ -167,13 +170,20 @@ def list_rows(
                 if found is None
                 else PlaceCell(found.mean, found.interval, places)
             )
+            if found is None and name == FAULTY_TURNS and not is_corrected and summary and summary.faulty_turns:
+                cells[name] = PlaceCell(summary.faulty_turns.rate, summary.faulty_turns.interval, places)
         rows.append((run, cells))
     return rows
 
 
+def find_best(name: str, rubric: Rubric) -> float | None:
+    """The best value of the measure where it is not the highest."""
+    return {FAULTY_TURNS: 0, **rubric.best}.get(name)
+
+
 def order_rows(rows: Sequence[Row], name: str, rubric: Rubric) -> list[Row]:
     """By the places on the measure, and where these are the same by the mean: the best first."""
-    best = rubric.best.get(name)
+    best = find_best(name, rubric)
 
     def key(row: Row) -> tuple[float, float]:
         cell = row[1][name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -21,13 +21,14 @@ from app.container import Container
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
 from app.web.api import batches
-from app.web.api.batches import ENDS, GoesOn, look
+from app.web.api.batches import ENDS, GoesOn
 from app.web.dashboard.exploration import read_number
 from app.web.dashboard.language import Speech, speech_of
 from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
 from app.web.watching import Opened, RunWatch, StreamPlaces, steady
+from saiten.wording import title_run
 
 logger = logging.getLogger("saiten.web")
 
@@ -46,7 +47,9 @@ MOST_NEW = 25
 OVER = "over"
 """The last event: every run has ended. A reconnection with this id is answered with 204."""
 
-Find = Callable[[], Awaitable[Batch | None]]
+Find = Callable[[Iterable[str]], Awaitable[dict[str, Batch | None]]]
+"""Finds runs by their ids; None stands for one that there is not."""
+
 Show = Callable[[Batch], str]
 Count = Callable[[], Awaitable[int]]
 
@@ -79,9 +82,9 @@ async def follow_runs(
         return Response(status_code=204)
     # Before the store is asked, so that many at once are not let in together.
     opened.enter_context(places.take(project))
-    finds = {run_id: partial(watch.look, project, run_id) for run_id in list(dict.fromkeys(run or ()))[:MOST_RUNS]}
-    looked = await asyncio.gather(*(find() for find in finds.values()))
-    runs = {run_id: found for run_id, found in zip(finds, looked, strict=True) if found is not None}
+    find = partial(watch.look_at, project)
+    looked = await find(list(dict.fromkeys(run or ()))[:MOST_RUNS])
+    runs = {run_id: found for run_id, found in looked.items() if found is not None}
     news = await find_news(request, container, project)
     if not runs and news is None:
         raise NotFound("there is none of these runs in this project")
@@ -91,7 +94,7 @@ async def follow_runs(
     def show(batch: Batch) -> str:
         return watch.show(batch, project, language, lambda one: render_text(request, "progress.html", batch=one))
 
-    told = stream_events(runs, finds, show, partial(say_end, request), batches.make_rest(request), news=news)
+    told = stream_events(runs, find, show, partial(say_end, request), batches.make_rest(request), news=news)
     # Otherwise nginx holds events back until its buffer is full.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return EventSourceResponse(told, headers=headers)
@@ -138,7 +141,7 @@ def say_results(speech: Speech, count: int) -> str:
 
 async def stream_events(
     runs: Mapping[str, Batch],
-    finds: Mapping[str, Find],
+    find: Find,
     show: Show,
     say: Show,
     goes_on: GoesOn,
@@ -155,8 +158,8 @@ async def stream_events(
         if not await goes_on(wait):
             return
         changed = False
-        for run_id, before in list(open_runs.items()):
-            found = await look(finds[run_id], before)
+        for run_id, found in (await look_again(find, open_runs)).items():
+            before = open_runs[run_id]
             if found is before or (found is not None and steady(found) == steady(before)):
                 continue
             changed = True
@@ -176,6 +179,15 @@ async def stream_events(
             yield KEEPALIVE_COMMENT
             sent_at = clock()
     yield write(OVER, {}, event_id=OVER)
+
+
+async def look_again(find: Find, runs: Mapping[str, Batch]) -> Mapping[str, Batch | None]:
+    """The runs as they are now, or as they were if the store is unavailable."""
+    try:
+        return await find(runs)
+    except StoreError as error:
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code})
+        return dict(runs)
 
 
 async def count_again(news: News, told: int) -> int:
@@ -202,7 +214,7 @@ def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) ->
 
 def say_end(request: Request, batch: Batch) -> str:
     """That the run has ended, for a screen reader."""
-    _, run = speech_of(request).say, batch.name or batch.id
+    _, run = speech_of(request).say, title_run(batch)
     if batch.status == "completed":
         return _("The run %(run)s is complete.", run=run)
     return _("The run %(run)s was cancelled.", run=run)

@@ -163,7 +163,7 @@ async def show_one(
         shared=await container.ratings.rounds.shared(project, found),
         batch=batch,
         rubric=rubric,
-        names=name_measures(rubric, speech_of(request)) if rubric else {},
+        names=name_measures(rubric, speech_of(request), marked=True) if rubric else {},
         ratings=await look(container, project, found) if any(progress.raters.values()) else NOTHING_RATED,
         rater=known if rater is None else rater,
         failed=rater is not None,

@@ -29,7 +29,7 @@ from app.web.dashboard.conversation import gather_findings
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
-from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend
+from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
 from app.web.dependencies import Serving, may_write, note
 
 MOST_ROWS = 100
@@ -88,7 +88,9 @@ async def gather_figures(
     correlations, drawings, trend, people, simulated = await asyncio.gather(
         correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
         asyncio.gather(*(draw_histogram(container, speech, card, axis) for card in cards)),
-        find_trend(container, project, speech, batch=batch, aspects=[trended(card) for card in cards]),
+        find_trend(
+            container, project, speech, batch=batch, aspects=[*map(trended, cards), *trend_faulty(rubric, speech)]
+        ),
         correct(container, project, speech, batch, rubric),
         is_simulated(container, project, batch),
     )
@@ -96,7 +98,8 @@ async def gather_figures(
     turns = None
     if summary.findings is not None:
         faults = request.query_params.get("faults")
-        turns = await gather_findings(container, project, speech, batch, summary=summary, asked=faults)
+        order = request.query_params.get("order")
+        turns = await gather_findings(container, project, speech, batch, summary=summary, asked=faults, order=order)
         drawn += turns.drawings
     titles = titles_of(SaitenError)
     return {
@@ -167,7 +170,7 @@ async def correct(
     found = await container.dashboard.computations.get(project, key, work)
     if found is None or isinstance(found, PendingComputation):
         return None if found is None else PeopleScale((), {}, is_computing=True)
-    names = run_values.name_measures(rubric, speech)
+    names = run_values.name_measures(rubric, speech, marked=True)
     several = len(found.systems) > 1
     rows = [
         PeopleRow(aspect, f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)

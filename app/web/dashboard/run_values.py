@@ -11,6 +11,7 @@ from app.batches.service import BatchService
 from app.comparison.computations import WAIT_SECONDS, Examination, PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
+from app.domain.conversation import FAULTY_TURNS
 from app.domain.errors import UnknownRubric
 from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
@@ -80,12 +81,18 @@ def find_rubric(container: Container, name: str) -> Rubric | None:
         return None
 
 
-def name_measures(rubric: Rubric, speech: Speech) -> dict[str, str]:
-    """What the visitor calls each measure that the rubric can have."""
+def name_measures(rubric: Rubric, speech: Speech, *, marked: bool = False) -> dict[str, str]:
+    """What the visitor calls each measure that the rubric can have; `marked`: faulty turns of conversations too."""
     aspects = {aspect.id: speech.pick(cast(Mapping[str, str], aspect.name)) for aspect in rubric.aspects}
     _ = speech.say
     blended = {f"{name}{BLENDED}": _("%(aspect)s, blended", aspect=shown) for name, shown in aspects.items()}
-    return {**aspects, **{composite.id: composite.id for composite in rubric.composites}, **blended}
+    faulty = {FAULTY_TURNS: name_faulty(speech)} if marked and rubric.unit == "conversation" else {}
+    return {**faulty, **aspects, **{composite.id: composite.id for composite in rubric.composites}, **blended}
+
+
+def name_faulty(speech: Speech) -> str:
+    """What the visitor calls the rate of faulty turns."""
+    return speech.say(mark("Faulty turns per 100 system turns"))
 
 
 async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import hypot, isclose
+from math import ceil, hypot, isclose
 from typing import Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
@@ -30,6 +30,7 @@ from app.comparison.computations import PendingComputation
 from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
+from app.domain.conversation import FAULTY_TURNS
 from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
 from app.domain.signature import read_comparable
@@ -76,12 +77,16 @@ class TrendRun:
     link: str | None = None
 
     def figure(self, aspect: str) -> TrendFigure | None:
-        """The aspect's mean, linked where that was asked for and is possible."""
-        found = self.summary.aspects.get(aspect)
-        if aspect in self.linked or found is None or found.mean is None:
-            return self.linked.get(aspect)
-        error = (found.interval[1] - found.interval[0]) / 2 / QUANTILE if found.interval else None
-        return TrendFigure(found.mean, found.interval, error)
+        """The aspect's mean, or the rate of faulty turns, linked where that was asked for and is possible."""
+        found, rate = self.summary.aspects.get(aspect), self.summary.faulty_turns
+        if aspect in self.linked:
+            return self.linked[aspect]
+        mean, interval = (None, None) if found is None else (found.mean, found.interval)
+        if found is None and aspect == FAULTY_TURNS and rate is not None:
+            mean, interval = rate.rate, rate.interval
+        if mean is None:
+            return None
+        return TrendFigure(mean, interval, (interval[1] - interval[0]) / 2 / QUANTILE if interval else None)
 
 
 class TrendAspect(NamedTuple):
@@ -144,7 +149,7 @@ async def show_trend(request: Request, container: Serving, project: Project, run
     view = TrendView(axis, request.query_params.get("links") == "1", MOST_BUILDS, PAGE_WIDTH)
     speech = speech_of(request)
     trend = (
-        await find_trend(container, project, speech, batch=batch, aspects=list_aspects(rubric), view=view)
+        await find_trend(container, project, speech, batch=batch, aspects=list_aspects(rubric, speech), view=view)
         if rubric
         else None
     )
@@ -166,12 +171,30 @@ async def show_trend(request: Request, container: Serving, project: Project, run
     )
 
 
-def list_aspects(rubric: Rubric) -> list[TrendAspect]:
-    """Those of the rubric."""
-    return [
+def list_aspects(rubric: Rubric, speech: Speech) -> list[TrendAspect]:
+    """Those of the rubric, and of conversations the faulty turns."""
+    aspects = [
         TrendAspect(one.id, cast(Mapping[str, str], one.name), (float(one.scale[0]), float(one.scale[1])), one.best)
         for one in rubric.aspects
     ]
+    return [*aspects, *trend_faulty(rubric, speech)]
+
+
+def trend_faulty(rubric: Rubric, speech: Speech) -> list[TrendAspect]:
+    """The faulty turns as what is drawn, where the rubric is of conversations."""
+    if rubric.unit != "conversation" or any(one.id == FAULTY_TURNS for one in rubric.aspects):
+        return []
+    return [TrendAspect(FAULTY_TURNS, {speech.language: run_values.name_faulty(speech)}, (0.0, 100.0), 0)]
+
+
+def fit_scale(aspect: TrendAspect, runs: Sequence[TrendRun]) -> TrendAspect:
+    """The rate of faulty turns up to the ten above the highest end of an interval: most are far below 100. An aspect as
+    it is."""
+    if aspect.id != FAULTY_TURNS:
+        return aspect
+    known = [figure for run in runs if (figure := run.figure(aspect.id)) is not None]
+    highest = max((figure.interval[1] if figure.interval else figure.mean for figure in known), default=0.0)
+    return aspect._replace(scale=(0.0, min(100.0, max(10.0, 10.0 * ceil(highest / 10)))))
 
 
 async def find_trend(
@@ -213,6 +236,7 @@ async def find_trend(
     if len(runs) < 2:
         return None
     runs, linkable = await apply_links(container, project, batch, runs, apply=view.links)
+    aspects = [fit_scale(aspect, runs) for aspect in aspects]
     systems = list(dict.fromkeys([system_of(batch), *(run.system for run in runs)]))
     lanes = await asyncio.to_thread(
         lambda: [[make_lane(aspect, runs, system) for system in systems[:MOST_LANES]] for aspect in aspects]

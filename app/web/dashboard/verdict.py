@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,9 +15,20 @@ from app.comparison.computations import Examination, PendingComputation
 from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch
-from app.domain.comparison import Comparison, CorrectedMeasure, GateReason, GateReport, GateVerdict, Measure, Verdict
+from app.domain.comparison import (
+    FINDING,
+    Comparison,
+    CorrectedMeasure,
+    GateReason,
+    GateReport,
+    GateRule,
+    GateVerdict,
+    Measure,
+    Verdict,
+)
 from app.domain.composites import range_of
-from app.domain.errors import SignatureMismatch
+from app.domain.conversation import FAULTY_TURNS, KIND
+from app.domain.errors import NotFound, SignatureMismatch
 from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
@@ -25,7 +37,16 @@ from app.web.dashboard import run_values
 from app.web.dashboard.exploration import Exploration
 from app.web.dashboard.language import Speech, mark
 from app.web.dashboard.run import meaning_of
-from app.web.dashboard.run_values import BLENDED, build_of, examine, name_measures, paint, system_of
+from app.web.dashboard.run_values import (
+    BLENDED,
+    build_of,
+    examine,
+    name_faulty,
+    name_measures,
+    paint,
+    system_of,
+)
+from saiten.wording import name_run
 
 
 async def give_verdict(
@@ -39,6 +60,13 @@ async def give_verdict(
         "called": shorten(*both),
         "judges_of": lambda batch: run_values.judges_of(container, batch),
     }
+    kept, names = await find_kept(container, project, state, both), name_measures(rubric, speech)
+    page["kept"] = kept
+    if kept is not None:
+        page |= {
+            "kept_reasons": [(reason, name_of(reason, names)) for reason in kept.reasons],
+            "kept_rules": [(rule, name_of(rule, names)) for rule in kept.rules],
+        }
     obstacle = run_values.find_obstacle(both)
     if obstacle is not None:
         return {**page, **obstacle}
@@ -57,6 +85,27 @@ async def give_verdict(
     return {**page, "outcome": "ready", **report}
 
 
+async def find_kept(
+    container: Container, project: str, state: Exploration, both: tuple[Batch, Batch]
+) -> GateReport | None:
+    """The kept verdict on these runs that the address names, else the newest one."""
+    runs = {"baseline": both[0].id, "candidate": both[1].id}
+    if state.gate is not None:
+        with suppress(NotFound):
+            named = await container.comparison.gates.find(project, state.gate)
+            if named.runs == runs:
+                return named
+    newest = await container.comparison.gates.list(project, baseline=both[0].id, candidate=both[1].id, limit=1)
+    return newest[0] if newest else None
+
+
+def name_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
+    """What a rule or a reason is about: an aspect by its name, findings by their code, else the measure."""
+    if named.aspect is not None:
+        return names.get(named.aspect, named.aspect)
+    return named.finding or named.measure or ""
+
+
 async def make_report(
     container: Container,
     project: str,
@@ -68,7 +117,7 @@ async def make_report(
     found: Examination,
 ) -> dict[str, Any]:
     """Everything that the verdict shows."""
-    names = name_measures(rubric, speech)
+    names = name_measures(rubric, speech, marked=True)
     tables = make_tables(found.comparison, rubric, speech)
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
     gate = found.gate
@@ -129,7 +178,22 @@ def make_tables(comparison: Comparison, rubric: Rubric, speech: Speech) -> dict[
         "aspects": rows(comparison.aspects),
         "composites": rows(comparison.composites),
         "blended": rows(comparison.blended, BLENDED),
+        "turns": list_rates(comparison, speech),
     }
+
+
+def list_rates(comparison: Comparison, speech: Speech) -> list[MeasureRow]:
+    """The rate of faulty turns, and of each kind of fault that either run has, those that rose most first."""
+    faulty = comparison.faulty_turns
+    if faulty is None:
+        return []
+    found = [(kind, one) for kind, one in comparison.kinds.items() if one.baseline_mean or one.candidate_mean]
+    found.sort(key=lambda each: each[1].difference or 0.0, reverse=True)
+    named = [
+        (FAULTY_TURNS, name_faulty(speech), faulty),
+        *((FINDING + KIND + kind, speech.term("kind", kind), one) for kind, one in found),
+    ]
+    return [MeasureRow(key, name, (0.0, 100.0), one, effect_of(one)) for key, name, one in named]
 
 
 def effect_of(measure: Measure) -> str | None:
@@ -148,7 +212,8 @@ def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> 
 
 
 def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:
-    """Both runs in as few words as tell them apart: by their builds, else by systems, names or at last ids."""
+    """Both runs in as few words as tell them apart: by their builds, else by systems, names, times or at last
+    the letters that the page gives them."""
     both = {"baseline": baseline, "candidate": candidate}
     builds, systems, names = (
         {role: of(batch) or "" for role, batch in both.items()}
@@ -160,7 +225,9 @@ def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:
 
     if differ(builds) and differ(systems):
         return {role: f"{systems[role]} {builds[role]}" for role in both}
-    return next((named for named in (builds, systems, names) if differ(named)), {role: both[role].id for role in both})
+    called = {role: name_run(batch) for role, batch in both.items()}
+    letters = {"baseline": "A", "candidate": "B"}
+    return next(named for named in (builds, systems, names, called, letters) if differ(named))
 
 
 def explain_pieces(pieces: Mapping[str, tuple[str, str]]) -> list[tuple[str, str, str, str | None]]:

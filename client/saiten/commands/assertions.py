@@ -139,7 +139,7 @@ def read_assertions(path: str | None = None) -> list[Assertion]:
             found.append(Assertion.model_validate(table))
             compile_pattern(found[-1], where)
         except ValidationError as error:
-            faults += [f"{where}{at.replace('/', '.')}: {what}" for at, what in explain(error, table, tell)]
+            faults += [f"{where}{at.replace('/', '.')}: {what}" for at, what in explain(error, table, tell=tell)]
     if faults:
         raise InvalidItems(shorten_faults(faults))
     return found

@@ -10,8 +10,9 @@ import click
 
 from saiten.commands import exits
 from saiten.commands.files import name_file
+from saiten.commands.fixes import print_fixes
 from saiten.commands.gate import make_progress
-from saiten.commands.gate_settings import GateSettings, make_settings
+from saiten.commands.gate_settings import GateSettings, make_settings, read_metadata
 from saiten.commands.items import choose_reading, read_whole, reading_options
 from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
@@ -38,6 +39,7 @@ def command(
     file: str,
     metadata: tuple[str, ...],
     maps: tuple[str, ...],
+    wheres: tuple[str, ...],
     url: str | None,
     no_wait: bool,
     as_json: bool,
@@ -58,6 +60,8 @@ def command(
         given["metadata"] = read_metadata(metadata)
     if maps:
         given["map"] = choose_reading(None, maps, None).mapping
+    if wheres:
+        given["where"] = choose_reading(None, (), None, wheres).where
     settings = make_settings({}, given, "")
     with open_progress() as bar:
         batch, summary = asyncio.run(run_batch(file, settings, url, make_progress(bar), waits=not no_wait))
@@ -70,17 +74,6 @@ def command(
         print_summary(read(Summary, summary))
     if batch.counts.scored < batch.counts.total:
         raise click.exceptions.Exit(exits.FELL_SHORT)
-
-
-def read_metadata(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`KEY=VALUE` options; raises UsageError."""
-    found = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise click.UsageError(tell("--metadata: write it like build=1a2b, not {text!r}", text=pair[:40]))
-        found[key] = value
-    return found
 
 
 async def run_batch(
@@ -102,7 +95,7 @@ async def run_batch(
 
 def print_summary(summary: Summary) -> None:
     """The batch's id and counts, and a row for each aspect and composite; of conversations, one for each code of
-    findings with its rate per 100 system turns."""
+    findings with its rate per 100 system turns, and what to fix first."""
     target, counts = console(), summary.counts
     heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
     rows: list[tuple[str, ...]] = []
@@ -121,3 +114,4 @@ def print_summary(summary: Summary) -> None:
     told = ", ".join(tell(words, count=count) for words, count in states if count)
     title = f"{summary.name} ({summary.batch})" if summary.name else summary.batch
     print_sheet(TerminalTable(f"{title}: {told}", heads, rows), target)
+    print_fixes(summary.fix_first or (), target)

@@ -111,7 +111,9 @@ def note(item: Mapping[str, Any], key: str, value: str) -> dict[str, Any]:
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="With --score: the language path.")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="With --score: the judge's.")
 @click.option("--max-tokens", type=click.IntRange(1), help="With --score: the longest reply of the judge.")
-@click.option("--results", metavar="FILE", help="With --score: write the results to FILE.csv, .ndjson or .json.")
+@click.option(
+    "--results", metavar="FILE", help="With --score: write the results to FILE.csv, .parquet, .ndjson or .json."
+)
 @click.option("--with-texts", is_flag=True, help="With --score: results hold the context and the response too.")
 @URL
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="With --score: how results are printed.")

@@ -39,6 +39,11 @@ OTHER_FORMAT = mark("no item was found; is the file of the format {source}? With
 @click.option(
     "--system", metavar="NAME", help="The system of items that name none; in the log of a messenger, who answers."
 )
+@click.option(
+    "--every-turn",
+    is_flag=True,
+    help="Make an item of each turn of the assistant in a dialogue, not of the last one alone.",
+)
 @reading_options
 def command(
     file: str,
@@ -46,9 +51,11 @@ def command(
     output: str | None,
     rated: Path | None,
     system: str | None,
+    every_turn: bool,
     source: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
+    wheres: tuple[str, ...],
 ) -> None:
     """Convert FILE to items: NDJSON on standard output, and what became of every field on standard error.
 
@@ -61,7 +68,12 @@ def command(
         require_place(output, file)
     try:
         items = open_items(
-            file, choose_reading(source, maps, input_encoding), skips=True, rated=rated is not None, system=system
+            file,
+            choose_reading(source, maps, input_encoding, wheres),
+            skips=True,
+            rated=rated is not None,
+            system=system,
+            every_turn=every_turn,
         )
         with ExitStack() as stack:
             if rated is not None and rated.exists() and Path(file).exists() and rated.samefile(file):

@@ -19,7 +19,7 @@ from rich.progress import TaskID
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_rules
+from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
@@ -30,6 +30,7 @@ from saiten.language import tell
 from saiten.models import Batch, GateReport
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
+from saiten.wording import name_run
 
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
@@ -85,6 +86,13 @@ class GateCommand(click.Command):
 @click.option("--temperature", type=click.FloatRange(0, 2), help="The judge's, for a file of items (0).")
 @click.option("--max-tokens", type=click.IntRange(1), help="Longest reply of the judge, for a file of items (2048).")
 @click.option("--name", metavar="NAME", help="Name of the batch that a file of items becomes.")
+@click.option(
+    "--metadata",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of that batch, such as build=1a2b; may be repeated.",
+)
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
 @click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
 @click.option(
@@ -128,7 +136,15 @@ class GateCommand(click.Command):
     metavar="NAME",
     help="Judge the next of a sequence of builds, with one alpha for the whole sequence: for nightly gates.",
 )
+@click.option(
+    "--keep/--no-keep", default=None, help="Store the verdict for the explorer; so it is where a service is named."
+)
 @click.option("--check-judge/--no-check-judge", default=None, help="Score the anchors first: did the judge move?")
+@click.option(
+    "--reasons/--no-reasons",
+    default=None,
+    help="After a failure, ask the judge for missing reasons of the three worst cases, within the budget (on).",
+)
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
 @reading_options
@@ -145,17 +161,19 @@ def command(
     max_drop: tuple[str, ...],
     min_mean: tuple[str, ...],
     max_rise: tuple[str, ...],
+    pairs: tuple[str, ...],
     junit: str | None,
     markdown: str | None,
     save: str | None,
     record: str | None,
     as_json: bool,
     maps: tuple[str, ...],
+    wheres: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Compare a candidate with a baseline, and say whether the build may go out.
 
-    Without any rule no aspect may drop. must_detect, relevance, judge and metadata are keys of saiten.toml only.
+    Without any rule no aspect may drop. must_detect, relevance and judge are keys of saiten.toml only.
 
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
@@ -165,6 +183,8 @@ def command(
     given = {key: value for key, value in options.items() if value is not None}
     if maps:
         given["map"] = choose_reading(None, maps, None).mapping
+    if wheres:
+        given["where"] = choose_reading(None, (), None, wheres).where
     if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
@@ -172,6 +192,9 @@ def command(
     if judge := {key: value for key, value in judge.items() if value is not None}:
         own = table.get("judge", {})
         table["judge"] = {**own, **judge} if isinstance(own, dict) else own
+    if pairs:
+        own = table.get("metadata", {})
+        given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}
     file = NAME if config is None else config
     settings = make_settings(table, given, file)
     require_use(settings, junit, markdown, save, record)
@@ -248,7 +271,7 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
     reported_at: dict[str, float] = {}
 
     def show_progress(batch: Batch) -> None:
-        name, total = batch.name or batch.id, batch.counts.total
+        name, total = name_run(batch), batch.counts.total
         done = total - batch.counts.queued
         if batch.id not in lines:
             lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)
@@ -282,7 +305,7 @@ def write_reports(report: GateReport, junit: str | None, markdown: str | None) -
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
-def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool) -> None:
+def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool = False) -> None:
     """Prints the report; of a baseline that was `recorded`, that it was."""
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))

@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saiten.commands.files import InvalidItems, shorten_faults
@@ -30,7 +31,9 @@ class GateSettings(BaseModel):
 
     `candidate` and `baseline` are a batch (`ba_…`, or `latest:NAME` for the newest completed one of that name), a file
     of items to be scored, or a file of results. Paths are relative to the working directory.
-    `from`, `map` and `input_encoding` say how files of items are read, as the options of `saiten score`.
+    `from`, `map` and `input_encoding` say how files of items are read, as the options of `saiten score`, and `where`
+    which rows of the candidate's.
+    `reasons`: a failed gate asks the judge for the missing reasons of the worst cases.
     `timeout_seconds` limits all scoring together; `budget_usd` each batch. The service says what values may be.
     """
 
@@ -47,7 +50,9 @@ class GateSettings(BaseModel):
     looks: str = "once"
     link: str | None = None
     sequence: str | None = None
+    keep: bool | None = None
     check_judge: bool = False
+    reasons: bool = True
     url: str | None = None
     candidate: str | None = None
     baseline: str | None = None
@@ -63,6 +68,7 @@ class GateSettings(BaseModel):
     source: str | None = Field(default=None, alias="from")
     map: dict[str, str | list[str]] = Field(default_factory=dict)
     input_encoding: str | None = None
+    where: dict[str, str | list[str]] = Field(default_factory=dict)
 
 
 TERMS = frozenset({"min_coverage", "alpha", "test", "allow_signature_mismatch"})
@@ -108,7 +114,7 @@ def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> 
         try:
             return GateSettings.model_validate(given)
         except ValidationError as error:
-            found = explain(error, given, tell)
+            found = explain(error, given, tell=tell)
     raise InvalidItems(shorten_faults([name_fault(where, what, options, name) for where, what in found]))
 
 
@@ -165,6 +171,17 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
 def option_of(key: str) -> str:
     """`--timeout` for `timeout_seconds`, `--min-coverage` for `min_coverage`."""
     return "--" + key.removesuffix("_seconds").removesuffix("_usd").replace("_", "-")
+
+
+def read_metadata(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`KEY=VALUE` options; raises UsageError."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(tell("--metadata: write it like build=1a2b, not {text!r}", text=pair[:40]))
+        found[key] = value
+    return found
 
 
 def read_rules(

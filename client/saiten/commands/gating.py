@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from saiten import private
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
-from saiten.commands.files import InvalidItems
+from saiten.commands.cases import list_lines
+from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import (
@@ -29,15 +30,17 @@ from saiten.commands.markdown import (
     remark,
     show_size,
     tell_sequence,
+    tell_verdict,
     uses_lexical,
 )
 from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
+from saiten.commands.reasons import describe
 from saiten.commands.runs import (
     Found,
     Items,
     Progress,
     Results,
-    fetch_results,
+    Role,
     find,
     find_pinned,
     find_rubric,
@@ -50,13 +53,13 @@ from saiten.commands.runs import (
 )
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
-from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, SignatureMismatch
+from saiten.errors import SaitenError, ServiceRefused
 from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
 from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import name_rule, rate_measures, stands_still, tell_p
+from saiten.wording import name_rule, rate_measures, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -85,7 +88,8 @@ WHY = {
 
 
 def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None = None) -> None:
-    """The verdict, its reasons, and what they rest on. A run that was only `recorded` as a baseline passed no gate."""
+    """The verdict, its reasons, what they rest on, the worst cases, and where the explorer shows them. A run that was
+    only `recorded` as a baseline passed no gate."""
     target = on or console()
     head = tell("baseline recorded") if recorded else headline(report)
     target.print(Text(head, style=STYLES[report.verdict]))
@@ -98,7 +102,26 @@ def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None
     if report.sequence is not None:
         print_line(tell_sequence(report.sequence), target)
     if report.comparison is not None:
-        print_comparison(report.comparison, on=target)
+        print_comparison(report.comparison, on=target, report=report)
+    print_cases(report, target)
+
+
+def print_cases(report: GateReport, on: Console) -> None:
+    """The worst cases with the judge's reasons, and where to see all."""
+    if report.cases:
+        on.print()
+        on.print(Text(tell("worst cases"), style="bold"))
+    for case in report.cases:
+        on.print(Text(f"  {printable(case.item)}", style="bold"), soft_wrap=True)
+        for line in list_lines(case):
+            indent = 4 + len(line) - len(line.lstrip())
+            width = on.width - indent if on.is_terminal else sys.maxsize
+            for part in fold(printable(line.strip()), width):
+                on.print(Text(" " * indent + part), soft_wrap=True)
+    if report.unexplained is not None:
+        print_line(tell("not all reasons were asked for: {why}", why=report.unexplained), on)
+    if report.address is not None:
+        print_line(tell("all cases: {address}", address=report.address), on)
 
 
 def headline(report: GateReport) -> str:
@@ -120,7 +143,7 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
         on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
-def print_comparison(comparison: Comparison, *, on: Console) -> None:
+def print_comparison(comparison: Comparison, *, on: Console, report: GateReport) -> None:
     """Every measure of both runs; of findings those that either run has."""
     measures = {**comparison.aspects, **comparison.composites}
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
@@ -134,7 +157,11 @@ def print_comparison(comparison: Comparison, *, on: Console) -> None:
     on.print(
         Text(
             printable(
-                tell("{candidate} against {baseline}", candidate=comparison.candidate, baseline=comparison.baseline)
+                tell(
+                    "{candidate} against {baseline}",
+                    candidate=report.call(comparison.candidate),
+                    baseline=report.call(comparison.baseline),
+                )
             ),
             style="bold",
         ),
@@ -183,15 +210,6 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
         verdict = tell_verdict(measure)
         table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
     return table
-
-
-def tell_verdict(measure: Measure) -> str:
-    """`better`, `worse`, `same` where no value differs, else `no change shown`; a dash where nothing is compared."""
-    if measure.difference is None:
-        return DASH
-    if measure.verdict != "inconclusive":
-        return measure.verdict
-    return "same" if stands_still(measure) else "no change shown"
 
 
 def tell_difference(measure: Measure) -> str:
@@ -368,8 +386,10 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
                 tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT))
             )
         answer = settle(report, findings)
+        if job.record is None:
+            answer = await describe(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
-            await save_results(service, tried, job.record)
+            await save_results(service, tried, job.record, candidate if isinstance(candidate, Items) else None)
     return answer
 
 
@@ -463,38 +483,60 @@ async def judge_runs(
     check: Object | None,
 ) -> Object:
     """The verdict on the scored runs; also writes the candidate's results to `save`."""
-    request = write_request(job, candidate, baseline, check)
-    if isinstance(candidate, Batch) and not isinstance(baseline, Results):
-        if job.save is not None:
-            await save_results(service, candidate, job.save)
-        request["candidate"] = candidate.id
-        if baseline is not None:
-            request["baseline"] = baseline.id
-        return await service.gate({**request, "coverage_only": True} if job.record is not None else request)
     if job.save is not None and isinstance(candidate, Batch):
         await save_results(service, candidate, job.save)
-    sides = {"candidate": candidate, "baseline": baseline}
-    runs = {role: await fetch_results(service, run) if isinstance(run, Batch) else run for role, run in sides.items()}
-    terms = {name: value for name, value in request.items() if name != "judge_check"}
-    documents = {role: run.document() for role, run in runs.items() if run is not None}
-    return await asyncio.to_thread(compare_files, {**documents, "terms": terms, "judge_check": check})
-
-
-def compare_files(document: Object) -> Object:
-    """The verdict on runs of which one is a file of results: the server's own code computes it. Raises SaitenError."""
-    private.require_server("the server compares files of results: pip install saiten-server, or name batches")
-    code, output = private.ask_server("compare-files", json.dumps(document, ensure_ascii=False).encode())
+    request = write_request(job, candidate, baseline, check)
+    sides: dict[Role, Batch | Results | None] = {"candidate": candidate, "baseline": baseline}
+    request |= {
+        role: run.options() if isinstance(run, Results) else run.id for role, run in sides.items() if run is not None
+    }
+    if job.record is not None:
+        request["coverage_only"] = True
+    lines = [line for role, run in sides.items() if isinstance(run, Results) for line in run.write(role)]
     try:
-        answer: Object = json.loads(output)
-    except ValueError:
-        raise AnswerInvalid(tell("the server could not compare the files; what it said stands above")) from None
-    if code:
-        kind = SignatureMismatch if answer.get("code") == "signature-mismatch" else ServiceRefused
-        raise kind(str(answer.get("detail")), answer, REFUSED)
-    return answer
+        return await ask_gate(service, job, request, lines, job.settings.metadata or find_metadata(candidate))
+    except ServiceRefused as error:
+        faults = [(place_fault(where, sides.values()), what) for where, what in error.faults]
+        if error.status != REFUSED or all(where is None for where, _ in faults):
+            raise
+        raise InvalidItems(gather_faults([(where or "", what) for where, what in faults], error.total)) from None
+
+
+def place_fault(pointer: str, runs: Iterable[Batch | Results | None]) -> str | None:
+    """Where in a file of results a fault is; None where it is of none."""
+    role = pointer.removeprefix("/").partition("/")[0]
+    for name, run in zip(("candidate", "baseline"), runs, strict=True):
+        if name == role and isinstance(run, Results):
+            return run.place(pointer)
+    return None
 
 
 REFUSED = 422
+NOT_KEEPING = {"insufficient-scope", "project-full"}
+"""Why a service keeps no verdict that it would give."""
+
+
+def find_metadata(candidate: Batch | Results) -> Mapping[str, str]:
+    """What is kept with the verdict where the settings do not say: a batch's own is known to the service."""
+    return candidate.metadata if isinstance(candidate, Results) else {}
+
+
+async def ask_gate(
+    service: Connection, job: GateJob, request: Object, lines: Sequence[Object], metadata: Mapping[str, Any]
+) -> Object:
+    """The verdict. It is kept by a service that is named, unless that is switched off, or where no one asked for it and
+    the service does not: a key may only read, and an older service keeps none."""
+    asked = job.settings.keep
+    if not (asked if asked is not None else job.settings.url is not None and job.record is None):
+        return await service.gate(request, lines)
+    try:
+        return await service.gate({**request, "keep": True, "metadata": metadata}, lines)
+    except ServiceRefused as error:
+        older = error.status == REFUSED and any(where in {"/keep", "/metadata"} for where, _ in error.faults)
+        if asked or not (older or error.code in NOT_KEEPING):
+            raise
+        click.echo(tell("the verdict is not kept: {why}", why=printable(error.detail)), err=True)
+        return await service.gate(request, lines)
 
 
 async def check_plan(service: Connection, job: GateJob, candidate: Found, baseline: Found | None) -> None:
@@ -503,15 +545,16 @@ async def check_plan(service: Connection, job: GateJob, candidate: Found, baseli
         raise InvalidItems(
             tell("--{value}: the candidate is a file of results already", value="save" if job.save else "record")
         )
-    if any(isinstance(run, Results) for run in (candidate, baseline)) and any(
-        rule.get("finding") or rule.get("measure") for rule in job.settings.rules
-    ):
-        raise InvalidItems(
-            tell(
-                "a file of results does not tell how many turns the system had; name both runs as batches (ba_…) or "
-                "files of conversations for rules on findings"
+    for run in (candidate, baseline):
+        rates = any(rule.get("finding") or rule.get("measure") for rule in job.settings.rules)
+        if rates and isinstance(run, Results) and run.lacks_turns:
+            raise InvalidItems(
+                tell(
+                    "{name}: it does not tell how many turns the system had; take the results again, or name batches "
+                    "(ba_…) or files of conversations for rules on findings",
+                    name=run.name,
+                )
             )
-        )
     if isinstance(candidate, Batch) and isinstance(baseline, Batch) and candidate.id == baseline.id:
         raise InvalidItems(tell("candidate and baseline are the same batch, {id}", id=candidate.id))
     rubrics = None

@@ -20,7 +20,8 @@ from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME
-from saiten.formats import UnreadableInput, parse_map, read_items
+from saiten.commands.items import Reading, choose_reading, warn_of_repeats, where_option
+from saiten.formats import UnreadableInput, read_items
 from saiten.language import mark, tell
 from saiten.plain_text import printable
 
@@ -39,6 +40,7 @@ ABOUT = mark(
     "# command line come before it."
 )
 RECORDED = mark("# written by `saiten gate --record baseline.ndjson`")
+EXPLAINED = mark("# the judge gives a reason with each rating; about 80 tokens more an aspect")
 SERVED = mark("# a team's service, with its key in SAITEN_API_KEY")
 ASSERTED = mark(
     "# What every response must hold, whatever the judge says. Remove the signs of comments, and fit the values."
@@ -51,6 +53,7 @@ SETTINGS = """\
 candidate = "{candidates}"
 baseline = "baseline.ndjson"           {recorded}
 rubric = {rubric}
+judge = {{ explain = true }}             {explained}
 {anchored}# url = "https://saiten.example.org"   {served}
 
 {rules}
@@ -95,9 +98,16 @@ ASKS = {
 @click.option(
     "--map", "maps", multiple=True, metavar="TARGET=COLUMN,…", help="Columns whose names are not known, as for convert."
 )
+@where_option
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def command(
-    data: str | None, bot: str | None, rubric: str | None, ci: str | None, maps: tuple[str, ...], force: bool
+    data: str | None,
+    bot: str | None,
+    rubric: str | None,
+    ci: str | None,
+    maps: tuple[str, ...],
+    wheres: tuple[str, ...],
+    force: bool,
 ) -> None:
     """Write saiten.toml, a CI workflow, and your data as items, and say what to do next.
 
@@ -113,7 +123,7 @@ def command(
     has_bot = bot != NONE
     if has_bot:
         check_bot(bot)
-    items, report = read_data(str(data), maps, has_bot=has_bot)
+    items, report = read_data(str(data), choose_reading(None, maps, None, wheres), has_bot=has_bot)
     rubric = rubric or click.prompt(tell("Rubric"), default=guess_rubric(items))
     if not RUBRIC_NAME.fullmatch(str(rubric)):
         raise click.UsageError(tell("--rubric: lower-case letters, digits, '.', '_' and '-'"))
@@ -153,11 +163,15 @@ def collect_line(bot: str) -> str:
     return f"saiten collect --dataset {CONTEXTS} --bot {shlex.quote(bot)} --output {CANDIDATES}"
 
 
-def read_data(data: str, maps: tuple[str, ...], *, has_bot: bool) -> tuple[list[dict[str, Any]], list[str]]:
+def read_data(data: str, reading: Reading, *, has_bot: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """The items of the file, without responses where the bot will give them, and the conversion report."""
     try:
-        reader = read_items(data, mapping=parse_map(maps) or None, on_missing="keep" if has_bot else "skip")
+        reader = read_items(
+            data, mapping=reading.mapping or None, on_missing="keep" if has_bot else "skip", where=reading.where
+        )
         items = [found.value for found in reader]
+        if not has_bot:
+            warn_of_repeats(data, items)
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
     report = [*reader.report.lines()]
@@ -191,6 +205,7 @@ def write_settings(rubric: str) -> str:
         anchored=ANCHORED.format(checked=tell(CHECKED)) if aspect else "",
         about=tell(ABOUT),
         recorded=tell(RECORDED),
+        explained=tell(EXPLAINED),
         served=tell(SERVED),
         asserted=tell(ASSERTED),
     )

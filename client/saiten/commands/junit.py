@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
 
+from saiten.commands.cases import list_lines
 from saiten.commands.markdown import LEXICAL_NOTE, has_moved, remark, uses_lexical
 from saiten.language import tell
 from saiten.models import GateReason, GateReport
@@ -39,6 +40,8 @@ class JUnitCase:
     outcome: Outcome
     detail: str
     code: str
+    more: str = ""
+    """Lines below the detail of what did not hold."""
 
 
 def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequence[JUnitCase]) -> str:
@@ -70,7 +73,7 @@ def add_case(group: ET.Element, suite: str, case: JUnitCase) -> None:
     elif case.outcome == "skipped":
         ET.SubElement(element, case.outcome, {"message": detail})
     else:
-        ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail
+        ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail + clean(case.more)
 
 
 def clean(text: str) -> str:
@@ -84,15 +87,16 @@ def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
     moved = has_moved(report)
     # Within the first line of the file: CI systems show the suite's name above everything else.
     suite += tell(LEXICAL_NOTE) if uses_lexical(report) else ""
-    return write_suite(suite, list_properties(report), [make_case(reason, report, moved=moved) for reason in reasons])
+    properties = [*list_properties(report), *([("explorer", report.address)] if report.address else [])]
+    return write_suite(suite, properties, [make_case(reason, report, moved=moved) for reason in reasons])
 
 
 def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
     """What the verdict is of."""
     yield "verdict", report.verdict
-    yield "candidate", report.candidate
+    yield "candidate", report.call(report.candidate)
     if report.comparison is not None:
-        yield "baseline", report.comparison.baseline
+        yield "baseline", report.call(report.comparison.baseline)
         pairing = report.comparison.pairing
         yield "test", pairing.test
         yield "units", f"{pairing.clusters:,} {pairing.unit}{'' if pairing.clusters == 1 else 's'}"
@@ -119,4 +123,6 @@ def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCa
         name = f"{name_rule(rule)}: {describe_rule(rule)}"
     if moved and reason.about == "rule":
         return JUnitCase(name, "skipped", f"{tell('the judge moved')}: {detail}", reason.code)
-    return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code)
+    shown = [case for case in report.cases if reason.rule is not None and case.aspect == name_rule(reason)]
+    more = "".join(f"\n{line}" for case in shown for line in (f"\n{case.item}", *list_lines(case)))
+    return JUnitCase(name, OUTCOMES[reason.verdict], detail, reason.code, more)

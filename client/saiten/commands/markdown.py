@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from saiten.commands.cases import list_lines
 from saiten.figures import find_digits, write_figure
 from saiten.language import mark, tell
 from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure, SequenceMark
 from saiten.plain_text import printable
-from saiten.wording import describe_rule, name_rule, rate_measures, read_signature, tell_p
+from saiten.wording import describe_rule, name_rule, rate_measures, read_signature, stands_still, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""
@@ -42,7 +43,7 @@ LEXICAL_NOTE = mark(" (lexical judge: a baseline, not an LLM judge)")
 
 
 def write_markdown(report: GateReport) -> str:
-    """Headline, what decided, the measures as a table, coverage, and the signature folded away."""
+    """Headline, what decided, the measures as a table, coverage, the worst cases, and the signature folded away."""
     parts = [
         "### " + tell("Saiten gate: {verdict}", verdict=name_verdict(report)),
         name_runs(report),
@@ -54,6 +55,7 @@ def write_markdown(report: GateReport) -> str:
     if report.comparison is not None:
         parts += write_table(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
+    parts += list_cases(report)
     parts.append("\n".join(fold_signatures(report)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -92,13 +94,13 @@ def name_verdict(report: GateReport) -> str:
 
 def name_runs(report: GateReport) -> str:
     """Which run was judged, against which, and how."""
-    candidate, alpha = escape(report.candidate), f"{report.alpha:g}"
+    candidate, alpha = escape(report.call(report.candidate)), f"{report.alpha:g}"
     if report.comparison is None:
         return tell("Candidate run **{candidate}**, alpha {alpha}.", candidate=candidate, alpha=alpha)
     return tell(
         "Candidate run **{candidate}** against **{baseline}**{link}, alpha {alpha}; {reason}.",
         candidate=candidate,
-        baseline=escape(report.comparison.baseline),
+        baseline=escape(report.call(report.comparison.baseline)),
         link=tell_link(report.comparison),
         alpha=alpha,
         reason=escape(report.comparison.pairing.reason),
@@ -149,6 +151,23 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
         rule = report.rules[reason.rule]
         name = f"{name_rule(rule)} ({describe_rule(rule)})"
     return f"{escape(name)}: {escape(reason.detail + remark(report.reliability, reason.aspect))}"
+
+
+def list_cases(report: GateReport) -> Iterator[str]:
+    """The worst cases with the judge's reasons, and where to see all."""
+    if report.cases:
+        yield f"**{tell('worst cases')}**"
+        lines = []
+        for number, case in enumerate(report.cases, start=1):
+            lines.append(f"{number}. **{escape(case.item)}**")
+            for line in list_lines(case):
+                indent = 3 + len(line) - len(line.lstrip())
+                lines.append(f"{' ' * indent}- {escape(line)}")
+        yield "\n".join(lines)
+    if report.unexplained is not None:
+        yield escape(tell("not all reasons were asked for: {why}", why=report.unexplained))
+    if report.address is not None:
+        yield f"[{tell('All cases in Saiten')}](<{report.address}>)"
 
 
 def write_table(comparison: Comparison) -> list[str]:
@@ -216,9 +235,18 @@ def write_row(name: str, measure: Measure) -> str:
         show_size(measure),
         show(measure.smallest_detectable),
         show_wins(measure),
-        tell(measure.verdict),
+        tell(tell_verdict(measure)),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def tell_verdict(measure: Measure) -> str:
+    """`better`, `worse`, `same` where no value differs, else `no change shown`; a dash where nothing is compared."""
+    if measure.difference is None:
+        return DASH
+    if measure.verdict != "inconclusive":
+        return measure.verdict
+    return mark("same") if stands_still(measure) else mark("no change shown")
 
 
 def name_measure(name: str, measure: Measure) -> str:

@@ -1,4 +1,4 @@
-"""`saiten reopen`: ends the pause that the judge's endpoint asked for."""
+"""`saiten reopen`: ends the pauses that the endpoints of judge and translator asked for."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PATH = "/v1/judge/pause"
 def command(url: str | None) -> None:
     """Call a judge again that asked for a pause (`Retry-After`, or an exhausted rate limit).
 
-    Ends the pause of the service at --url in all its processes. Needs a key with the scope admin.
+    Ends the pause of the service at --url in all its processes, and its translator's. Needs a key with the scope admin.
 
-    Exit 0: the judge may be called; 2: bad usage; 3: could not run.
+    Exit 0: both may be called; 2: bad usage; 3: could not run.
     """
     if url is None:
         raise click.UsageError(tell("name the service with --url or SAITEN_URL"))
@@ -29,5 +29,7 @@ def command(url: str | None) -> None:
     asyncio.run(send("DELETE", PATH, url))
     if pause.seconds:
         click.echo(tell("the pause is ended, {seconds:.0f} s early", seconds=pause.seconds))
-    else:
+    if pause.translator_seconds:
+        click.echo(tell("the translator's pause is ended, {seconds:.0f} s early", seconds=pause.translator_seconds))
+    if not (pause.seconds or pause.translator_seconds):
         click.echo(tell("there was no pause"))

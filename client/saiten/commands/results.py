@@ -1,4 +1,4 @@
-"""Results as a file: CSV, NDJSON or JSON by the file's name, written whole or not at all."""
+"""Results as a file: CSV, Parquet, NDJSON or JSON by the file's name, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from saiten.commands.files import InvalidItems
+from saiten.formats.parquet import write_table
 from saiten.language import tell
 from saiten.models import ResultRow
 from saiten.plain_text import escape_controls
 from saiten.reading import read
-from saiten.run import row_cells
+from saiten.run import kind_of, row_cells
 from saiten.spreadsheet import write_rows
 
-FORMS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
+FORMS = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 """What a file is, by the end of its name."""
 
 
@@ -72,9 +74,13 @@ def require_output_file(path: str | None, *, excel: bool) -> None:
         return
     form = FORMS.get(Path(path).suffix.lower())
     if form is None:
-        raise click.UsageError(tell("--output {path}: its name should end with .csv, .ndjson or .json", path=path))
+        raise click.UsageError(
+            tell("--output {path}: its name should end with .csv, .parquet, .ndjson or .json", path=path)
+        )
     if excel and form != "csv":
         raise click.UsageError(tell("--excel goes with --output FILE.csv"))
+    if form == "parquet" and find_spec("arro3") is None:
+        raise InvalidItems(tell("{name}: Parquet needs the extra packages: pip install 'saiten[formats]'", name=path))
     if not Path(path).absolute().parent.is_dir():
         raise InvalidItems(tell("{path}: there is no such folder", path=path))
     if Path(path).is_dir():
@@ -88,6 +94,11 @@ def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: boo
         if form == "csv":
             file.write((codecs.BOM_UTF8 if excel else b"") + write_rows(list_rows(results)))
             return
+        if form == "parquet":
+            heads, *rows = list_rows(results)
+            aspects, composites = name_measures(results)
+            write_table({head: kind_of(head, aspects, composites) for head in heads}, [rows], file)
+            return
         start, between, end = ("[", ",\n", "]\n") if form == "json" else ("", "\n", "\n" if results else "")
         for number, result in enumerate(results):
             line = escape_controls(json.dumps(result, ensure_ascii=False))
@@ -98,8 +109,7 @@ def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: boo
 def list_rows(results: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     """The heads, then a row a result, as `to_table` of the client names its columns; `context` and `response` come
     second where the results have them."""
-    aspects = list(dict.fromkeys(name for result in results for name in result.get("aspects", {})))
-    composites = list(dict.fromkeys(name for result in results for name in result.get("composites", {})))
+    aspects, composites = name_measures(results)
     rows = []
     for result in results:
         own = {name: value for name, value in result.items() if name not in ("context", "response")}
@@ -112,6 +122,15 @@ def list_rows(results: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         head for head in dict.fromkeys(head for row in rows for head in row) if head not in ("position", "candidate")
     ]
     return [heads, *([row.get(head) for head in heads] for row in rows)]
+
+
+def name_measures(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """The aspects and the composites that the results have."""
+    aspects, composites = (
+        list(dict.fromkeys(name for result in results for name in result.get(kind, {})))
+        for kind in ("aspects", "composites")
+    )
+    return aspects, composites
 
 
 def write_context(context: Sequence[Mapping[str, str]]) -> str:

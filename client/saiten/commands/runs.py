@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -28,7 +28,7 @@ from saiten.models import Baselines, Batch, GateSequence
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
-from saiten.wording import read_signature
+from saiten.wording import lift, read_signature
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
 
@@ -60,14 +60,42 @@ class UnratedPart(ResultPart):
     reason: str
 
 
+class WarningPart(ResultPart):
+    code: str
+
+
 class AspectPart(ResultPart):
     mean: float | None
     blended: float | None = None
     unrated: UnratedPart | None = None
+    reason: str | None = Field(default=None, exclude=True)
+
+
+class ExplainedPart(ResultPart):
+    rating: int | None = None
+    reason: str | None = None
+
+
+class ExplanationPart(ResultPart):
+    aspects: dict[str, ExplainedPart] = Field(default_factory=dict)
+
+
+class FindingPart(ResultPart):
+    turn: int
+    code: str | None = None
+    kind: str | None = None
+    detail: str = ""
+
+
+class SaidPart(ResultPart):
+    text: str
 
 
 class ResultLine(ResultPart):
-    """The fields of a result that a run needs. A failed one has no aspects and, in a batch, no rubric."""
+    """The fields of a result that a run needs, and those that its worst cases are told by.
+
+    A failed one has no aspects and, in a batch, no rubric.
+    """
 
     status: str
     item: str | None = None
@@ -81,7 +109,20 @@ class ResultLine(ResultPart):
     metadata: dict[str, str] = Field(default_factory=dict)
     dialogue: str | None = None
     cluster: str | None = None
+    context_digest: str | None = None
+    system_turns: int | None = None
+    warnings: list[WarningPart] = Field(default_factory=list)
+    findings: list[Any] | None = None
+    kinds: dict[str, int] | None = None
+    id: str | None = Field(default=None, exclude=True)
+    context: tuple[SaidPart, ...] = Field(default=(), exclude=True, strict=False)
     response: str | None = Field(default=None, exclude=True)
+    explained: ExplanationPart | None = Field(default=None, exclude=True)
+
+    @property
+    def found(self) -> list[FindingPart]:
+        """The findings that have what a case is told by."""
+        return [FindingPart.model_validate(one) for one in self.findings or ()]
 
 
 def is_result(value: object) -> bool:
@@ -109,7 +150,7 @@ def parse_result(where: str, value: object) -> ResultLine:
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
-        pointer, detail = explain(error, value, tell)[0]
+        pointer, detail = explain(error, value, tell=tell)[0]
         raise InvalidItems(f"{where}: {pointer or tell('the result')}: {detail}") from None
     if found.status != "failed" and not (found.aspects and found.rubric):
         raise InvalidItems(tell("{where}: this result has no aspects or names no rubric", where=where))
@@ -154,6 +195,7 @@ def name_rubric(rubric: Rubric) -> str:
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
 ITEM = re.compile(r"/items/(\d+)(/.*)?")
+RESULT = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
 LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
 """A line of the batch, in each language in which the service says it."""
 
@@ -172,11 +214,12 @@ class Items:
 
 @dataclass(frozen=True)
 class Results:
-    """A run of results, by this rubric."""
+    """A run of results, by this rubric; `places` says where each stands."""
 
     name: str
     lines: Sequence[ResultLine]
     rubric: Rubric
+    places: Sequence[str] = ()
 
     @property
     def rubric_name(self) -> str:
@@ -185,11 +228,31 @@ class Results:
         names = {read_signature(signature).get("rubric", "") for signature in signatures}
         return names.pop() if len(names) == 1 else ""
 
-    def document(self) -> dict[str, Any]:
-        """As the server compares it."""
-        rubric = {key: value for key, value in self.rubric.items() if key != "digest"}
-        results = [line.model_dump(mode="json", exclude_defaults=True) for line in self.lines]
-        return {"name": self.name, "rubric": rubric, "results": results}
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What all results say of themselves."""
+        common = [set(line.metadata.items()) for line in self.lines]
+        return dict(sorted(set.intersection(*common))) if common else {}
+
+    @property
+    def lacks_turns(self) -> bool:
+        """Whether a conversation does not tell how many turns the system has, as in files of earlier releases."""
+        return any(line.findings is not None and line.system_turns is None for line in self.lines)
+
+    def options(self) -> dict[str, Any]:
+        """The run as a gate names it, whose results follow."""
+        return {"name": self.name, "rubric": name_rubric(self.rubric)}
+
+    def write(self, role: Role) -> Iterator[dict[str, Any]]:
+        """What of the results counts, a line each."""
+        return ({"run": role, **line.model_dump(mode="json", exclude_defaults=True)} for line in self.lines)
+
+    def place(self, pointer: str) -> str | None:
+        """Where in the file a part of the results is that a pointer names; None where it names none."""
+        found = RESULT.fullmatch(pointer)
+        if found is None or int(found[1]) >= len(self.places):
+            return None
+        return f"{self.places[int(found[1])]}: {found[2]}" if found[2] else self.places[int(found[1])]
 
 
 Found = Batch | Results | Items
@@ -220,7 +283,8 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
     if not is_result(values[0].value):
         return take_items(name, values)
     results = read_results([(found.where, found.value) for found in values])
-    return Results(name, results, await find_rubric(service, rubric_of(name, results) or settings.rubric))
+    rubric = await find_rubric(service, rubric_of(name, results) or settings.rubric)
+    return Results(name, results, rubric, [found.where for found in values])
 
 
 async def find_pinned(service: Connection, candidate: Found, settings: GateSettings) -> Batch | None:
@@ -236,12 +300,23 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     found = None if pinned is None else read(Batch, await service.batch(pinned))
     metadata = own.get("metadata")
     system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None
+    if system is None and isinstance(candidate, Items):
+        system = find_shared(candidate).get(SYSTEM)
     if found is None or found.metadata.get(SYSTEM) != system:
         return None
     if isinstance(candidate, Batch) and (candidate.id == found.id or candidate.rubric_name != found.rubric_name):
         return None
     click.echo(tell("baseline: {id}, which is pinned for this name", id=found.id), err=True)
     return found
+
+
+def find_shared(items: Items) -> dict[str, str]:
+    """What the items say alike of their run, as the service finds it."""
+    shared: dict[str, str] | None = None
+    for found in items.values:
+        metadata = found.value.get("metadata")
+        shared = lift(shared, metadata if isinstance(metadata, dict) else {})
+    return shared or {}
 
 
 async def find_sequence_baseline(service: Connection, name: str) -> Batch | None:
@@ -271,7 +346,10 @@ async def read_pin(service: Connection, name: str) -> str | None:
 def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
     """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
-        return read_whole(path, reading_of(settings), beside=is_result)
+        reading = reading_of(settings)
+        if role == "baseline":
+            reading = replace(reading, where={})
+        return read_whole(path, reading, beside=is_result)
     except InvalidItems as error:
         hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
         raise InvalidItems(printable(error.message) + hint) from None
@@ -279,7 +357,8 @@ def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
 
 def reading_of(settings: GateSettings) -> Reading:
     """How files of items are to be read."""
-    return Reading(settings.source, settings.map, settings.input_encoding)
+    where = {column: [one] if isinstance(one, str) else one for column, one in settings.where.items()}
+    return Reading(settings.source, settings.map, settings.input_encoding, where)
 
 
 def take_items(name: str, values: Sequence[FoundItem]) -> Items:
@@ -366,8 +445,21 @@ async def fetch_results(service: Connection, batch: Batch) -> Results:
     return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
 
 
-async def save_results(service: Connection, batch: Batch, path: str) -> None:
-    """Writes the batch's results as NDJSON, for use as a later baseline."""
+async def save_results(service: Connection, batch: Batch, path: str, items: Items | None = None) -> None:
+    """Writes the batch's results as NDJSON, for use as a later baseline; with the texts of `items`, of which they are,
+    so that a later gate can show both responses."""
+    texts = [*list_texts(items)] if items is not None else []
     with write_whole(path) as file:
         async for line in service.results(batch.id):
+            if texts:
+                result = parse(batch.id, line.encode())
+                line = json.dumps(result | texts[result["position"]], ensure_ascii=False)  # noqa: PLW2901
             file.write((escape_controls(line) + "\n").encode())
+
+
+def list_texts(items: Items) -> Iterator[dict[str, Any]]:
+    """Context and response of each candidate, in their order; nothing of conversations."""
+    for found in items.values:
+        context = found.value.get("context")
+        responses = found.value.get("responses") or [found.value.get("response")]
+        yield from ({"context": context, "response": one} if context else {} for one in responses)

@@ -19,8 +19,9 @@ from rich.text import Text
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions, report_assertions
 from saiten.commands.files import InvalidItems, gather_faults, name_file
+from saiten.commands.fixes import FixTally, print_fixes
 from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
-from saiten.commands.output import open_progress, print_ndjson, print_scores
+from saiten.commands.output import console, open_progress, print_ndjson, print_scores
 from saiten.commands.results import require_output_file, write_results
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
@@ -49,6 +50,9 @@ WINDOW = 4
 
 TEXTS = ("context", "response", "turns", "persona", "goal")
 """What `--with-texts` adds to a result."""
+
+QUOTED = 80
+"""Characters of a suspicious part that are shown."""
 
 UNUSED = "_unused"
 """In a result of a scorer: the beginning of a reply that did not rate everything. It is not part of the result."""
@@ -158,7 +162,9 @@ OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
 @URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Items in flight.")
 @click.option("--format", "form", type=click.Choice(["table", "ndjson"]), help="Default: table on a terminal.")
-@click.option("--output", metavar="FILE", help="Write the results to FILE.csv, .ndjson or .json, whole or not at all.")
+@click.option(
+    "--output", metavar="FILE", help="Write the results to FILE.csv, .parquet, .ndjson or .json, whole or not at all."
+)
 @click.option("--with-texts", is_flag=True, help="Results hold the context and the response too.")
 @click.option("--excel", is_flag=True, help="Begin CSV with the mark by which Excel knows UTF-8.")
 def command(
@@ -171,6 +177,7 @@ def command(
     source: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
+    wheres: tuple[str, ...],
     url: str | None,
     concurrency: int,
     form: str | None,
@@ -181,7 +188,7 @@ def command(
     """Score every item of FILE.
 
     FILE is NDJSON, JSON, CSV, TSV, XLSX or Parquet, or a log of another tool; `saiten convert` shows what becomes of
-    its fields.
+    its fields. A folder stands for its files, and 'runs/*.jsonl' for those of such names.
 
     An item may have an `id`, by which `saiten gate` pairs results; in the result it is `item`.
 
@@ -196,7 +203,7 @@ def command(
         file,
         {name: value for name, value in given.items() if value is not None},
         judge={name: value for name, value in judge.items() if value is not None},
-        reading=choose_reading(source, maps, input_encoding),
+        reading=choose_reading(source, maps, input_encoding, wheres),
     )
     as_table = form == "table" or (form is None and (output is not None or sys.stdout.isatty()))
     shown = Shown(as_table, with_texts, keeps=output is not None)
@@ -403,6 +410,7 @@ async def score_and_show(
                         )
                     else:
                         explain(progress, position, result, unused)
+                        show_suspected(progress, position, result, request)
                         if (line := name_dropped(result)) is not None and line not in reported:
                             reported.add(line)
                             say(progress, line)
@@ -411,6 +419,7 @@ async def score_and_show(
         print_scores(rows)
         if tally.system_turns:
             click.echo(printable(tally.describe()), err=not shown.as_table)
+        print_fixes(tally.fixes.rank(), console(error=not shown.as_table))
     return complete
 
 
@@ -421,6 +430,7 @@ class FindingTally:
 
     system_turns: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    fixes: FixTally = field(default_factory=FixTally)
 
     def add(self, request: Mapping[str, Any], result: Result) -> None:
         """Counts a conversation; a response and a failure are passed over."""
@@ -428,7 +438,9 @@ class FindingTally:
             return
         last = request["turns"][-1].get("speaker")
         roles = (turn.get("role") or ("system" if turn.get("speaker") == last else "user") for turn in request["turns"])
-        self.system_turns += sum(role == "system" for role in roles)
+        system_turns = sum(role == "system" for role in roles)
+        self.system_turns += system_turns
+        self.fixes.add(system_turns, result)
         found = {(one["turn"], one["code"] or "judge") for one in result.get("findings") or ()}
         self.codes.update(code for _, code in found)
 
@@ -476,6 +488,30 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
                 rest=f"; {unused}" if unused else "",
             ),
         )
+
+
+def show_suspected(progress: Progress, position: int, result: Result, request: Mapping[str, Any]) -> None:
+    """Prints each warning about a part of a text, with the beginning of that part."""
+    for warning in result.get("warnings", ()):
+        for span in warning.get("spans", ()):
+            text = find_text(request, span["where"])[span["start"] : span["end"]].strip()
+            quoted = f": “{text[:QUOTED]}{'…' if len(text) > QUOTED else ''}”" if text else ""
+            detail = f"{span['where']}: {warning['detail']}{quoted}"
+            say(
+                progress,
+                tell("item {position}: {code}: {detail}", position=position, code=warning["code"], detail=detail),
+            )
+
+
+def find_text(request: Mapping[str, Any], where: str) -> str:
+    """The text of a request at a warning's place; empty where it is not one of its utterances or turns."""
+    found: Any = request
+    for name in where.split("/"):
+        if isinstance(found, list):
+            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+        else:
+            found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def name_dropped(result: dict[str, Any]) -> str | None:

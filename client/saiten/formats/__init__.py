@@ -10,25 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from saiten.formats.chat_exports import is_discord, open_discord
 from saiten.formats.chats import find_chat, read_chat
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, find_columns, is_target, lacks_dialogues, parse_map, tell_targets
 from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
 from saiten.formats.reading import open_input, read_records
-from saiten.formats.records import Record, refuse_infinite
+from saiten.formats.records import Record, refuse_infinite, write_text
 from saiten.formats.report import Report
 from saiten.formats.research import RATINGS, RatedItem
-from saiten.formats.tools import TOOLS, Items, detect, is_saiten, open_table
+from saiten.formats.selection import parse_where, select
+from saiten.formats.tools import TOOLS, detect, is_saiten, open_table
+from saiten.formats.traces import Items, choose_answers
+from saiten.formats.turns import EveryTurn
 from saiten.language import tell
 
-__all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "read_items"]
+__all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "parse_where", "read_items"]
 
 SOURCES = (*TOOLS, "huggingface", "table")
 """What `source` may name. `huggingface` and `table` are read by the names of their columns."""
+
+EACH_TURN = {"chat", "chatgpt", "dbdc3"}
+"""Sources that always give an item for each turn, with a part of the dialogue as its context."""
+
+MOST_PEEKED = 200
+"""Rows that tell whether a number is a dialogue's: it stands in all rows of one, as in JPersonaChat."""
+SAID = {"context", "turns", "response", "responses", "item", "status"}
+"""What an item or a result in Saiten's own form has some of."""
 
 MOST_SHAPES = 1000
 """Different sets of keys whose meaning is kept."""
@@ -77,6 +89,8 @@ def read_items(
     own: Callable[[dict[str, Any]], bool] = is_saiten,
     rated: bool = False,
     system: str | None = None,
+    every_turn: bool = False,
+    where: Mapping[str, Sequence[str]] | None = None,
 ) -> ItemReader:
     """The items of a file, of a stream of bytes, or of standard input for `-`.
 
@@ -85,7 +99,8 @@ def read_items(
     `on_missing="refuse"` it raises. Where the first record is `own`, all are then passed on as they are, for the
     service to check. With `on_missing="keep"` fields are read by their names, and a row without a response gives an
     item without one: a context to be answered. `rated`: the caller takes ratings too; without it they are told as left
-    out. Raises UnreadableInput, while iterating, for what cannot be read.
+    out. `every_turn`: each turn of the assistant in a dialogue gives an item. `where` has the wanted values by column;
+    rows with others are left out. Raises UnreadableInput, while iterating, for what cannot be read.
     """
     if source is not None and source not in SOURCES:
         raise UnreadableInput(
@@ -107,6 +122,8 @@ def read_items(
         keeps=keeps,
         rated=rated,
         system=system,
+        turns=EveryTurn(report) if every_turn else None,
+        where=where or {},
     )
     return ItemReader(reader.run(source_file, input_encoding), report)
 
@@ -126,6 +143,10 @@ class Reading:
     """Whether ratings by people are taken."""
     system: str | None = None
     """Who answers, in the log of a messenger."""
+    turns: EveryTurn | None = None
+    """Makes the items of earlier turns, where these are asked for."""
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The wanted values by column; empty where all rows are."""
     shapes: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """The columns of items, kept once for all items that have the same."""
 
@@ -143,10 +164,16 @@ class Reading:
 
     def read(self, records: Iterator[Record], first: Record, name: str) -> Iterator[FoundItem]:
         """The items of the records; a document that no tool knows is opened as a table, whose rows may be a tool's."""
-        if self.own is not None and self.source in (None, "saiten") and not self.mapping and self.own(first.value):
+        own = self.own is not None and self.source in (None, "saiten") and not self.mapping and self.own(first.value)
+        if own and self.turns is None:
             self.report.source = "saiten"
             yield from self.pass_on(records)
             return
+        if is_discord(first.value):
+            records = open_discord(records)
+            if (start := next(records, None)) is None:
+                raise UnreadableInput(tell("{name}: holds no rows", name=name))
+            first, records = start, chain([start], records)
         if self.source is None and not self.mapping and (chat := find_chat(first.value)):
             self.report.source = "chat"
             for record, items in read_chat(records, chat, self.report, self.system):
@@ -174,6 +201,11 @@ class Reading:
             parts = chain([first], parts)
             columns = find_columns(list(first.value), self.mapping, name)
         if lacks_dialogues(first.value, columns):
+            start = list(islice(parts, MOST_PEEKED))
+            parts = chain(start, parts)
+            if numbers := find_numbers(start):
+                columns = find_columns(list(first.value), {**self.mapping, "dialogue": [numbers]}, name)
+        if lacks_dialogues(first.value, columns):
             raise UnreadableInput(
                 tell(
                     "{name}: has an utterance a row, but no column tells dialogues apart; add one called dialogue_id",
@@ -182,6 +214,7 @@ class Reading:
             )
         if not columns.useful:
             raise UnreadableInput(f"{name}: {tell_unknown(first)}")
+        parts = self.pick(parts)
         if columns.long:
             for dialogue in group_utterances(parts, columns.long, self.report):
                 dialogue.answered = not self.keeps
@@ -198,12 +231,21 @@ class Reading:
 
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
-        for part in TOOLS[source].join(parts):
-            yield from self.take(part, TOOLS[source].items(part))
+        tool = TOOLS[source]
+        read = ((part, tool.items(part)) for part in tool.join(self.pick(parts)))
+        for part, items in choose_answers(read, tool.place, self.report) if tool.place else read:
+            yield from self.take(part, items)
+
+    def pick(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records that are wanted."""
+        return select(records, self.where, self.report) if self.where else records
 
     def pass_on(self, records: Iterator[Record]) -> Iterator[FoundItem]:
         """The records as they are; raises UnreadableInput for what JSON has not."""
-        for record in records:
+        first = next(records)
+        # The options of a batch, on a first line, are no row.
+        opening = [first] if self.where and not first.value.keys() & SAID else []
+        for record in chain(opening, self.pick(records if opening else chain([first], records))):
             refuse_infinite(record)
             self.report.rows += 1
             self.report.items += 1
@@ -230,32 +272,20 @@ class Reading:
         """The items of a record, which is closed; raises UnreadableInput for a skipped one where that is refused."""
         found, skips = 0, 0
         for item in items:
-            if isinstance(item, Skipped):
-                if self.own is not None:
-                    place = (
-                        tell("{where}, column {column}", where=record.where, column=item.column)
-                        if item.column
-                        else record.where
-                    )
-                    raise UnreadableInput(
-                        tell(
-                            "{place}: {item}; add it, or leave such rows out with `saiten convert`",
-                            place=place,
-                            item=item,
-                        )
-                    )
-                self.report.skip(record.where, str(item))
+            given = list(self.expand(item, record.where))
+            if isinstance(item, Skipped) and not given:
+                self.skip(record, item)
                 skips += 1
                 continue
             found += 1
-            self.report.items += 1
-            value, ratings = (item.value, item.ratings) if isinstance(item, RatedItem) else (item, ())
-            self.report.ratings += len(ratings) if self.rated else 0
             columns = tuple((target, heading) for heading, target in record.moved.items() if heading != target)
             shared = self.shapes.get(columns, columns)
             if len(self.shapes) < MOST_SHAPES:
                 self.shapes[shared] = shared
-            yield FoundItem(record.where, value, shared, ratings if self.rated else ())
+            for value, ratings in given:
+                self.report.items += 1
+                self.report.ratings += len(ratings)
+                yield FoundItem(record.where, value, shared, ratings)
         if closes:
             self.report.rows += found > 0 or skips > 0
         if closes and (found or not skips):
@@ -263,12 +293,47 @@ class Reading:
                 leave_ratings(record)
             record.close(self.report)
 
+    def expand(
+        self, item: dict[str, Any] | RatedItem | Skipped, where: str
+    ) -> Iterator[tuple[dict[str, Any], Sequence[dict[str, Any]]]]:
+        """The item with its ratings, after those of earlier turns where these are asked for; of a dialogue that no
+        response ends only these."""
+        value = item.value if isinstance(item, RatedItem) else item.unanswered if isinstance(item, Skipped) else item
+        ratings = item.ratings if isinstance(item, RatedItem) and self.rated else ()
+        if self.turns is None or self.report.source in EACH_TURN:
+            if value is not None and not isinstance(item, Skipped):
+                yield value, ratings
+        elif value is not None:
+            for one in self.turns.expand(value, where):
+                yield one, ratings if one["context"] == value.get("context") else ()
+
+    def skip(self, record: Record, skipped: Skipped) -> None:
+        """Names a record that gives no item; raises UnreadableInput where that is refused."""
+        if self.own is None:
+            self.report.skip(record.where, str(skipped))
+            return
+        place = record.where
+        if skipped.column:
+            place = tell("{where}, column {column}", where=record.where, column=skipped.column)
+        raise UnreadableInput(
+            tell("{place}: {item}; add it, or leave such rows out with `saiten convert`", place=place, item=skipped)
+        )
+
 
 def leave_ratings(record: Record) -> None:
     """Tells what people said as left out."""
     for path in [path for path, target in record.moved.items() if target.startswith(RATINGS)]:
         del record.moved[path]
         record.leave(path, tell("ratings: `saiten convert --ratings FILE` writes them"))
+
+
+def find_numbers(rows: Sequence[Record]) -> str | None:
+    """The column of numbers of which each stands in several rows behind each other; None where there is none."""
+    for name in find_columns(list(rows[0].value), {}, "").fields.values() if rows else ():
+        runs = [value for value, _ in groupby(write_text(row.get(name)) for row in rows)]
+        if len(runs) == len(set(runs)) and 2 * len(runs) <= len(rows):
+            return name
+    return None
 
 
 def find_inner(record: Record) -> str | None:

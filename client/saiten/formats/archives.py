@@ -31,7 +31,7 @@ MOST_TIMES = 200
 
 MOST_NAMED = 10
 CHUNK_BYTES = 1 << 20
-KINDS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet", ".yaml", ".yml", ".eval")
+KINDS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet", ".arrow", ".yaml", ".yml", ".eval")
 """How files with data end."""
 
 OF_CHATGPT = "conversations.json"

@@ -1,22 +1,25 @@
-"""Logs of messengers, an utterance a row or line: KakaoTalk, LINE, Slack. Every response of one speaker is an item."""
+"""Logs of messengers, an utterance a row or line: KakaoTalk, LINE, Slack, Discord. Every response of one speaker is an
+item, with what was said before it on the same day, or in the same thread. Stickers and photos are no utterances.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from saiten.formats.chat_texts import is_noted
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import normalize
 from saiten.formats.mapping import ASSISTANT, ASSISTANTS, USER, Skipped, Spoken, make_item
-from saiten.formats.records import Record, write_text
+from saiten.formats.records import Record, is_blank, write_text
 from saiten.formats.report import Report
-from saiten.language import tell
+from saiten.language import mark, tell
 
 MOST_CONTEXT = 20
 """Utterances before a response that are its context."""
@@ -35,31 +38,52 @@ SPOKEN_SUBTYPES = {None, "bot_message", "thread_broadcast", "me_message", "file_
 """Of Slack's messages those that someone wrote; others tell who joined."""
 
 
+SPOKEN_TYPES = {None, "message", "Default", "Reply", "ChatInputCommand", "ContextMenuCommand"}
+"""Of Discord's messages those that someone wrote; Slack's are called so."""
+
+NO_TEXT = mark("is a sticker, a photo or the like")
+UNSEEN = mark("answers a sticker, a photo or the like")
+
+
 @dataclass(frozen=True)
 class Chat:
-    """Which field is who speaks, what, and when; `thread` parts dialogues within a day."""
+    """Which field is who speaks, what, and when; `thread` parts dialogues within a day, and `files` hold what is no
+    text. `notes`: whether stickers and photos stand as words in the place of a text."""
 
     speaker: str
     text: str
     time: str
     thread: str = ""
+    files: tuple[str, ...] = ()
+    notes: bool = False
 
 
 def find_chat(value: dict[str, Any]) -> Chat | None:
     """The fields of a messenger's log; None for any other record."""
     names = {normalize(name): name for name in value}
-    if names.keys() == {"date", "user", "message"}:  # of KakaoTalk
-        return Chat(names["user"], names["message"], names["date"])
-    if {"送信者タイプ", "送信日", "内容"} <= names.keys():  # of LINE's official accounts
-        return Chat(names["送信者タイプ"], names["内容"], names["送信日"])
+    if {"timestamp", "content", "author", "isPinned"} <= value.keys():  # of Discord
+        nick = Record("", value).get("author.nickname")
+        files = ("attachments", "stickers", "embeds")
+        return Chat("author.nickname" if nick else "author.name", "content", "timestamp", files=files)
     if value.get("type") == "message" and {"ts", "text"} <= names.keys() and "threadts" not in names:  # of Slack
-        return Chat("user", "text", "ts", "thread_ts")
+        return Chat("user", "text", "ts", "dialogue" if "dialogue" in value else "thread_ts", files=("files",))
+    return find_table(names)
+
+
+def find_table(names: Mapping[str, str]) -> Chat | None:
+    """The columns of a messenger's table, by their normalized names."""
+    if names.keys() == {"date", "user", "message"}:  # of KakaoTalk
+        return Chat(names["user"], names["message"], names["date"], notes=True)
+    if {"送信者タイプ", "送信日", "内容"} <= names.keys():  # of LINE's official accounts
+        return Chat(names["送信者タイプ"], names["内容"], names["送信日"], notes=True)
+    if {"authorid", "author", "date", "content", "attachments"} <= names.keys():  # of DiscordChatExporter
+        return Chat(names["author"], names["content"], names["date"], files=(names["attachments"],))
     return None
 
 
 @dataclass(frozen=True)
 class Message:
-    """One row: whose, what, and of which dialogue."""
+    """One row: whose, what, and of which dialogue; without a text where it is a sticker or a photo."""
 
     record: Record
     speaker: str
@@ -67,20 +91,40 @@ class Message:
     dialogue: str
 
 
-def read_messages(records: Iterable[Record], chat: Chat, report: Report) -> Iterator[Message]:
-    """The messages; what is none is reported as skipped."""
+def read_messages(
+    records: Iterable[Record], chat: Chat, report: Report, system: str | None = None
+) -> Iterator[Message]:
+    """The messages; what is none, or no text, is reported as skipped."""
     for record in records:
         report.rows += 1
         who = record.get(chat.speaker) or record.get("username") or record.get("bot_id")
-        speaker, text = write_text(who), write_text(record.get(chat.text))
-        if not speaker or not text or not text.strip() or record.get("subtype") not in SPOKEN_SUBTYPES:
+        speaker, text = write_text(who), (write_text(record.get(chat.text)) or "").strip()
+        speaker, text = part_name(speaker or "", text, system)
+        bare = not text and any(not is_blank(record.get(name)) for name in chat.files)
+        subtype, kind = (write_text(record.get(name)) or None for name in ("subtype", "type"))
+        spoken = subtype in SPOKEN_SUBTYPES and kind in SPOKEN_TYPES
+        if not speaker or not spoken or not (text or bare):
             report.skip(record.where, tell("is no message"))
             continue
         for path, target in ((chat.speaker, "speaker"), (chat.text, "context"), (chat.time, "dialogue")):
             record.move(path, target)
+        if chat.thread:
+            record.move(chat.thread, "dialogue")
         thread = write_text(record.get(chat.thread)) if chat.thread else None
+        day = name_day(write_text(record.get(chat.time)) or "")
         record.close(report)
-        yield Message(record, speaker, text.strip(), thread or name_day(write_text(record.get(chat.time)) or ""))
+        if bare or (chat.notes and is_noted(text)):
+            report.skip(record.where, tell(NO_TEXT))
+            text = ""
+        yield Message(record, speaker, text, thread or day)
+
+
+def part_name(speaker: str, text: str, system: str | None) -> tuple[str, str]:
+    """Who speaks and what, where the system's name holds spaces, at the first of which LINE's lines were parted."""
+    line = f"{speaker} {text}"
+    if system and " " in system and speaker != system and line.startswith(f"{system} "):
+        return system, line.removeprefix(f"{system} ").strip()
+    return speaker, text
 
 
 def name_day(time: str) -> str:
@@ -97,10 +141,10 @@ def read_chat(
     UnreadableInput that lists the speakers; a name that only a system has is taken."""
     counts: Counter[str] = Counter()
     found = False
-    for name, group in groupby(read_messages(records, chat, report), key=lambda message: message.dialogue):
+    for name, group in group_messages(read_messages(records, chat, report, system), chat):
         dialogue: list[Message] = []
         for message in group:
-            if message.speaker in counts or len(counts) < MOST_COUNTED:
+            if message.text and (message.speaker in counts or len(counts) < MOST_COUNTED):
                 counts[message.speaker] += 1
             if len(dialogue) < MOST_DIALOGUE:
                 dialogue.append(message)
@@ -109,9 +153,20 @@ def read_chat(
         mine = system or next((one for one in counts if normalize(one) in ASSISTANTS | {"account"}), None)
         if mine is not None and any(message.speaker == mine for message in dialogue):
             found = True
-            yield dialogue[0].record, list(list_items(dialogue, mine, name))
+            yield dialogue[0].record, list(list_items(dialogue, mine, name, report))
     if not found and counts:
         raise UnreadableInput(f"{report.name}: {tell_speakers(counts, report.name, system)}")
+
+
+def group_messages(messages: Iterator[Message], chat: Chat) -> Iterator[tuple[str, Iterable[Message]]]:
+    """The messages of each dialogue. Days follow each other; threads run beside each other, and are held."""
+    if not chat.thread:
+        yield from groupby(messages, key=lambda message: message.dialogue)
+        return
+    dialogues: dict[str, list[Message]] = {}
+    for message in messages:
+        dialogues.setdefault(message.dialogue, []).append(message)
+    yield from dialogues.items()
 
 
 def tell_speakers(counts: Counter[str], name: str, system: str | None) -> str:
@@ -126,65 +181,25 @@ def tell_speakers(counts: Counter[str], name: str, system: str | None) -> str:
     )
 
 
-def list_items(dialogue: list[Message], system: str, name: str) -> Iterator[dict[str, Any] | Skipped]:
-    """An item for each response of the system: what follows each other by the same speaker is one utterance."""
-    runs = [(speaker, list(group)) for speaker, group in groupby(dialogue, key=lambda message: message.speaker)]
-    others = {speaker for speaker, _ in runs} - {system}
+def list_items(dialogue: list[Message], system: str, name: str, report: Report) -> Iterator[dict[str, Any] | Skipped]:
+    """An item for each response of the system: what follows each other by the same speaker is one utterance. A response
+    to what is no text is skipped, and stays in the context of what follows."""
+    parts = [message for message in dialogue if message.text or message.speaker != system]
+    runs = [(key, list(group)) for key, group in groupby(parts, key=lambda one: (one.speaker, bool(one.text)))]
+    others = {speaker for (speaker, _), _ in runs} - {system}
     roles = {system: ASSISTANT} | (dict.fromkeys(others, USER) if len(others) == 1 else {})
     spoken: list[Spoken] = []
-    for speaker, group in runs:
+    heard = True
+    for (speaker, said), group in runs:
+        if not said:
+            heard = heard and bool(spoken) and spoken[-1].speaker != roles.get(system)
+            continue
         text = "\n".join(message.text for message in group)
-        if speaker == system and spoken:
+        if speaker != system:
+            heard = True
+        elif not heard:
+            report.skip(group[0].record.where, tell(UNSEEN))
+        elif spoken:
             record = Record(group[0].record.where, {"dialogue": name})
             yield make_item(record, spoken[-MOST_CONTEXT:], text, {"dialogue": "dialogue"})
         spoken.append(Spoken(roles.get(speaker, speaker), text))
-
-
-OPENINGS = re.compile(r"\ufeff?(\[LINE\]|.{0,200}(카카오톡 대화|KakaoTalk Chats))")
-"""How texts begin that LINE and KakaoTalk export."""
-
-DAY = re.compile(r"-{5,} (?P<kakao>.+?) -{5,}|(?P<line>\d{4}[./]\d{1,2}[./]\d{1,2})\s*[(（].{1,5}[)）]")
-SAID = re.compile(
-    r"\[(?P<user>[^\]]{1,80})\] \[[^\]]{3,20}\] (?P<text>.*)"
-    r"|(?P<day>\d{4}(?:년 |\. )\d{1,2}(?:월 |\. )\d{1,2}[일.]) (?:오전|오후) \d{1,2}:\d\d, "
-    r"(?P<user2>[^:]{1,80}?) : (?P<text2>.*)"
-    r"|(?:오전|오후|午前|午後)?\s?\d{1,2}:\d\d\t(?P<user3>[^\t]{1,80})\t(?P<text3>.*)",
-    re.DOTALL,
-)
-EVENT = re.compile(r"(?:오전|오후|午前|午後)?\s?\d{1,2}:\d\d\t[^\t]*")
-"""What LINE says itself: that a message was taken back."""
-
-
-def is_chat_text(line: str) -> bool:
-    """Whether a text that begins with this line is one of LINE or KakaoTalk."""
-    return OPENINGS.match(line[:300]) is not None
-
-
-def read_chat_text(lines: Iterable[str], name: str) -> Iterator[Record]:
-    """A record for each message, as KakaoTalk's CSV has them; a message may span several lines."""
-    day, held = "", None
-    for number, line in enumerate(lines, start=1):
-        text = line.rstrip("\r\n")
-        said, dated = SAID.fullmatch(text), DAY.fullmatch(text.strip())
-        if said or dated or EVENT.fullmatch(text):
-            if held is not None:
-                yield close_message(held)
-            held = None
-        if dated:
-            day = dated["kakao"] or dated["line"]
-        elif said:
-            day = said["day"] or day
-            value = {"Date": day, "User": said["user"] or said["user2"] or said["user3"]}
-            value["Message"] = said["text"] or said["text2"] or said["text3"] or ""
-            held = Record(f"{name}:{number}", value)
-        elif held is not None:
-            held.value["Message"] += f"\n{text}"
-    if held is not None:
-        yield close_message(held)
-
-
-def close_message(record: Record) -> Record:
-    """The record without the quotation marks that LINE puts around several lines."""
-    text = record.value["Message"].strip()
-    record.value["Message"] = text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
-    return record

@@ -54,6 +54,9 @@ OTHERS = {
     ),
     "metadata": "metadata",
     "metadata.system": "system system_name システム名 시스템명",
+    "metadata.build": (
+        "build build_id build_number commit commit_sha git_sha revision ビルド ビルド番号 バージョン 빌드 빌드번호 버전"
+    ),
     "metadata.model": "model model_name モデル モデル名 모델 모델명",
 }
 

@@ -48,14 +48,19 @@ MOST_NAME_CHARACTERS = 64
 MOST_UTTERANCES = 10_000
 NO_RESPONSE = mark("has no response")
 NO_CONTEXT = mark("has no context")
+BRANCHES = mark("another message answers the same one: branches are read behind each other, as one dialogue")
+PARENTS = {"parentid", "parentmessageid", "parentmessage", "replyto", "replytoid", "inreplyto"}
+"""Columns that name the message which is answered, normalized."""
 
 
 class Skipped(Exception):
-    """This record gives no item; the message says why, and `column` is the one that is empty, where one is known."""
+    """This record gives no item; the message says why, `column` is the one that is empty, where one is known, and
+    `unanswered` the item but for its response, where that is all it lacks."""
 
-    def __init__(self, why: str, column: str = "") -> None:
+    def __init__(self, why: str, column: str = "", unanswered: dict[str, Any] | None = None) -> None:
         super().__init__(why)
         self.column = column
+        self.unanswered = unanswered
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,8 @@ def make_item(
 ) -> dict[str, Any]:
     """An item with the other fields of the record; raises Skipped where it has no context, or no response though it
     must."""
-    if response is None and record.answered:
+    missing = response is None and record.answered
+    if missing and not context:
         raise Skipped(tell(NO_RESPONSE))
     if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
         context = context[:-1]  # logs repeat the response as the last message
@@ -119,6 +125,8 @@ def make_item(
     take_reference(record, fields.get("reference"), item)
     take_name(record, fields, "dialogue", item)
     take_metadata(record, fields, item)
+    if missing:
+        raise Skipped(tell(NO_RESPONSE), unanswered=item)
     return item
 
 
@@ -229,7 +237,16 @@ def read_spoken(value: Any, record: Record, path: str, kind: str = "history") ->
     if isinstance(value, list):
         return read_list(value, record, path)
     text = write_text(value)
-    return read_lines(text, kind) if text and text.strip() else []
+    return leave_instructions(read_lines(text, kind), record, path) if text and text.strip() else []
+
+
+def leave_instructions(spoken: list[Spoken], record: Record, path: str) -> list[Spoken]:
+    """The utterances without a system's instruction before them, as LangChain writes it above a human's."""
+    names = [normalize(one.speaker or "") for one in spoken]
+    if len(names) < 2 or names[0] not in INSTRUCTIONS or not {"human", *ASSISTANTS} & set(names):
+        return spoken
+    record.leave(path, tell("system messages"))
+    return spoken[1:]
 
 
 def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> list[Spoken]:
@@ -269,7 +286,7 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     if len(parts) == 1 and isinstance(parts[0], list) and all(isinstance(part, dict) for part in parts[0]):
         return read_messages(parts[0], record, path)  # LangChain writes a list of calls, of which there is one
     if all(isinstance(part, list) and len(part) == 2 for part in parts):
-        return read_pairs(parts)
+        return leave_instructions(read_pairs(parts), record, f"{path}[]")
     texts = [write_text(part) or "" for part in parts]
     if not all(texts):
         record.leave(f"{path}[]", tell("neither texts nor messages"))
@@ -323,7 +340,9 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
     spoken: list[Spoken] = []
     for message, role in zip(messages, roles, strict=True):
         text_key = find_key(message, TEXT_KEYS)
-        if role in TOOLS or (role in INSTRUCTIONS and (answered or not spoken) and role_key in ("role", "from")):
+        if role in TOOLS or (
+            role in INSTRUCTIONS and (answered or not spoken) and role_key in ("role", "from", "type")
+        ):
             record.leave(
                 f"{element}.{text_key}", tell("messages of tools") if role in TOOLS else tell("system messages")
             )
@@ -341,9 +360,15 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
 
 
 def unwrap(message: dict[str, Any]) -> dict[str, Any]:
-    """The message itself: LangChain writes it as the arguments of its class."""
-    inner = message.get("kwargs")
-    return inner if isinstance(inner, dict) and "content" in inner else message
+    """The message itself: LangChain writes it as the arguments of its class, or below `data` beside its type."""
+    inner, name, data = message.get("kwargs"), message.get("id"), message.get("data")
+    if isinstance(inner, dict) and "content" in inner:
+        kind = str(name[-1]) if isinstance(name, list) and name else ""
+        kind = re.sub("Message(Chunk)?$", "", kind).lower()
+        return inner if "type" in inner or not kind else {**inner, "type": kind}
+    if isinstance(data, dict) and "content" in data and message.get("type"):
+        return {"type": message["type"], **data}
+    return message
 
 
 def note_rest(messages: list[dict[str, Any]], record: Record, element: str) -> None:
@@ -490,6 +515,7 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
     """
     dialogues: dict[str, list[tuple[float, int, dict[str, Any]]]] = {}
     places: dict[str, str] = {}
+    answered: set[tuple[str, str]] = set()
     name = ""
     for number, record in enumerate(records):
         report.rows += 1
@@ -505,6 +531,10 @@ def group_utterances(records: Iterable[Record], long: Mapping[str, str], report:
             turn = float(write_text(record.get(long["turn"])) or number) if "turn" in long else number
         except ValueError:
             turn = number
+        for heading in (heading for heading in record.value if normalize(heading) in PARENTS):
+            if (parent := write_text(record.get(heading))) and (name, parent) in answered:
+                record.leave(heading, tell(BRANCHES))
+            answered.add((name, parent or record.where))
         for target, heading in long.items():
             record.move(heading, "order of the context" if target == "turn" else target.replace("text", "context"))
         record.close(report)
@@ -534,5 +564,6 @@ def build_dialogue(record: Record) -> dict[str, Any]:
             if len(spoken) > 1
             else tell("has a single utterance")
         )
-        raise Skipped(why)
+        record.answered = False
+        raise Skipped(why, unanswered=make_item(record, spoken, None, {"id": "id", "dialogue": "dialogue"}))
     return make_item(record, context, response, {"id": "id", "dialogue": "dialogue"})

@@ -23,10 +23,12 @@ from shutil import copyfileobj
 from typing import IO, Any, cast
 
 from saiten.formats.archives import FULL, choose_entry, open_gzip, refuse_large, zipfile
-from saiten.formats.chats import is_chat_text, read_chat_text
+from saiten.formats.chat_exports import is_slack, read_slack
+from saiten.formats.chat_texts import is_chat_text, read_chat_text
 from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import count_known
+from saiten.formats.parquet import ARROW, ARROW_STREAM, PARQUET
 from saiten.formats.records import Record, parse_documents, parse_json
 from saiten.formats.report import Report
 from saiten.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
@@ -106,8 +108,8 @@ def read_records(
     elif start.startswith(b"\x1f\x8b") and not packed:
         with open_gzip(file, name) as unpacked:
             yield from unpack(unpacked, name)
-    elif start.startswith(b"PAR1"):
-        yield from read_parquet(file, name, mapping, report)
+    elif start.startswith((PARQUET, ARROW, ARROW_STREAM)):
+        yield from read_parquet(file, name, "Parquet" if start.startswith(PARQUET) else "Arrow", report)
     elif start.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         raise UnreadableInput(f"{name}: {tell_compound(file)}")
     elif start.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")):
@@ -293,6 +295,9 @@ def read_archive(
     elif names & {"header.json", "_journal/start.json"}:
         report.reads = tell("log of inspect_ai")
         yield from read_log(archive, name, names)
+    elif is_slack(names):
+        report.reads = tell("export of Slack")
+        yield from read_slack(names, name, lambda entry: unpack_entry(archive, entry, name))
     elif "content.xml" in names or "Index/Document.iwa" in names:
         raise UnreadableInput(tell("{name}: is a table of another program; save it as .xlsx", name=name))
     elif unpack is None:
@@ -311,15 +316,20 @@ def read_log(archive: zipfile.ZipFile, name: str, names: set[str]) -> Iterator[R
     samples = sorted(entry for entry in names if entry.startswith("samples/") and entry.endswith(".json"))
     for entry in [*sorted(names & {"header.json"}), *samples]:
         where = f"{name}: {entry}"
-        unpacked = io.BytesIO()
-        extract(archive, entry, unpacked, where)
-        value = parse_json(decode(unpacked.getvalue(), where), where)
+        value = parse_json(decode(unpack_entry(archive, entry, name), where), where)
         if not isinstance(value, dict):
             raise UnreadableInput(tell("{where}: is not an object", where=where))
         if entry in samples:
             yield Record(where, value, prefix="samples[].")
         else:
             yield Record(where, {"eval": {}, **value})
+
+
+def unpack_entry(archive: zipfile.ZipFile, entry: str, name: str) -> bytes:
+    """An entry of an archive."""
+    unpacked = io.BytesIO()
+    extract(archive, entry, unpacked, f"{name}: {entry}")
+    return unpacked.getvalue()
 
 
 def decode(content: bytes, where: str) -> str:
@@ -482,13 +492,14 @@ def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
-def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
-    """The records of a Parquet file, a few at a time. A process of its own reads them: what is damaged can end it."""
+def read_parquet(file: IO[bytes], name: str, kind: str, report: Report) -> Iterator[Record]:
+    """The records of a Parquet or Arrow file, a few at a time. A process of its own reads them: what is damaged can end
+    it."""
     if find_spec("arro3") is None:
         raise UnreadableInput(
-            tell("{name}: Parquet needs the extra packages: pip install 'saiten[formats]'", name=name)
+            tell("{name}: {kind} needs the extra packages: pip install 'saiten[formats]'", name=name, kind=kind)
         )
-    report.reads = "Parquet"
+    report.reads = kind
     file.seek(0)
     number = 0
     with open_descriptor(file) as readable:
@@ -506,9 +517,7 @@ def read_parquet(file: IO[bytes], name: str, mapping: Given, report: Report) -> 
                     yield Record(tell("{name}: row {row}", name=name, row=number), dict(zip(columns, row, strict=True)))
             if child.wait() != 0:
                 raise UnreadableInput(
-                    tell(
-                        "{name}: is damaged after row {number}; write the Parquet file again", name=name, number=number
-                    )
+                    tell("{name}: is damaged after row {number}; write the file again", name=name, number=number)
                 )
         finally:
             child.kill()

@@ -146,6 +146,12 @@ def parse_cell(value: Any) -> Any:
     return found
 
 
+def list_objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list, also of one that a cell holds as text; none of anything else."""
+    found = parse_cell(value)
+    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
+
+
 def parse_text(value: Any) -> Any:
     """The text of a JSON string, as traces of MLflow hold what went in and came out; any other value unchanged."""
     if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':

@@ -41,6 +41,8 @@ class Report:
     items: int = 0
     ratings: int = 0
     """Ratings by people that were taken: one rater's of one response."""
+    unwanted: int = 0
+    """Rows that were left out because a column says something else than what is wanted."""
     skips: int = 0
     """How many rows gave no item."""
     moved: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -86,6 +88,8 @@ class Report:
         yield f"{self.reads}; {tell_source(self.source)}"
         items = tell_items(self.items)
         yield tell("{items} from {rows}", items=items, rows=tell_rows(self.rows))
+        if self.unwanted:
+            yield tell("left out by --where: {rows}", rows=tell_rows(self.unwanted))
         if self.ratings:
             yield tell("{count:,} ratings by people", count=self.ratings)
         if self.kept:
@@ -106,6 +110,8 @@ class Report:
             parts.append(
                 ", ".join(f"{name} → {' and '.join(to)}" for name, to in list(self.renamed.items())[:MOST_TOLD])
             )
+        if self.unwanted:
+            parts.append(tell("left out by --where: {rows}", rows=tell_rows(self.unwanted)))
         if left := list(dict.fromkeys(name for name, _ in self.left_out)):
             more = tell(" and {count:,} more", count=len(left) - MOST_TOLD) if len(left) > MOST_TOLD else ""
             parts.append(tell("left out: {names}", names=", ".join(left[:MOST_TOLD]) + more))

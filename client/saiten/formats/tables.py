@@ -118,6 +118,7 @@ def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -
         names = join_headings(names, first[begin][1])
         begin += 1
         report.reads += tell(", headings in two rows")
+    names = part_outputs(names)
     refuse_twins(names, where)
     for where, cells in chain(first[begin:], (row for row in rows if not is_empty(row))):
         yield make_record(where, names, cells)
@@ -161,6 +162,9 @@ def find_headings(rows: list[list[Any]], mapping: Given) -> int:
     return best if known[best] > 1 or all(filled[best] > above for above in filled[:best]) else 0
 
 
+NUMBER = re.compile(r"\s*[+-]?\d[\d.,:/TZ +-]*")
+"""A number, a date or a time is data too."""
+
 LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
 """A letter and a number in a cell are data, not a heading again."""
 
@@ -170,7 +174,8 @@ def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
     again = [isinstance(cell, str) and not LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
-    return bool(known) and (all(again) or all(is_blank(cell) for cell in below))
+    blank = all(is_blank(cell) for cell in below) and not any(isinstance(c, str) and NUMBER.fullmatch(c) for c in cells)
+    return bool(known) and (all(again) or blank)
 
 
 def join_headings(names: Sequence[str], cells: Sequence[Any]) -> list[str]:
@@ -183,6 +188,20 @@ def join_headings(names: Sequence[str], cells: Sequence[Any]) -> list[str]:
         known = is_known(recognize(upper))
         joined.append(upper if known or not lower else f"{spanning} {lower}".strip())
     return joined
+
+
+OUTPUT = re.compile(r"\[[^\[\]]+\] .+", re.DOTALL)
+BESIDE_OUTPUT = re.compile(r"Status|Score|Named Scores|Grader Reason|Comment|Metric: .+")
+"""The columns that promptfoo (0.121) writes behind each output, whose heading is `[provider] prompt`."""
+
+
+def part_outputs(names: Sequence[str]) -> list[str]:
+    """The headings with those that promptfoo repeats for each output named after it."""
+    parted, output = [], ""
+    for name in names:
+        output = name if OUTPUT.fullmatch(name) else output
+        parted.append(f"{output} {name}" if output and BESIDE_OUTPUT.fullmatch(name) else name)
+    return parted if f"{output} Status" in parted else list(names)
 
 
 def refuse_twins(names: Sequence[str], where: str) -> None:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from saiten.formats.chats import MOST_CONTEXT
+from saiten.formats.corpora import (
+    is_aihub,
+    is_sample,
+    is_tree,
+    join_filters,
+    join_messages,
+    open_aihub,
+    read_aihub,
+    read_sample,
+    read_tree,
+)
 from saiten.formats.errors import UnreadableInput
 from saiten.formats.headings import Columns, count_known, find_columns
 from saiten.formats.mapping import (
@@ -23,11 +35,11 @@ from saiten.formats.mapping import (
     make_item,
     take_spoken,
 )
-from saiten.formats.records import Record, is_blank, parse_cell, parse_text, refuse_infinite, write_text
+from saiten.formats.records import Record, is_blank, list_objects, parse_cell, parse_text, refuse_infinite, write_text
+from saiten.formats.report import Report
 from saiten.formats.research import (
     MOST_TURNS,
     OVERALL_OF_DSTC9,
-    RatedItem,
     join_raters,
     open_columns,
     read_dbdc,
@@ -36,9 +48,20 @@ from saiten.formats.research import (
     read_unieval,
     read_usr,
 )
+from saiten.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
+from saiten.formats.tables import OUTPUT
+from saiten.formats.traces import (
+    OF_LANGSMITH,
+    OF_OPENTELEMETRY,
+    Items,
+    Place,
+    Span,
+    choose_spans,
+    place_langfuse,
+    place_row,
+)
 from saiten.language import tell
 
-Items = Iterator[dict[str, Any] | RatedItem | Skipped]
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
 CONVERSATION_FIELDS = ("id", "turns", "persona", "goal", "infer_roles", "metadata", "dialogue")
 OPTION_FIELDS = ("rubric", "path", "relevance", "judge")
@@ -47,13 +70,14 @@ TURN_FIELDS = frozenset({"speaker", "text", "role"})
 
 @dataclass(frozen=True)
 class Tool:
-    """A format: `matches` looks at the first record, `parts` opens documents, `join` makes one record of several, and
-    `items` reads one."""
+    """A format: `matches` looks at the first record, `parts` opens documents, `join` makes one record of several,
+    `items` reads one, and `place` tells where in a trace it stands, of formats that have spans."""
 
     matches: Callable[[dict[str, Any]], bool]
     items: Callable[[Record], Items]
     parts: Callable[[Record], Iterator[Record]] = lambda record: iter((record,))
     join: Callable[[Iterator[Record]], Iterator[Record]] = iter
+    place: Callable[[Record], Place | None] | None = None
 
 
 def read_columns(
@@ -254,6 +278,41 @@ def read_promptfoo(record: Record) -> Items:
         yield Skipped(f"{found}: {str(record.get('error'))[:100]}") if failed else found
 
 
+VERDICT = re.compile(r"\[(?P<word>PASS|FAIL|ERROR)\] \([^()]{1,1000}\)\s*")
+"""What promptfoo writes before an output in the CSV of `eval -o`."""
+
+
+def strip_verdict(text: str) -> str:
+    """An output without the verdict before it, and the reason behind it."""
+    verdict = VERDICT.match(text)
+    if verdict is None:
+        return text
+    reason = text.rfind("\n\nPass Reason: " if verdict["word"] == "PASS" else "\n\nFail Reason: ")
+    return text[verdict.end() : reason if reason >= verdict.end() else len(text)].strip()
+
+
+def list_outputs(value: Mapping[str, Any]) -> list[str]:
+    """The columns of a row of promptfoo's CSV that hold outputs: `[provider] prompt`, with a status beside or in it."""
+    names = [name for name in value if OUTPUT.fullmatch(name) and not name.endswith((" Status", " Score"))]
+    return [name for name in names if f"{name} Status" in value or VERDICT.match(str(value[name] or ""))]
+
+
+def read_outputs(record: Record) -> Items:
+    """A row of promptfoo's CSV: an item for each output."""
+    outputs = list_outputs(record.value)
+    variables = [name for name in record.value if not any(name.startswith(output) for output in outputs)]
+    known = find_columns([name for name in variables if name != "Description"], {}, record.where)
+    for name in outputs:
+        text = strip_verdict(write_text(record.get(name)) or "")
+        part = Record(record.where, {**{one: record.get(one) for one in variables}, "output": text})
+        part.value["provider"] = name[1:].partition("]")[0]
+        columns = Columns(context=known.context, response=["output"])
+        columns.fields = {**known.fields, "id": "Description", "metadata.model": "provider"}
+        yield from one(part, columns)
+        record.moved |= {key: target for key, target in part.moved.items() if key in variables}
+        record.move(name, "response")
+
+
 def read_inspect(record: Record) -> Items:
     """A sample of inspect_ai: of its messages the last assistant's is the response, else its output's."""
     if "eval" in record.value:  # the header of a log
@@ -296,6 +355,52 @@ def read_logged(record: Record) -> Items:
         "dialogue": pick(record, [f"{at}sessionId", f"{at}session_id", f"{at}metadata.dialogue"])[0],
         "metadata": f"{at}metadata",
     }
+    yield from rate_items(one(record, columns), OF_LANGFUSE, record)
+
+
+def open_traces(record: Record) -> Iterator[Record]:
+    """The records of a page of Langfuse's API, the events of a batch, or a trace with its observations, as the API and
+    the download of a single trace hold it."""
+    trace, observations = record.get("trace"), record.get("observations")
+    if isinstance(observations, list) and any(isinstance(one, dict) for one in observations):
+        scores = part_scores(record.get("scores"))
+        for number, one in enumerate(record.enter("observations")):
+            if isinstance(one, dict):
+                own = {"scores": scores.get(write_text(one.get("id")) or "")}
+                where = f"{record.where}: observations[{number}]"
+                yield Record(where, {**own, **one}, prefix=f"{record.prefix}observations[].")
+        rest = {name: value for name, value in record.value.items() if name not in ("observations", "scores", "trace")}
+        value = trace if isinstance(trace, dict) else rest
+        record.entered += ["trace", "scores", *(rest if value is rest else ())]
+        prefix = "trace." if value is trace else record.prefix
+        yield Record(record.where, {"scores": scores.get(""), **value}, prefix=prefix)
+        return
+    for part in open_lists("data", "batch")(record):
+        whole = part is not record and isinstance(part.get("observations"), list)
+        yield from open_traces(part) if whole else (part,)
+
+
+def open_runs(record: Record) -> Iterator[Record]:
+    """A run of LangSmith and the runs within it, of which each becomes a record of its own."""
+    held = [record]
+    while held:
+        run = held.pop()
+        within = run.value.pop("child_runs", None)
+        for number, child in enumerate(within if isinstance(within, list) else []):
+            if isinstance(child, dict):
+                place = {"parent_run_id": run.get("id"), "trace_id": run.get("trace_id") or run.get("id")}
+                where = f"{run.where}: child_runs[{number}]"
+                held.append(Record(where, {**place, **child}, prefix=f"{run.prefix}child_runs[]."))
+        if within and is_blank(run.get("trace_id")):
+            run.value["trace_id"] = run.get("id")
+        yield run
+
+
+def read_run(record: Record) -> Items:
+    """A run or an example of LangSmith. Its threads are named by metadata."""
+    names = [f"extra.metadata.{name}" for name in ("thread_id", "session_id", "conversation_id")]
+    columns = Columns(context=["inputs"], response=["outputs"])
+    columns.fields = {"id": "id", "dialogue": pick(record, names)[0]}
     yield from one(record, columns)
 
 
@@ -311,7 +416,7 @@ def read_mlflow(record: Record) -> Items:
     expected = ["expectations.expected_response", "expectations", "expected_response/value", "ground_truth", "targets"]
     leave_own_tags(record, "tags")
     columns.fields = {
-        "id": pick(record, ["tags.id", "trace_id", "request_id", "id"])[0],
+        "id": pick(record, ["tags.id", "span_id", "trace_id", "request_id", "id"])[0],
         "reference": pick(record, [*expected, "target"])[0],
         "dialogue": "tags.dialogue",
         "metadata": "tags",
@@ -330,13 +435,10 @@ def leave_own_tags(record: Record, path: str) -> None:
 
 
 def read_trace(record: Record) -> Items:
-    """The first span of a trace of MLflow, or the request that the trace names."""
-    spans = record.get("data.spans")
-    root: dict[str, Any] = next(
-        (span for span in spans or [] if is_object_with("attributes")(span) and not span.get("parent_span_id")), {}
-    )
+    """The outermost span of a trace of MLflow that answers, or the request that the trace names."""
+    root = find_answering(record, list_objects(record.get("data.spans")))
     attributes = root.get("attributes", {})
-    place = spans.index(root) if root else 0
+    place = record.get("data.spans").index(root) if root else 0
     # The names of attributes hold dots, and other spans are not this item's: the root's two stand beside the rest.
     for name, key in (("request", "mlflow.spanInputs"), ("response", "mlflow.spanOutputs")):
         path = f"data.spans[{place}].attributes.{key}"
@@ -359,6 +461,29 @@ def read_trace(record: Record) -> Items:
     yield from one(record, columns)
 
 
+def find_answering(record: Record, spans: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The span of a trace that holds its last turn; the first without a parent where none answers."""
+    spans = [span for span in spans if is_object_with("attributes")(span)]
+    found = []
+    for number, span in enumerate(spans):
+        inner = {name: parse_text(value) for name, value in span["attributes"].items()}
+        probe = Record(
+            record.where, {"input": inner.get("mlflow.spanInputs"), "output": inner.get("mlflow.spanOutputs")}
+        )
+        place = Place(
+            write_text(span.get("span_id")) or f"{number}",
+            write_text(span.get("parent_span_id")) or "",
+            trace="",
+            kind=write_text(inner.get("mlflow.spanType")) or "",
+            name=write_text(span.get("name")) or "",
+            start=write_text(span.get("start_time_unix_nano")) or "",
+        )
+        items = one(probe, Columns(context=["input"], response=["output"]))
+        found.append(Span(Record("", span), place, list(items)))
+    chosen = [span.record.value for span in choose_spans(found, Report()) if span.answers]
+    return chosen[-1] if chosen else next((span for span in spans if not span.get("parent_span_id")), {})
+
+
 def read_llm_jp(record: Record) -> Items:
     """An answer of llm-jp-judge. Where the prompt is the judge's, the question stands in `text`."""
     judged = not is_blank(record.get("generate_response"))
@@ -369,13 +494,14 @@ def read_llm_jp(record: Record) -> Items:
 
 def read_flexeval(record: Record) -> Items:
     """An output of flexeval: the messages of its inputs, else a known field of them, else the prompt."""
-    paths = ["extra_inputs.messages", "task_inputs.messages", "messages"]
-    for holder in ("extra_inputs", "task_inputs"):
+    holders = ("extra_info", "extra_inputs", "task_inputs")
+    paths = [*(f"{holder}.messages" for holder in holders), "messages"]
+    for holder in holders:
         inner = record.get(holder)
         if isinstance(inner, dict):
             paths += [f"{holder}.{name}" for name in find_columns(list(inner), {}, record.where).context]
     columns = Columns(context=pick(record, [*paths, "lm_prompt", "prompt"]), response=["lm_output"])
-    columns.fields = {"reference": "references", "id": pick(record, ["extra_inputs.id", "task_inputs.id", "id"])[0]}
+    columns.fields = {"reference": "references", "id": pick(record, [*(f"{holder}.id" for holder in holders), "id"])[0]}
     yield from one(record, columns)
 
 
@@ -402,38 +528,62 @@ def is_turns(value: dict[str, Any]) -> bool:
 
 
 def open_spans(record: Record) -> Iterator[Record]:
-    """The spans of an OTLP export, or one that the SDK printed, with their attributes beside their other fields."""
+    """The spans of an OTLP export, of Phoenix's API, or one that the SDK printed, with their attributes beside their
+    other fields."""
     found = False
-    for resource in record.value.get("resourceSpans") or record.value.get("resource_spans") or []:
-        for scope in resource.get("scopeSpans") or resource.get("scope_spans") or []:
-            for span in scope.get("spans", []):
+    for resource in list_objects(record.get("resourceSpans") or record.get("resource_spans")):
+        for scope in list_objects(resource.get("scopeSpans") or resource.get("scope_spans")):
+            for span in list_objects(scope.get("spans")):
                 found = True
                 yield make_span(record, span, prefix="resourceSpans[].scopeSpans[].spans[].")
             scope.pop("spans", None)
+    for path in ("data", "spans"):
+        if not found and is_list_of_spans(path)(record.value):
+            yield from (make_span(record, span, prefix=f"{path}[].") for span in list_objects(record.enter(path)))
+            found = True
     if not found:
         yield make_span(record, record.value)
         record.entered += list(record.value)
+
+
+def is_span(value: Mapping[str, Any]) -> bool:
+    """Whether a record is a span: as OTLP or the SDK writes it, or as Phoenix does in its API and its DataFrames."""
+    context = value.get("context")
+    named = {"spanId", "span_id"} & {*value, *(context if isinstance(context, dict) else ())}
+    return bool(named and "attributes" in value) or {"context.span_id", "context.trace_id"} <= value.keys()
+
+
+def is_list_of_spans(field: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a field is a list of spans."""
+
+    def test(value: dict[str, Any]) -> bool:
+        inner = value.get(field)
+        return isinstance(inner, list) and bool(inner) and isinstance(inner[0], dict) and is_span(inner[0])
+
+    return test
 
 
 def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     """A span with its attributes, and those of its events, as fields."""
     value = {key: part for key, part in span.items() if key not in ("attributes", "events")}
     value |= {f"attributes.{key}": part for key, part in read_attributes(span.get("attributes")).items()}
-    for event in span.get("events") or []:
+    for event in list_objects(span.get("events")):
         name = event.get("name", "")
         if name == "gen_ai.client.inference.operation.details":
             value |= {f"attributes.{key}": part for key, part in read_attributes(event.get("attributes")).items()}
         else:
             value.setdefault("events", []).append({**event, "attributes": read_attributes(event.get("attributes"))})
-    identity = value.get("spanId") or (value.get("context") or {}).get("span_id", "")
-    return Record(f"{record.where}: span {identity}", value, prefix=prefix)
+    made = Record(record.where, value, prefix=prefix)
+    made.where += f": span {OF_OPENTELEMETRY.find_key(made)}"
+    return made
 
 
 def read_attributes(attributes: Any) -> dict[str, Any]:
     """Attributes by name: OTLP writes a list of keys and typed values, the SDK an object."""
-    if isinstance(attributes, dict):
-        return dict(attributes)
-    return {part["key"]: read_any(part.get("value")) for part in attributes or [] if "key" in part}
+    given = parse_cell(attributes)
+    if isinstance(given, dict):
+        return dict(given)
+    return {str(part["key"]): read_any(part.get("value")) for part in list_objects(given) if "key" in part}
 
 
 def read_any(value: Any) -> Any:
@@ -441,15 +591,17 @@ def read_any(value: Any) -> Any:
     if not isinstance(value, dict) or len(value) != 1:
         return value
     kind, inner = next(iter(value.items()))
+    values = inner.get("values") if isinstance(inner, dict) else None
     if kind == "arrayValue":
-        return [read_any(part) for part in inner.get("values", [])]
-    return read_attributes(inner.get("values")) if kind == "kvlistValue" else inner
+        return [read_any(part) for part in values] if isinstance(values, list) else []
+    return read_attributes(values) if kind == "kvlistValue" else inner
 
 
 def read_span(record: Record) -> Items:
     """A span of a model's call, by any of the conventions for generative AI; other spans give no item."""
     gather_indexed(record)
     gather_events(record)
+    gather_lists(record)
     names = ("gen_ai.input.messages", "gen_ai.prompt", "input.value")
     answers = ("gen_ai.output.messages", "gen_ai.completion", "output.value")
     context = pick(record, [f"attributes.{name}" for name in names])
@@ -460,9 +612,15 @@ def read_span(record: Record) -> Items:
     columns.fields = {
         "id": pick(record, ["spanId", "span_id", "context.span_id"])[0],
         "dialogue": pick(record, ["attributes.gen_ai.conversation.id", "attributes.session.id"])[0],
-        "metadata.model": pick(record, ["attributes.gen_ai.response.model", "attributes.gen_ai.request.model"])[0],
+        "metadata.model": pick(
+            record,
+            [
+                *("attributes.gen_ai.response.model", "attributes.gen_ai.request.model"),
+                "attributes.llm.model_name",
+            ],
+        )[0],
     }
-    yield from one(record, columns)
+    yield from rate_items(one(record, columns), OF_PHOENIX, record)
 
 
 INDEXED = {
@@ -485,12 +643,25 @@ def gather_indexed(record: Record) -> None:
             record.value[f"attributes.gen_ai.{kind}"] = [messages[index] for index in sorted(messages)]
 
 
+def gather_lists(record: Record) -> None:
+    """Takes the lists of messages of Phoenix's DataFrames, in which `message.role` and `message.content` are keys."""
+    for side, kind in (("input", "prompt"), ("output", "completion")):
+        messages = record.parse(f"attributes.llm.{side}_messages")
+        if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
+            continue
+        inner = [one["message"] if isinstance(one.get("message"), dict) else one for one in messages]
+        record.value.pop(f"attributes.llm.{side}_messages", None)
+        record.value[f"attributes.gen_ai.{kind}"] = [
+            {key.removeprefix("message."): part for key, part in one.items()} for one in inner
+        ]
+
+
 def gather_events(record: Record) -> None:
     """Joins the events `gen_ai.user.message`, `gen_ai.choice` and the like of a span to messages."""
     said: dict[str, list[dict[str, Any]]] = {"prompt": [], "completion": []}
     left = []
-    for event in record.value.get("events", []):
-        name, attributes = str(event.get("name", "")), event["attributes"]
+    for event in list_objects(record.value.get("events")):
+        name, attributes = str(event.get("name", "")), read_attributes(event.get("attributes"))
         kind = "completion" if name in ("gen_ai.choice", "gen_ai.content.completion") else "prompt"
         role = name.removeprefix("gen_ai.").removesuffix(".message")
         text = next((attributes[key] for key in ("content", "message", f"gen_ai.{kind}") if key in attributes), None)
@@ -536,6 +707,9 @@ def read_chatgpt(record: Record) -> Items:
 TOOLS: Mapping[str, Tool] = {
     "saiten": Tool(is_saiten, read_saiten),
     "chatgpt": Tool(lambda value: "current_node" in value and is_object_with("mapping")(value), read_chatgpt),
+    "oasst": Tool(is_tree, read_tree, join=join_messages),
+    "aihub": Tool(is_aihub, read_aihub, open_aihub),
+    "lm-eval": Tool(is_sample, read_sample, join=join_filters),
     "logickor": Tool(
         has("questions", "outputs"),
         read_turns("questions", "outputs", "references", id="id", metadata__category="category"),
@@ -550,8 +724,9 @@ TOOLS: Mapping[str, Tool] = {
             is_list_of("tests", "vars"),
             has("vars", "response|error", "prompt|provider"),
             has("vars", "assert|providerOutput|description"),
+            lambda value: bool(list_outputs(value)),
         ),
-        read_promptfoo,
+        lambda record: read_outputs(record) if list_outputs(record.value) else read_promptfoo(record),
         open_lists("results.results", "results", "tests"),
     ),
     "inspect_ai": Tool(
@@ -578,6 +753,7 @@ TOOLS: Mapping[str, Tool] = {
             has("input", "actual_output|actualOutput"),
             is_list_of("turns", "role", "content"),
             is_list_of("goldens", "input"),
+            has("scenario", "turns"),
         ),
         lambda record: (
             one(record, Columns(context=["turns"], fields={"id": "name"}))
@@ -592,12 +768,22 @@ TOOLS: Mapping[str, Tool] = {
         open_lists("testCases", "conversationalTestCases", "test_cases", "goldens"),
     ),
     "opentelemetry": Tool(
-        either(has("resourceSpans|resource_spans"), has("attributes", "events", "context", "name")),
+        either(
+            has("resourceSpans|resource_spans"),
+            has("attributes", "events", "context", "name"),
+            is_list_of_spans("data"),
+            is_list_of_spans("spans"),
+            is_span,
+        ),
         read_span,
         open_spans,
+        place=OF_OPENTELEMETRY.find,
     ),
     "langsmith": Tool(
-        either(has("run_type", "inputs"), has("inputs", "outputs", "dataset_id|source_run_id")), read_mlflow
+        either(has("run_type", "inputs"), has("inputs", "outputs", "dataset_id|source_run_id")),
+        read_run,
+        open_runs,
+        place=OF_LANGSMITH.find,
     ),
     "mlflow": Tool(
         either(
@@ -606,6 +792,7 @@ TOOLS: Mapping[str, Tool] = {
             has("request", "response", "trace_id|request_id|spans"),
         ),
         read_mlflow,
+        place=place_row,
     ),
     "langfuse": Tool(
         either(
@@ -614,9 +801,12 @@ TOOLS: Mapping[str, Tool] = {
             is_object_with("body", "input"),
             is_list_of("data", "input", "output"),
             is_list_of("data", "input", "expectedOutput"),
+            has("input", "output", "trace_id", "id"),
+            has("trace", "observations"),
         ),
         read_logged,
-        open_lists("data", "batch"),
+        open_traces,
+        place=place_langfuse,
     ),
     "dbdc3": Tool(is_list_of("turns", "turn-index", "utterance"), read_dbdc),
     "usr": Tool(is_list_of("responses", "response", "model"), read_usr),

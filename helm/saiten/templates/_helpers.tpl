@@ -115,6 +115,9 @@ serviceAccountName: {{ . }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 securityContext:
   {{- include "saiten.podSecurity" . | nindent 2 }}
@@ -235,6 +238,9 @@ securityContext:
   readOnly: true
 {{- end }}
 {{- include "saiten.tlsMount" . }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "saiten.volumes" -}}
@@ -265,6 +271,9 @@ securityContext:
     name: {{ . }}
 {{- end }}
 {{- include "saiten.tlsVolume" . }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* Where a pod may run; takes root, part, component. */}}
@@ -301,6 +310,11 @@ httpGet:
   path: {{ .path }}
   port: {{ .port }}
 timeoutSeconds: 5
+{{- end -}}
+
+{{/* The TCP port of an http(s) URL. */}}
+{{- define "saiten.port" -}}
+{{- regexFind ":[0-9]+$" (urlParse .).host | trimPrefix ":" | default (ternary "443" "80" (hasPrefix "https:" .)) -}}
 {{- end -}}
 
 {{/* Names, and the ports of database, Redis, judge and translator. */}}

@@ -182,7 +182,10 @@ POINTED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         [("/items/1", "must have either `response` or `responses`")],
     ),
     "an unknown field": ({"items": [{**ITEM, "a/b": 1}]}, [("/items/0/a~1b", "is not a field that is known here")]),
-    "an unknown option": ({"itemz": 1, "items": [ITEM]}, [("/itemz", "is not a field that is known here")]),
+    "an unknown option": (
+        {"itemz": 1, "items": [ITEM]},
+        [("/itemz", "is not a field that is known here; did you mean 'items'?")],
+    ),
     "an option": ({"items": [ITEM], "path": 1}, [("/path", "must be 'source', 'english' or 'both'")]),
     "several": (
         {"items": [{**ITEM, "response": 1}, ITEM, {**ITEM, "response": " "}], "rubric": "../x"},

@@ -8,9 +8,11 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import arro3.io
 import pytest
+from arro3.core import DataType
 
-from app.batches.export import stream_csv, stream_ndjson
+from app.batches.export import stream_csv, stream_ndjson, stream_parquet
 from app.domain.batch import BatchOptions, Entry, Failure, ItemResult
 from app.domain.evaluation import (
     AspectResult,
@@ -197,6 +199,28 @@ async def test_samples_blends_and_paths_bring_columns_of_their_own():
     assert first["translation_sensitive"] == "true"
     assert "clarity.blended" not in first
     assert (second["failure.code"], second["metadata"]) == ("judge-refused-request", "")
+
+
+async def test_parquet_has_the_columns_of_csv_with_their_types_whatever_is_in_them():
+    options = BatchOptions(rubric=RUBRIC.id, path="both", judge=JudgeOptions(samples=2))
+    formula = scored(place(item="=1+1"), metadata={"note": "海"})
+    kinds = []
+    for pages in ([], [[failed()]], [[formula], [failed(place(1))]]):
+        pieces = [piece async for piece in stream_parquet(paged(*pages), RUBRIC, options)]
+        table = arro3.io.read_parquet(io.BytesIO(b"".join(pieces))).read_all()
+        kinds.append({field.name: field.type for field in map(table.schema.field, table.column_names)})
+    assert kinds[0] == kinds[1] == kinds[2]
+    header = b"".join([piece async for piece in stream_csv(paged(), RUBRIC, options)]).decode()
+    assert [*kinds[0]] == next(csv.reader([header]))
+    chosen = ("item", "position", "warmth", "warmth.mean", "both", "cached", "cost_usd", "metadata")
+    text, whole, real = DataType.utf8(), DataType.int64(), DataType.float64()
+    assert [kinds[0][name] for name in chosen] == [text, whole, whole, real, real, DataType.bool(), real, text]
+    first, second = table.to_struct_array().to_pylist()
+    assert (first["item"], first["warmth.mean"], first["cached"], first["metadata"]) == (
+        *("=1+1", -0.5, False),
+        '{"note":"海"}',
+    )
+    assert (second["position"], second["warmth"], second["failure.code"]) == (1, None, "judge-refused-request")
 
 
 @pytest.mark.parametrize("options", [PLAIN, BatchOptions(rubric=RUBRIC.id, path="both")], ids=["plain", "both"])

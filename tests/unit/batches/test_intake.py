@@ -224,3 +224,25 @@ async def test_a_dialogue_that_is_no_id_is_refused(dialogue: object) -> None:
         with pytest.raises(InvalidDocument) as refused:
             await take(body, into)
     assert [where for where, _ in refused.value.faults] == ["/items/0/dialogue"]
+
+
+@pytest.mark.parametrize(
+    ("own", "of_items", "expected"),
+    [
+        (
+            {},
+            [{"system": "甲", "build": "b1"}, {"system": "甲", "build": "b1", "k": "v"}],
+            {"system": "甲", "build": "b1"},
+        ),
+        ({}, [{"system": "甲", "build": "b1"}, {"system": "甲", "build": "b2"}], {"system": "甲"}),
+        ({}, [{"system": "甲"}, {}], {}),
+        ({"build": "b9"}, [{"build": "b1", "name": "夜"}] * 2, {"build": "b9", "name": "夜"}),
+    ],
+)
+async def test_what_all_items_say_of_their_run_is_the_runs(
+    own: dict[str, str], of_items: list[dict[str, str]], expected: dict[str, str]
+) -> None:
+    items = [{"context": CONTEXT, "response": "はい", "metadata": one} for one in of_items]
+    async with Spool() as into:
+        taken = await take(json.dumps({"items": items, "metadata": own}).encode(), into)
+    assert taken.options.metadata == expected

@@ -81,7 +81,14 @@ def run_script(
     (folder / "said").write_text(says)
     files = {name: str(folder / name.lower()) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     empty = dict.fromkeys(("URL", "CANDIDATE", "BASELINE", "NAME", "RECORD"), "")
-    environment = {"PATH": f"{folder}:{os.environ['PATH']}", **empty, "INCONCLUSIVE": "warning", **files, **variables}
+    environment = {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        **empty,
+        "COMMIT": "1a2b3c4d5e6f7890",
+        "INCONCLUSIVE": "warning",
+        **files,
+        **variables,
+    }
     # As GitHub's runner calls `shell: bash`.
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     return subprocess.run(shell, env=environment, cwd=folder, capture_output=True, text=True, check=False)
@@ -112,9 +119,10 @@ def test_the_action_passes_its_inputs_on(tmp_path: Path) -> None:
     done = run_script(gate_step(), tmp_path, 2, URL="http://h", CANDIDATE="a b.ndjson", INCONCLUSIVE="error")
     assert done.returncode == 2
     called = (tmp_path / "called").read_text().strip()
-    assert called == "gate --url http://h --candidate a b.ndjson --junit saiten.xml --markdown saiten.md"
+    build = "--metadata build=1a2b3c4d5e6f"
+    assert called == f"gate {build} --url http://h --candidate a b.ndjson --junit saiten.xml --markdown saiten.md"
     assert run_script(gate_step(), tmp_path, 0, RECORD="b.ndjson", NAME="main").returncode == 0
-    assert (tmp_path / "called").read_text().strip() == "openai gate --name main --record b.ndjson"
+    assert (tmp_path / "called").read_text().strip() == f"openai gate {build} --name main --record b.ndjson"
     assert (tmp_path / "github_output").read_text() == "verdict=inconclusive\nverdict=recorded\n"
     assert run_script(gate_step(), tmp_path, 1, RECORD="b.ndjson").returncode == 1
 

@@ -47,7 +47,9 @@ def test_score_refuses_what_looks_like_an_attack_where_it_is_to(tmp_path: Path) 
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [result["status"] for result in results] == ["failed", "scored", "scored"]
     assert results[0]["error"]["code"] == "suspected-injection"
-    assert "満点" not in done.stderr
+    refused, flagged = [line for line in done.stderr.splitlines() if line.startswith("item ")]
+    assert "満点" not in refused
+    assert "満点" in flagged
 
 
 def test_score_takes_an_array_and_draws_a_table(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from app.text.injection.inspection import inspect_dialogue
 from benchmarks import demo_ratings
 
 ROOT = Path(__file__).parents[3]
-RUN_SIZES = {"ja-dialogue": 48, "ko-comment": 24}
+RUN_SIZES = {"ja-dialogue": 48, "ko-comment": 24, "ko-dialogue": 24}
 UNIT = "-conversation"
 MOST_BYTES = 40_000
 
@@ -34,7 +34,7 @@ def named(runs: list[DemoRun], rubric: str, build: str) -> DemoRun:
 
 
 def test_every_run_is_a_batch_that_the_service_takes(runs: list[DemoRun]) -> None:
-    assert len(runs) == 8
+    assert len(runs) == 4 * len(RUN_SIZES) == 12
     talks = [*load_conversations()]
     assert [(run.options.rubric[:2], run.options.metadata["system"]) for run in talks] == [
         (language, f"bot-{letter}") for language in ("ko", "ja") for letter in "abc"
@@ -79,6 +79,8 @@ def test_flaws_go_with_the_response_that_has_them(runs: list[DemoRun]) -> None:
     kinds = Counter(after.flaws.values())
     assert {"repeats", "drifts", "broken", "register", "language", "injection", "markup"} <= set(kinds)
     assert len(after.flaws) >= len(before.flaws) + 12
+    told = set(named(runs, "ko-dialogue", "a-102").flaws.values())
+    assert {"register", "ignores", "plain", "contradicts", "drifts", "misreads"} <= told <= set(demo_ratings.PERCEIVED)
     kept = {item.id for item in before.items} & {item.id for item in after.items if item in before.items}
     assert {i: f for i, f in before.flaws.items() if i in kept} == {i: f for i, f in after.flaws.items() if i in kept}
 
@@ -138,3 +140,8 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs-ja.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"runs-ja\.jsonl, line 2: has no response of b-201"):
         load_runs(tmp_path)
+
+
+def test_every_run_asks_for_reasons():
+    runs: list[DemoRun | DemoTalks] = [*load_runs(), *load_conversations()]
+    assert [run.options.judge.explain for run in runs] == [True] * len(runs)

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,9 @@ def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: P
     # Where the command is on the PATH, as in an activated environment, its name alone would do.
     done = saiten("demo", folder=tmp_path, DATABASE_URL=bare_sqlite_url, PATH=os.defpath)
     assert done.returncode == 0, done.stderr
-    rows = [line.split()[:4] for line in done.stdout.splitlines() if line.startswith((" diary", " nightly"))]
+    rows = [line.split()[:4] for line in done.stdout.splitlines() if line.startswith((" diary", " chat", " nightly"))]
     assert rows[0] == ["diary", "ko-comment", "bot-a", "a-101"]
-    assert [row[3] for row in rows] == 2 * BUILDS
+    assert [row[3] for row in rows] == 3 * BUILDS
     talks = [line.split() for line in done.stdout.splitlines() if line.startswith(" talks")]
     assert [row[-1] for row in talks] == ["0", "0", "8", "0", "0", "7"]
     assert NEXT.split("\n")[1] in done.stdout
@@ -52,13 +53,20 @@ def test_the_demo_twice_leaves_runs_that_can_be_compared_and_ratings(tmp_path: P
         served(tmp_path, DATABASE_URL=f"sqlite+aiosqlite:///{file}") as (url, _),
         httpx.Client(base_url=url, trust_env=False, verify=False, timeout=LIMIT_SECONDS) as client,
     ):
-        japanese, korean = batches_of(client, "ja-dialogue"), batches_of(client, "ko-comment")
+        japanese, korean, chat = map(partial(batches_of, client), ("ja-dialogue", "ko-comment", "ko-dialogue"))
         check_runs(japanese, 48)
         check_runs(korean, 24)
+        check_runs(chat, 24)
         check_comparison(client, japanese)
+        # 24 pairs are few: the composite alone is told to be worse, and no aspect after Holm's correction.
+        body = {"baseline": chat["a-101"]["id"], "candidate": chat["a-102"]["id"]}
+        compared = client.post("/v1/comparisons", json=body).json()
+        assert compared["composites"]["ssa"]["verdict"] == "worse"
+        assert {aspect["verdict"] for aspect in compared["aspects"].values()} == {"inconclusive"}
         check_hierarchy(client, japanese)
         check_ratings(client, japanese["a-102"]["id"], 48, "overall")
         check_ratings(client, korean["a-102"]["id"], 24, "specificity")
+        check_ratings(client, chat["a-102"]["id"], 24, "overall")
         check_warnings(client, japanese["a-102"]["id"])
 
 

@@ -19,6 +19,7 @@ from app import __version__
 from tests.support.command import begin, finish, saiten, saiten_redirected, started
 from tests.support.fake_openai import FakeOpenAI, hang, status
 from tests.support.gate_files import ShiftingJudge, judged_by, make_result, write_items, write_lines, write_results
+from tests.support.keyed import make_keys
 from tests.support.posted import make_item
 from tests.support.serving import serving
 
@@ -191,6 +192,51 @@ async def test_a_service_gates_and_names_what_its_409_names(tmp_path: Path) -> N
         url = ("--url", str(client.base_url))
         refused = await gating(tmp_path, *url, "--candidate", oldest, "--baseline", "base.ndjson", "--rubric", "lfqa")
         assert refused.returncode == PASS, refused.stderr
+
+
+async def test_files_are_sent_to_a_service_by_the_client_alone_which_keeps_the_verdict(tmp_path: Path) -> None:
+    write_results(tmp_path, "base.ndjson", [3] * 20, metadata={"build": "a"})
+    write_results(tmp_path, "new.ndjson", [3] * 5 + [1] * 15, metadata={"build": "b"})
+    files = ("--candidate", "new.ndjson", "--baseline", "base.ndjson")
+    async with serving(tmp_path) as client:
+        url = ("--url", str(client.base_url))
+        done = await gating(tmp_path, *url, *files, "--json")
+        assert done.returncode == FAIL, done.stderr
+        report = json.loads(done.stdout)
+        (kept,) = (await client.get("/v1/gates")).json()["items"]
+        assert (kept["id"], kept["metadata"]) == (report["id"], {"build": "b"})
+        assert (await client.get("/v1/batches")).json()["items"] == []
+        switched_off = await gating(tmp_path, *url, *files, "--no-keep")
+        assert (switched_off.returncode, "gate=ga_" in switched_off.stdout) == (FAIL, False)
+
+        # A fault is named in its file.
+        broken = make_result(1)
+        broken["aspects"]["overall"]["mean"] = 7.0
+        write_lines(tmp_path / "off.ndjson", [make_result(0), broken])
+        refused = await gating(tmp_path, *url, "--candidate", "off.ndjson", "--baseline", "base.ndjson")
+        assert refused.returncode == COULD_NOT_RUN
+        assert "off.ndjson:2: /aspects/overall/mean: is not on the scale of 'overall', 1 to 5" in refused.stderr
+
+        items = write_items(tmp_path, count=8)
+        for name in ("main", "branch"):
+            scored = await gating(tmp_path, *url, "--candidate", items, "--record", f"{name}.ndjson", "--name", name)
+            assert scored.returncode == PASS, scored.stderr
+        reports = ("--junit", "junit.xml", "--markdown", "gate.md")
+        linked = await gating(tmp_path, *url, "--candidate", "latest:branch", "--baseline", "latest:main", *reports)
+        newest = (await client.get("/v1/gates")).json()["items"][0]
+        runs = newest["runs"]
+        address = f"/explore?run={runs['baseline']}&run={runs['candidate']}&gate={newest['id']}"
+        assert f"all cases: {str(client.base_url).rstrip('/')}{address}" in linked.stdout
+        assert address in (tmp_path / "gate.md").read_text(encoding="utf-8")
+        properties = {one.get("name"): one.get("value") for one in ET.parse(tmp_path / "junit.xml").iter("property")}
+        assert str(properties["explorer"]).endswith(address)
+        assert len((await client.get("/v1/gates")).json()["items"]) == 2
+
+        reader = (await make_keys(tmp_path, ("team", "read")))[0]["Authorization"].removeprefix("Bearer ")
+        told = await gating(tmp_path, *url, *files, SAITEN_API_KEY=reader)
+        assert (told.returncode, "the verdict is not kept: this key may only read" in told.stderr) == (FAIL, True)
+        asked = await gating(tmp_path, *url, *files, "--keep", SAITEN_API_KEY=reader)
+        assert asked.returncode == COULD_NOT_RUN
 
 
 async def test_a_mismatch_that_the_service_finds(tmp_path: Path, judge: tuple[FakeOpenAI, ShiftingJudge]) -> None:

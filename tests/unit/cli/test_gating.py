@@ -38,7 +38,8 @@ def test_a_whole_run_is_a_baseline_unless_its_judge_moved() -> None:
 
 
 async def test_a_rule_on_findings_is_refused_for_a_file_of_results_before_anything_is_scored() -> None:
-    before = Results("base.ndjson", [ResultLine(status="scored")], {"id": "ja-conversation", "version": 1})
+    lines = [ResultLine(status="scored", findings=[])]
+    before = Results("base.ndjson", lines, {"id": "ja-conversation", "version": 1})
     settings = GateSettings(rules=[{"finding": "repetition", "max_rise": 2}])
     nobody = cast(Connection, None)  # whoever asks the service fails
     with pytest.raises(InvalidItems, match="how many turns the system had"):

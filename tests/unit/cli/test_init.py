@@ -62,6 +62,7 @@ def test_a_bot_and_github(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "番号 → id" in done.output
     settings = make_settings(read_gate_file(None), {}, "saiten.toml")
+    assert settings.judge == {"explain": True}
     assert (settings.candidate, settings.rules) == ("candidates.ndjson", [{"aspect": "overall", "max_drop": 0.1}])
     workflow = yaml.safe_load(Path(".github/workflows/saiten.yml").read_text(encoding="utf-8"))
     steps = workflow["jobs"]["gate"]["steps"]

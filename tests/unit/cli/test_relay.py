@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.providers.openai.relay import ANSWER, PROMPT, RelayFolder
+from app.cli.judging import FAULTS
+from app.providers.openai.relay import ANSWER, LONGEST_ANSWER_BYTES, PROMPT, RelayFolder
 from tests.support.command import saiten
 
 ITEMS = [
@@ -74,6 +75,19 @@ def test_a_file_that_is_not_what_was_asked_for_is_a_fault(tmp_path: Path, fault:
         (tmp_path / f"{name}.answer.json").write_text("{}", encoding="utf-8")
     found = {code for _, code in folder.inspect().faults}
     assert found == {"doubled": {"edited", "doubled"}, "unnamed": {"foreign"}}.get(fault, {fault})
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe{\x00}\x00", "{}　".encode("cp932"), b" " * (LONGEST_ANSWER_BYTES + 1)])
+def test_an_answer_that_cannot_be_read_is_a_fault(tmp_path: Path, content: bytes) -> None:
+    folder = RelayFolder(tmp_path)
+    folder.ask("key", {})
+    (question,) = tmp_path.iterdir()
+    answer = question.with_name(question.name.replace(PROMPT, ANSWER))
+    answer.write_bytes(content)
+    assert folder.inspect().faults == ((answer.name, "unreadable"),)
+    assert "UTF-8" in FAULTS["unreadable"]
+    answer.write_bytes(b" " * LONGEST_ANSWER_BYTES)
+    assert folder.inspect().faults == ()
 
 
 def test_faults_are_named_before_anything_is_judged(tmp_path: Path) -> None:

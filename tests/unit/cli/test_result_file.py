@@ -6,20 +6,28 @@ from typing import Any
 
 import pytest
 
-from app.cli.compare_files import FileGate, ResultFile, judge, make_run
-from app.domain.analysis_request import GateTerms
+from app.comparison.given_runs import GivenResults
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun
-from app.domain.errors import InvalidRequest
-from app.storage.rubric_files import default_folder, read_rubric
+from app.domain.dialogue import Limits
+from app.domain.given_run import GivenRun
+from app.storage.rubric_files import open_rubrics
 from saiten.commands.files import InvalidItems
-from saiten.commands.runs import is_result, read_results, rubric_of
+from saiten.commands.runs import Results, is_result, read_results, rubric_of
 from tests.support.gate_files import ASPECTS, SIGNATURE, make_result
+
+RUBRICS = open_rubrics(None)
 
 
 def read(*results: object) -> ComparedRun:
+    """The run that the service makes of what the command sends of these results."""
     placed = [(f"f:{number}", result) for number, result in enumerate(results, start=1)]
-    return make_run("f", read_results(placed), read_rubric(default_folder() / "ja-dialogue.yaml"))
+    file = Results("f", read_results(placed), {"id": "ja-dialogue", "version": 1})
+    given = GivenResults("candidate", Limits())
+    for line in file.write("candidate"):
+        given.add({name: value for name, value in line.items() if name != "run"})
+    given.finish()
+    return given.assemble(GivenRun(**file.options()), RUBRICS)
 
 
 def test_a_run_holds_means_blends_signatures_and_systems() -> None:
@@ -35,23 +43,14 @@ def test_a_run_holds_means_blends_signatures_and_systems() -> None:
     assert not run.numbered
 
 
-def test_a_rule_on_findings_is_refused_for_a_file_of_results() -> None:
-    rubric = read_rubric(default_folder() / "ja-dialogue.yaml")
-    file = ResultFile(name="f", rubric=rubric, results=(make_result(0),))
-    terms = GateTerms.model_validate({"rules": [{"finding": "any", "max_rise": 2}]})
-    with pytest.raises(InvalidRequest, match="name both runs as batches") as caught:
-        judge(FileGate(candidate=file, baseline=file, terms=terms))
-    assert caught.value.pointer == "/rules/0/finding"
-
-
 def test_what_failed_or_is_unrated_stays_in_the_denominator() -> None:
     partly = make_result(1)
     partly["aspects"]["overall"]["mean"] = None
     del partly["aspects"]["relevance"]
     run = read(make_result(0), partly, {"item": "i2", "candidate": None, "status": "failed", "error": {"code": "x"}})
     assert run.expected == 3
-    assert [item.ratings["overall"] for item in run.items] == [3.0, None, None]
-    assert [item.ratings["relevance"] for item in run.items] == [3.0, None, None]
+    assert [item.ratings.get("overall") for item in run.items] == [3.0, None, None]
+    assert [item.ratings.get("relevance") for item in run.items] == [3.0, None, None]
     assert run.signatures == {SIGNATURE: 2}
 
 
@@ -74,7 +73,8 @@ def test_results_without_items_are_numbered_as_they_stand() -> None:
     ],
 )
 def test_numbers_are_ids_where_the_caller_gave_them(changes: dict[str, Any], numbered: bool) -> None:
-    run = read(*(make_result(item=str(number), **changes) for number in range(3)))
+    placed = [changes | ({"position": number} if changes else {}) for number in range(3)]
+    run = read(*(make_result(item=str(number), **place) for number, place in enumerate(placed)))
     assert run.numbered is numbered
     assert not read(make_result(item="a", **changes)).numbered or changes.get("ids_given") is False
 

@@ -34,6 +34,33 @@ def refusal_of(path: str) -> str:
     return caught.value.message
 
 
+def test_a_folder_and_a_pattern_stand_for_their_files_in_the_order_of_names(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    (runs / "more").mkdir(parents=True)
+    for name, item_id in (("b.jsonl", "q2"), ("a.jsonl", "q1"), ("c.json", "q3"), ("more/d.jsonl", "q4")):
+        write(runs, {**PLAIN, "id": item_id}, name=name)
+    (runs / "README.md").write_text("what these are")
+    (runs / ".hidden.jsonl").write_text("{")
+    write(tmp_path, {**PLAIN, "id": "q5"}, name="[1].jsonl")
+    cases = {
+        str(runs): ["q1", "q2", "q3"],
+        f"{runs}/*.jsonl": ["q1", "q2"],
+        f"{runs}/**/*.jsonl": ["q1", "q2", "q4"],
+        f"{tmp_path}/[1].jsonl": ["q5"],
+    }
+    assert {path: [item.id for item in read_items(path, {})] for path in cases} == cases
+
+
+def test_files_that_are_not_there_or_share_ids_are_named(tmp_path: Path) -> None:
+    assert refusal_of(f"{tmp_path}/*.jsonl") == f"{tmp_path}/*.jsonl: no file has such a name"
+    assert "the folder holds no file of .csv" in refusal_of(str(tmp_path))
+    write(tmp_path, {**PLAIN, "id": "q1"}, {**PLAIN, "id": "q2"}, PLAIN, name="a.jsonl")
+    write(tmp_path, PLAIN, {**PLAIN, "id": "q2"}, name="b.jsonl")
+    assert refusal_of(str(tmp_path)) == f"{tmp_path}/b.jsonl:2: the id 'q2' is also at {tmp_path}/a.jsonl:2"
+    (tmp_path / "b.jsonl").write_text("{")
+    assert f"{tmp_path}/b.jsonl" in refusal_of(str(tmp_path))
+
+
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Connection]:
     async with serving(tmp_path) as client, Connection(str(client.base_url)) as connection:

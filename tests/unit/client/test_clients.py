@@ -60,7 +60,9 @@ def find_operation(method: str, path: str, routes: dict[str, Any]) -> tuple[str,
     raise LookupError(f"{method} {path}")
 
 
-async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, httpx.Headers]]) -> None:
+async def test_every_resource_is_asked(
+    client: Any, asked: list[tuple[str, str, httpx.Headers]], tmp_path: Path
+) -> None:
     assert (await client.info()).judge.baseline
     (rubric,) = [rubric for rubric in await client.rubrics() if rubric.id == "ja-dialogue"]
     assert (await client.rubric(rubric.name)).aspects[0].levels
@@ -70,6 +72,9 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     again = await client.evaluation(result.id, trace=True, request=True)
     assert [*again.request["context"][0].items()] == [("speaker", "B"), ("text", CONTEXT[0])]
     assert (again.signature, again.trace) != (None, None)
+    explained = await client.explain(result.id, budget_usd=1)
+    assert explained.explained.aspects["consistency"].reason
+    assert explained.aspects == result.aspects
     since = again.created_at
     found = await client.evaluations(metadata={"user": "u-1"}, created_from=since, status="scored", rubric=rubric.name)
     assert [evaluation.id for evaluation in found] == [result.id]
@@ -103,6 +108,22 @@ async def test_every_resource_is_asked(client: Any, asked: list[tuple[str, str, 
     report = await client.gate(candidate=after.asked, baseline=before.id, rules=[rule], min_coverage=0.5)
     assert (report.rules, report.comparison is not None) == ((rule,), True)
     assert (await client.check_judge(rubric="ja-dialogue")).verdict in {"recorded", "steady"}
+
+    kept = await client.gate(candidate=after, baseline=before, keep=True, metadata={"commit": "c1"})
+    assert (await client.get_gate(kept)) == kept
+    assert [(one.id, one.runs) for one in await client.gates(candidate=after)] == [
+        (kept.id, {"candidate": after.id, "baseline": before.id})
+    ]
+    rows = await client.results(after)
+    given = await client.gate(candidate=rows, baseline=before, rules=[rule], min_coverage=0.5)
+    assert (given.verdict, given.id) == (report.verdict, None)
+    file = tmp_path / "after.ndjson"
+    file.write_text("".join(f"{row.model_dump_json(exclude_unset=True)}\n" for row in rows), encoding="utf-8")
+    compared = await client.compare(before, file, **TERMS)
+    assert (compared.candidate, compared.aspects) == ("after.ndjson", comparison.aspects)
+    file.write_text("{", encoding="utf-8")
+    with pytest.raises(saiten.SaitenError, match=r"after\.ndjson: "):
+        await client.gate(candidate=file)
 
     assert (await client.pin_baseline("main", before)).batch == before.id
     assert [(one.name, one.batch) for one in await client.baselines()] == [("main", before.id)]
@@ -267,6 +288,31 @@ async def test_a_cancelled_batch_is_no_run(client: Any) -> None:
     with pytest.raises(saiten.BatchStopped, match="was cancelled after") as caught:
         await client.wait(posted)
     assert caught.value.batch == posted.id
+
+
+async def test_a_job_that_is_started_again_stores_nothing_twice(client: Any) -> None:
+    """As a worker of Ray or Spark that died, of which nobody knows how far it came."""
+    items = [make_item(number) for number in range(300)]
+    posted = await client.create_batch(items, name="part-3", idempotency_key="job-17/part-3")
+    await client.pause_batch(posted)  # as `run` does where it is interrupted
+    runs = [await client.run(items, name="part-3", idempotency_key="job-17/part-3") for _ in range(2)]
+    assert [run.id for run in runs] == [posted.id, posted.id]
+    assert [batch.id for batch in await client.batches()] == [posted.id]
+
+    rating = {"item": "i1", "rater": "r1", "ratings": {"overall": 1}}
+    calls = {
+        "evaluate": lambda key: client.evaluate(context=CONTEXT, response="いいですね。", idempotency_key=key),
+        "round": lambda key: client.open_round(posted, "first", items=2, idempotency_key=key),
+        "ratings": lambda key: client.add_ratings([rating], idempotency_key=key),
+    }
+    for name, call in calls.items():
+        assert await call(f"job-17/{name}") == await call(f"job-17/{name}")
+    with pytest.raises(saiten.ServiceRefused) as caught:
+        await client.run(items[:1], idempotency_key="job-17/part-3")
+    assert caught.value.code == "idempotency-key-reused"
+    for key in ("", "部分-3", "k" * 256):
+        with pytest.raises(ValueError, match="1 to 255 printable ASCII characters"):
+            await client.create_batch(items[:1], idempotency_key=key)
 
 
 async def test_pages_are_followed(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import certifi
@@ -45,8 +47,10 @@ def problem(status: int, **answer: object) -> httpx.Response:
 
 
 async def test_a_service_that_starts_anew_is_waited_for() -> None:
-    service = Service(None, problem(502), problem(200, ok=True))
-    assert (await service.ask()).json() == {"ok": True}
+    service = Service(problem(200), None, problem(502), problem(200, ok=True))
+    async with service.client() as client:
+        await client.greet()
+        assert (await client.request("GET", "/")).json() == {"ok": True}
     assert service.pauses == [0.5, 1.0]
 
 
@@ -58,11 +62,13 @@ async def test_a_limit_says_how_long_to_wait(said: str, pause: float) -> None:
 
 
 async def test_waiting_has_an_end() -> None:
-    gone = Service(None)
-    with pytest.raises(ServiceUnreachable, match="the service gave no answer"):
-        await gone.ask()
+    gone = Service(problem(200), None)
+    async with gone.client() as client:
+        await client.greet()
+        with pytest.raises(ServiceUnreachable, match="the service gave no answer"):
+            await client.request("GET", "/")
     # Half a second, then twice as long each time: 15.5 s in all.
-    assert (gone.asked, sum(gone.pauses)) == (ATTEMPTS, 15.5)
+    assert (gone.asked, sum(gone.pauses)) == (1 + ATTEMPTS, 15.5)
     busy = Service(problem(503, detail="the store cannot be reached"))
     with pytest.raises(ServiceRefused, match="the store cannot be reached"):
         await busy.ask()
@@ -125,7 +131,7 @@ async def test_faults_are_read_from_a_problem_document() -> None:
     ("answer", "words"),
     [
         (None, "no service answers at http://h"),
-        (httpx.Response(401), "refused the key"),
+        (httpx.Response(401), "http://h needs a key; set SAITEN_API_KEY"),
         (httpx.Response(404), "is no Saiten service"),
     ],
 )
@@ -226,7 +232,53 @@ async def test_a_request_waits_for_a_connection_as_long_as_the_others_take() -> 
 
 
 async def test_a_key_is_waited_for_until_the_claim_of_a_service_that_broke_off_ends() -> None:
-    service = Service(None, problem(409, code="idempotency-key-in-use"))
-    with pytest.raises(ServiceRefused):
-        await service.ask()
+    service = Service(problem(200), None, problem(409, code="idempotency-key-in-use"))
+    async with service.client() as client:
+        await client.greet()
+        with pytest.raises(ServiceRefused):
+            await client.request("GET", "/")
     assert sum(service.pauses) > KEY_SECONDS
+
+
+async def test_a_key_that_is_wrong_is_told_from_one_that_is_missing() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(401))
+    async with Connection("http://h", api_key="wrong", transport=transport) as client:
+        with pytest.raises(ServiceUnreachable, match="http://h refused the key"):
+            await client.greet()
+
+
+async def test_a_wrong_address_is_said_at_once_with_what_is_wrong() -> None:
+    """Over real sockets, for commands and for the library alike. Nothing is waited for: pauses would fail."""
+
+    async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def never(seconds: float) -> None:
+        raise AssertionError(f"it paused for {seconds} s")
+
+    async with await asyncio.start_server(speak_plainly, "127.0.0.1", 0) as plain:
+        port = plain.sockets[0].getsockname()[1]
+        for url, words in (
+            ("http://127.0.0.1:9", r"no service answers at http://127.0.0.1:9 \(ConnectError\)"),
+            ("http://nobody.invalid:8000", "http://nobody.invalid:8000: the name of its host is not known"),
+            (f"https://127.0.0.1:{port}", f"https://127.0.0.1:{port}: there is no HTTPS; try the URL with http://"),
+        ):
+            async with Connection(url, sleep=never) as client:
+                for ask in (client.greet, client.info, partial(client.evaluate, {})):
+                    with pytest.raises(ServiceUnreachable, match=words):
+                        await ask()
+
+
+async def test_the_first_connection_may_take_no_longer_than_a_few_seconds() -> None:
+    limits: list[float] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        limits.append(request.extensions["timeout"]["connect"])
+        return httpx.Response(200, json={})
+
+    async with Connection("http://h", transport=httpx.MockTransport(answer)) as client:
+        await client.info()
+        await client.info()
+    assert limits == [2.5, 10.0]

@@ -98,7 +98,7 @@ def test_the_service_goes_on_speaking_english(language: str) -> None:
     assert ("/timeout_seconds", "should be greater than 0") in found
     assert ("/x0", "is not a field that is known here") in found
     assert ("", "holds 2 more fields that are not known here") in found
-    told = explain(refused.value, given, tell)
+    told = explain(refused.value, given, tell=tell)
     assert [where for where, _ in told] == [where for where, _ in found]
     assert not any(ENGLISH.search(what) for _, what in told)
     with pytest.raises(ValidationError) as refused:

@@ -61,7 +61,7 @@ def test_an_iteration_that_is_left_closes_its_generator(loop: BackgroundLoop) ->
     values = loop.iterate(count(), 2)
     assert next(values) == 1
     values.close()  # type: ignore[attr-defined]
-    assert closed.is_set()
+    assert closed.wait(LIMIT_SECONDS)
 
 
 def test_it_may_be_closed_from_its_own_thread(loop: BackgroundLoop) -> None:
@@ -79,7 +79,36 @@ def test_a_client_that_is_let_go_ends_its_thread() -> None:
     thread = client._loop._thread
     del client
     gc.collect()
+    thread.join(LIMIT_SECONDS)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("what", ["client", "iteration"])
+def test_a_finalizer_does_not_wait_for_the_thread(what: str) -> None:
+    """Which may need what the garbage collector interrupted, such as the lock of an import."""
+    interrupted = threading.Event()
+    client = saiten.Client("http://127.0.0.1:9")
+    loop, values = client._loop, client._loop.iterate(count_on(), 1)
+    assert next(values) == 1
+    loop._loop.call_soon_threadsafe(interrupted.wait)
+
+    def let_go() -> None:
+        nonlocal client, values
+        if what == "client":
+            del client
+        else:
+            del values
+        gc.collect()
+        raise LookupError
+
+    try:
+        assert isinstance(in_a_thread(let_go), LookupError)
+        assert loop._thread.is_alive()
+    finally:
+        interrupted.set()
+    if what == "client":
+        loop._thread.join(LIMIT_SECONDS)
+        assert loop._loop.is_closed()
 
 
 def test_a_forked_process_is_told_to_make_a_client_of_its_own(loop: BackgroundLoop) -> None:
@@ -189,6 +218,7 @@ def test_an_iteration_keeps_its_client() -> None:
     assert thread.is_alive()
     del values
     gc.collect()
+    thread.join(LIMIT_SECONDS)
     assert not thread.is_alive()
 
 
@@ -207,7 +237,7 @@ os.wait()
 def test_an_exit_within_progress_pauses_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[object] = []
 
-    async def post(_: object, __: object, ___: str, body: LinesBody) -> str:
+    async def post(_: object, __: object, ___: str, body: LinesBody, **____: object) -> str:
         body.close()
         return "ba_1"
 

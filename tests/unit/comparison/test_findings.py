@@ -14,7 +14,9 @@ from app.domain.conversation import KINDS, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.summary import RunItem
 from app.stats.comparison import compare
+from app.stats.corrected_runs import compare_corrected
 from app.stats.gate import judge_gate
+from app.stats.leaderboard import rank_runs
 from app.storage.rubric_files import open_rubrics
 from app.web.languages import tell_report
 from saiten.commands.gate_settings import read_rules
@@ -218,6 +220,48 @@ def test_a_gate_fails_by_faulty_turns_or_a_kind(rule: dict[str, object], name: s
     for language in ("ja", "ko"):
         told = tell_report({"detail": report.reasons[0].detail}, language)["detail"]
         assert not any(word in told for word in ("rise", "rose", "rate")), told
+
+
+def mark_turns(run: ComparedRun, extra: int, apart: int = 0) -> ComparedRun:
+    """The run in which two people mark the turns of half of the conversations: of each `extra` more than found, by
+    turns `apart` more and fewer, and ben one more than anna."""
+    items = list(run.items)
+    for at, item in enumerate(items[:60]):
+        known = (item.findings["finding:any"] or 0.0) + 10 * (extra + (apart if at % 2 else -apart))
+        said = {"anna": known, "ben": known + 10}
+        people = {"finding:any": sum(said.values()) / 2}
+        items[at] = replace(item, people=people, said={"finding:any": said})
+    return replace(run, items=items)
+
+
+@pytest.mark.parametrize(
+    ("extra", "verdict", "said"),
+    [(0, "pass", "changed by"), (3, "fail", "rose by"), (-1, "pass", "fell by")],
+)
+def test_people_who_mark_turns_decide_about_faulty_turns(extra: int, verdict: GateVerdict, said: str) -> None:
+    before, after = mark_turns(make_run("before", BEFORE), 2), mark_turns(make_run("after", BEFORE), 2 + extra, 1)
+    rule = GateRule(measure="faulty_turns", max_rise=2)
+    assert judge_gate(after, before, [rule]).verdict == "pass"
+    report = judge_gate(after, before, [rule], estimate="corrected")
+    (reason,) = (one for one in report.reasons if one.about == "rule")
+    assert (report.verdict, reason.measure) == (verdict, "faulty_turns")
+    assert said in reason.detail
+    assert "drop" not in reason.detail
+    measure = report.corrected["faulty_turns"]
+    assert measure.baseline is not None
+    # 5 per 100 by the judge; people mark two turns in ten more, and one of them another.
+    assert measure.baseline.mean == pytest.approx(30.0)
+    assert measure.baseline.interval is not None
+    assert 0.0 < measure.baseline.interval[0] < 30.0 < measure.baseline.interval[1] < 100.0
+    assert measure.difference == pytest.approx(10.0 * extra)
+    compared = compare_corrected(before, after, alpha=0.05, paired=True)
+    assert compared["faulty_turns"].difference == measure.difference
+    assert {name for name in compared if name.startswith("finding")} == set()
+    places = [place.places for place in rank_runs([before, after]).corrected["faulty_turns"]]
+    assert places == {0: [(1, 2), (1, 2)], 3: [(1, 1), (2, 2)], -1: [(2, 2), (1, 1)]}[extra]
+    for language in ("ja", "ko"):
+        told = tell_report({"detail": reason.detail}, language)["detail"]
+        assert not any(word in told for word in ("rise", "rose", "people")), told
 
 
 def test_faulty_turns_and_findings_of_any_code_are_one_measure() -> None:

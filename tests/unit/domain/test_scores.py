@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.domain.batch import Failure
+from app.domain.conversation import FaultyTurns
 from app.domain.evaluation import AspectResult, PathResult, Paths, Unrated, Warned
 from app.domain.summary import Scores, failed_scores, pack_scores, scores_of, unpack_scores
 from tests.support.records import make_record
@@ -58,6 +59,7 @@ def test_a_failure_has_no_scores_but_its_code():
         Scores("scored", {}, {}, similarity=-0.125, system="bot|a", context="0f"),
         Scores("partial", {"a": (None, None, "content-filter", None)}, {}),
         Scores("failed", {}, {}, failure="judge-reply-invalid"),
+        Scores("scored", {}, {}, faulty=FaultyTurns(4, {"judge": [0, 3]}), spread=0.25, build="b2"),
     ],
 )
 def test_packing_loses_nothing(scores):

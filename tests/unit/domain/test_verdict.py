@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.evaluation import Unrated
-from app.domain.verdict import VerdictReading, read_verdict
+from app.domain.verdict import Fault, Faults, VerdictReading, agree_on_faults, read_verdict
 from tests.support.malformed import JSON_KINDS, TEXT_KINDS, Spoiled, write_text
 from tests.support.small_rubrics import joint_rubric
 
@@ -299,3 +299,27 @@ def test_a_reply_that_ends_in_spaces_is_read_once(reply: str, explain: bool) -> 
     started = time.process_time()
     assert rated(read(reply + " " * 150_000, structured=False, explain=explain)) == {}
     assert time.process_time() - started < 10
+
+
+A, B, C = (Fault(3, kind, f"{kind}の理由。") for kind in ("repetition", "unclear-intention", "repetition"))
+WRONG = Unrated(reason="out-of-scale", detail="no")
+
+
+@pytest.mark.parametrize(
+    ("samples", "agreed"),
+    [
+        # A turn that all name for different aspects has the first sample's of the commonest kind.
+        ([{"x": (B,), "y": ()}, {"x": (), "y": (A,)}, {"x": (C,), "y": ()}], {"x": (C,), "y": ()}),
+        ([{"x": (B,), "y": ()}, {"x": (), "y": (A,)}, {"x": (), "y": ()}], {"x": (B,), "y": ()}),
+        # An aspect of more than half of those that name the turn counts, though the chosen sample lacks it.
+        ([{"x": (A,), "y": ()}, {"x": (), "y": (B,)}, {"x": (), "y": (C,)}], {"x": (), "y": (A,)}),
+        # Half is not more than half.
+        ([{"x": (A,)}, {"x": ()}], {"x": ()}),
+        # Lists that cannot be used, and samples that rate nothing, do not count.
+        ([{"x": WRONG}, {"x": (A,)}, {}], {"x": (A,)}),
+        ([{"x": WRONG}, {"x": WRONG, "y": WRONG}], {"x": WRONG, "y": WRONG}),
+        ([{}, {}], {}),
+    ],
+)
+def test_faults_of_several_samples_are_those_of_most(samples: list[dict[str, Faults]], agreed: dict[str, Faults]):
+    assert dict(agree_on_faults(samples)) == agreed

@@ -179,6 +179,7 @@ class Following:
             links=bench.comparison.links,
             baselines=bench.comparison.baselines,
             sequences=bench.comparison.sequences,
+            gates=bench.comparison.gates,
             now=bench.now,
         )
         self.rating = RatingService(

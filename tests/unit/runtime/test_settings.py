@@ -55,6 +55,14 @@ def test_known_variables_are_not_named(name: str) -> None:
         ("postgres://u@h/d", "postgresql+asyncpg://u@h/d"),
         ("postgresql+asyncpg://u@h/d", "postgresql+asyncpg://u@h/d"),
         ("sqlite:///f.db", "sqlite+aiosqlite:///f.db"),
+        (
+            "postgresql://u:p@a:5433,b/d?ssl=require",
+            "postgresql+asyncpg://u:p@/d?host=a:5433&host=b:5432&ssl=require&target_session_attrs=read-write",
+        ),
+        (
+            "postgresql://u@a,b/d?target_session_attrs=any",
+            "postgresql+asyncpg://u@/d?host=a:5432&host=b:5432&target_session_attrs=any",
+        ),
     ],
 )
 def test_plain_database_urls_are_taken(monkeypatch: pytest.MonkeyPatch, given: str, expected: str) -> None:
@@ -72,6 +80,9 @@ def test_plain_database_urls_are_taken(monkeypatch: pytest.MonkeyPatch, given: s
         ("SAITEN_ENCODER_LAYER", "9", "name it in SAITEN_ENCODER"),
         ("SAITEN_ENCODER_PRECISION", "int8", "SAITEN_ENCODER_PRECISION: "),
         ("SAITEN_ALLOWED_HOSTS", "saiten.example.org,*", "give names without scheme, port or *"),
+        ("REDIS_URL", "redis+sentinel://:secret@a:26379,b:26379/mymaster/0", "Sentinel and clusters are not supported"),
+        ("REDIS_URL", "redis://:secret@a:6379,b:6379/0", "Sentinel and clusters are not supported"),
+        ("REDIS_URL", "memcached://:secret@a", "REDIS_URL must be redis://HOST:PORT/N"),
         ("DATABASE_URL", "mysql://u:secret@h/d", "DATABASE_URL must be"),
     ],
 )

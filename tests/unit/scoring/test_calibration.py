@@ -175,10 +175,10 @@ class TestDemo:
     def requests(self) -> list[EvaluationRequest]:
         return [EvaluationRequest.model_validate(body) for body in load_demo()]
 
-    def test_shows_both_rubrics_with_three_systems_each_on_the_same_dialogues(self) -> None:
+    def test_shows_each_rubric_with_three_systems_each_on_the_same_dialogues(self) -> None:
         seen = Counter((request.rubric, request.metadata["system"]) for request in self.requests())
         assert seen == {("ja-dialogue", f"bot-{name}"): 4 for name in "abc"} | {
-            ("ko-comment", f"bot-{name}"): 3 for name in "abc"
+            (rubric, f"bot-{name}"): 3 for rubric in ("ko-comment", "ko-dialogue") for name in "abc"
         }
 
     def test_candidates_of_one_dialogue_share_its_context(self) -> None:
@@ -186,7 +186,7 @@ class TestDemo:
         for request in self.requests():
             texts = tuple(utterance.text for utterance in request.context)
             contexts.setdefault(request.metadata["dialogue"], set()).add(texts)
-        assert sorted(contexts) == ["ja-1", "ja-2", "ja-3", "ja-4", "ko-1", "ko-2", "ko-3"]
+        assert sorted(contexts) == ["ja-1", "ja-2", "ja-3", "ja-4", *(f"ko-{number}" for number in range(1, 7))]
         assert {len(found) for found in contexts.values()} == {1}
 
     def test_every_text_is_written_in_the_language_of_its_rubric(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.domain.evaluation import AspectResult, ConversationRequest, JudgeProvenance, Unrated
 from app.domain.redaction import drop, redact_record
 from app.domain.rubric import Rubric
@@ -57,3 +59,18 @@ async def test_what_rules_find_is_in_the_result_and_windows_are_stated() -> None
     assert (evaluation.windows[0][0], evaluation.windows[-1][1]) == (0, 5)
     covered = redact_record(record, drop).model_dump_json()
     assert not any(text in covered for text in ("名様", "佐藤", "予約する", "閉まった", "受付"))
+
+
+def test_an_expected_rating_of_windows_is_combined_as_the_ratings_are() -> None:
+    def weighed(rating: int, expected: float | None) -> Judgement:
+        given = judgement(rating)
+        return replace(
+            given, verdicts={n: replace(v, expected=expected, off_scale_mass=0.1) for n, v in given.verdicts.items()}
+        )
+
+    combined = combine_windows([weighed(1, 0.9), weighed(0, 0.2), weighed(1, 0.8)], RUBRIC).verdicts
+    found = {name: combined[name].expected for name in ("memory", "overall", "goal")}
+    assert found == {"memory": 0.2, "overall": 0.8, "goal": 0.8}
+    assert combined["memory"].off_scale_mass == pytest.approx(0.1)
+    for others in ([weighed(1, None)], [judgement(Unrated(reason="missing", detail="no"))]):
+        assert combine_windows([weighed(0, 0.2), *others], RUBRIC).verdicts["memory"].expected is None

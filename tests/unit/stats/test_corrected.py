@@ -30,6 +30,7 @@ from app.stats.corrected import (
     report_corrected,
 )
 from app.stats.reading import ObservationReader, read_csv, read_ndjson
+from benchmarks.corrected import run_turns
 
 PPI_PYTHON = [
     (20, 400, 0.7, 1, 3.229883277190766, 2.9230101368032635, 3.5367564175782684),
@@ -391,3 +392,25 @@ def test_what_would_take_minutes_is_refused_before_it_is_computed(monkeypatch: p
     monkeypatch.setattr("app.stats.corrected.MOST_SHARED", 89)
     found = report_corrected(read(rows), ranges={"overall": (1, 5)})  # type: ignore[arg-type]
     assert found.systems["a"].aspects["overall"].levels == {}
+
+
+@pytest.mark.parametrize(("talks", "rated", "together"), [(200, 30, 1), (200, 60, 3)])
+def test_intervals_of_rare_faulty_turns_hold(talks: int, rated: int, together: int) -> None:
+    row = run_turns(talks, rated, 0.05, together=together, runs=300)
+    assert row.given > 0.85
+    assert row.coverage is not None
+    assert row.coverage >= 0.93
+
+
+def test_few_large_rates_leave_few_degrees_of_freedom() -> None:
+    people = np.array([0.0] * 20 + [-100.0, -40.0])
+    sample = CorrectedSample(people, people, np.arange(22))
+    found = [correct(sample, CorrectionOptions(bounds=(-100.0, 0.0), rates=rates)).human for rates in (False, True)]
+    freedom = [one.clustered.freedom for one in found if one is not None]
+    assert freedom[0] == 21
+    assert 2 < freedom[1] < 6
+    # What is spread evenly keeps nearly all.
+    even = CorrectedSample(people, np.arange(-22.0, 0.0), np.arange(22))
+    human = correct(even, CorrectionOptions(bounds=(-100.0, 0.0), rates=True)).human
+    assert human is not None
+    assert human.clustered.freedom > 20

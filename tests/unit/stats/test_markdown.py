@@ -32,7 +32,7 @@ power
 | measure | baseline | candidate | difference [95 %] | p adj. | n | detectable | won / tied / lost | verdict |
 |:--|--:|--:|:--|--:|--:|--:|--:|:--|
 | warmth | 5.000 | 4.167 | -0.833 [-1.901, -0.586] | 0.002 | 12 | 0.606 | 0 / 2 / 10 | worse |
-| clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | – | 0 / 12 / 0 | inconclusive |
+| clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | – | 0 / 12 / 0 | same |
 
 <details><summary>How this was scored</summary>
 
@@ -86,9 +86,9 @@ def test_without_a_baseline_there_is_no_table():
 
 def test_what_is_not_known_is_a_dash_in_the_table():
     runs = make_run("new", {"warmth": [1, 2]}), make_run("old", {"warmth": [2, None]})
-    row = "| warmth | 2.000 | 1.000 | -1.000 | – | 1 | – | 0 / 0 / 1 | inconclusive |"
+    row = "| warmth | 2.000 | 1.000 | -1.000 | – | 1 | – | 0 / 0 / 1 | no change shown |"
     assert row in write_markdown(judge_gate(*runs))
-    row = "| warmth | 2.000 | 1.500 | -0.500 | – | 1 / 2 | – | – | inconclusive |"
+    row = "| warmth | 2.000 | 1.500 | -0.500 | – | 1 / 2 | – | – | no change shown |"
     assert row in write_markdown(judge_gate(*runs, test="unpaired"))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from app.batches.summaries import rank_kinds, rank_kinds_by_system
+from app.batches.summaries import rank_kinds, rank_kinds_by_build, rank_kinds_by_system
 from app.domain.batch import Entry
 from app.domain.conversation import KINDS_KNOWN, FaultyTurns
 from app.domain.summary import Scored, Scores
@@ -70,11 +70,13 @@ def test_there_is_no_interval_without_enough_dialogues() -> None:
     assert (equal.weight, equal.reason) == (0.0, NO_SPREAD)
 
 
-def make_result(number: int, overall: float | None, kinds: dict[str, list[int]], *, system: str | None) -> Scored:
+def make_result(
+    number: int, overall: float | None, kinds: dict[str, list[int]], *, system: str | None, build: str | None = None
+) -> Scored:
     found = {"judge": sorted({turn for turns in kinds.values() for turn in turns}), KINDS_KNOWN: []}
     found |= {f"kind:{kind}": turns for kind, turns in kinds.items()}
     aspects = {"overall": (overall, None, None, None)}
-    scores = Scores("scored", aspects, {}, system=system, faulty=FaultyTurns(10, found))
+    scores = Scores("scored", aspects, {}, system=system, faulty=FaultyTurns(10, found), build=build)
     return Scored(Entry(position=number, item=str(number), candidate=None), f"ev_{number}", scores)
 
 
@@ -100,7 +102,25 @@ def test_kinds_are_ranked_by_what_they_take_from_all_conversations() -> None:
         assert one.interval[0] < one.weight < one.interval[1]
     weights = [one.weight or 0.0 for one in ranked]
     assert weights == sorted(weights, reverse=True)
-    by_system = rank_kinds_by_system(results, None)
+    by_system = rank_kinds_by_system(results, {})
     assert {name: {one.of for one in some} for name, some in by_system.items()} == {"a": {20}, "b": {20}}
-    assert rank_kinds_by_system(results[:20], None) == {}
+    assert rank_kinds_by_system(results[:20], {}) == {}
     assert rank_kinds([]) == ()
+
+
+def test_kinds_are_ranked_by_build_where_there_are_several() -> None:
+    """What a conversation's metadata do not name, the run's do."""
+    builds = [("a", "1"), ("a", "2"), ("b", None), (None, None)]
+    results = [
+        make_result(number, 5.0, {"repetition": [0]} if number % 8 > 3 else {}, system=system, build=build)
+        for number in range(32)
+        for system, build in [builds[number % 4]]
+    ]
+    found = rank_kinds_by_build(results, {"build": "9"})
+    assert [(one.system, one.build) for one in found] == [(None, "9"), ("a", "1"), ("a", "2"), ("b", "9")]
+    assert {(one.kind, one.of, one.conversations) for group in found for one in group.fix_first} == {
+        ("repetition", 8, 4)
+    }
+    assert len(rank_kinds_by_build(results, {"build": "1", "system": "a"})) == 3
+    assert rank_kinds_by_build(results[2::4], {"build": "9"}) == rank_kinds_by_build(results[2::4], {}) == ()
+    assert rank_kinds_by_build(results[2:], {})[0].build is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -10,7 +11,7 @@ from app.domain.dialogue import Utterance
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import fetch_value
 from app.storage.sql.frames import FrameStore
-from app.storage.sql.search import TextSearch, fold
+from app.storage.sql.search import PIECE, SEPARATOR, WIDTH, TextSearch, cut_texts, fold, list_grams
 from app.storage.sql.tables import text_grams
 from app.storage.sql.texts import TextStore
 from tests.support.batches import START
@@ -30,6 +31,26 @@ async def put(store: BatchStore, batch_id: str = "ba_1", *, project: str = "team
     await store.append(batch_id, list(zip(places, told, strict=True))[:4])
     await store.append(batch_id, list(zip(places, told, strict=True))[4:])
     await store.accept(project, batch_id, unit_cost_usd=None, answer=None)
+
+
+def test_pairs_of_long_texts_are_found_a_part_at_a_time() -> None:
+    texts = [(3, "あ" * PIECE + "い"), (4, "う"), (9, "いう" * PIECE), (10, ""), (11, "う" * (PIECE - 1)), (12, "いう")]
+    assert all(sum(len(part) for _, part in group) <= PIECE + 1 for group in cut_texts(texts))
+    places = {
+        (chr(gram >> WIDTH), chr(gram & (1 << WIDTH) - 1)): np.frombuffer(held, dtype="<u2").tolist()
+        for gram, first, held in list_grams(texts)
+        if first == 3
+    }
+    end = SEPARATOR
+    assert places == {
+        ("あ", "あ"): [0],
+        ("あ", "い"): [0],
+        ("い", end): [0],
+        ("い", "う"): [6, 9],
+        ("う", "い"): [6],
+        ("う", "う"): [8],
+        ("う", end): [1, 6, 8, 9],
+    }
 
 
 FOUND = {

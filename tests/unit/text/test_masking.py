@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.text.injection import AttackKind, InspectionBudget, TextSpan, find_spans, inspect_text, masking, without
+from app.text.injection import (
+    AttackKind,
+    InspectionBudget,
+    TextSpan,
+    find_spans,
+    inspect_text,
+    inspect_texts,
+    locate,
+    masking,
+    without,
+)
 from tests.support.readings import count_readings
 
 ROOT = Path(__file__).parents[3]
@@ -179,3 +189,23 @@ def test_a_checkpoint_may_end_the_search() -> None:
 
     with pytest.raises(Enough):
         find_spans(SAID * 30 + ORDERED, budget=InspectionBudget(checkpoint=checkpoint))
+
+
+def test_warnings_are_given_the_parts_that_they_are_about() -> None:
+    places = {"response": f"{SAID}{ORDERED}", "context/0/text": SAID, "goal": f"{ORDERED}{SAID}" + ORDERED}
+    found = locate(inspect_texts(places), places)
+    assert [one.where for one in found] == ["response", "goal"]
+    for one in found:
+        parts = [places[one.where][span.start : span.end] for span in one.spans]
+        assert parts == [ORDERED] * len(one.spans)
+        assert one.spans[0].where == one.where
+    assert found[0].detail.endswith(f", in characters {len(SAID) + 1} to {len(SAID + ORDERED)}")
+    assert f", in 2 places, the first of them characters 1 to {len(ORDERED)}" in found[1].detail
+
+
+def test_of_more_text_than_is_cheap_a_span_is_all_of_it() -> None:
+    places = {f"turns/{number}/text": f"{number}{ORDERED}" + SAID * 700 for number in range(8)}
+    found = locate(inspect_texts(places), places)
+    lengths = {span.end - span.start for one in found for span in one.spans}
+    assert max(lengths) >= 700 * len(SAID)
+    assert {one.where for one in found} == set(places)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import arro3.io
 import httpx
 import pytest
 
@@ -98,6 +99,12 @@ async def test_a_formula_is_text_in_the_table(client: httpx.AsyncClient) -> None
     assert [row["item"] for row in rows] == ["'" + formula, "b"]
     assert [row["status"] for row in rows] == ["scored", "scored"]
     assert not any(cell.startswith(("=", "@", "+")) for row in rows for cell in row.values())
+
+    response = await client.get(f"{path}/results?format=parquet&limit=1")
+    assert response.headers["content-type"] == "application/vnd.apache.parquet"
+    assert response.headers["content-disposition"].endswith('.parquet"')
+    (row,) = arro3.io.read_parquet(io.BytesIO(response.content)).read_all().to_struct_array().to_pylist()
+    assert (row["item"], row["status"], row["position"]) == (formula, "scored", 0)
 
 
 async def test_what_has_no_result_yet_is_left_out(tmp_path: Path, redis_url: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
+import html
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,16 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten.models import Evaluation
+from saiten import Connection
+from saiten.commands.batch import print_summary
+from saiten.commands.score import Shown, read_items, score_and_show
+from saiten.models import Evaluation, Summary
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
 from tests.support.serving import serving
+from tests.support.waiting import LIMIT_SECONDS
 from tests.unit.web.conftest import judged_by
 
 PERSONA = {"name": "佐藤", "age": 41}
@@ -126,6 +133,115 @@ async def test_planted_faults_arrive_at_their_turns_in_every_format(
     left = (await client.get(f"/v1/batches/{ids[0]}/summary")).json()["findings"]["codes"]
     assert (left["judge"]["turns"], left["judge"]["system_turns"], left["register-shift"]["turns"]) == (1, 2, 0)
     assert (await client.get(f"/v1/conversations/{stored['id']}")).status_code == 404
+
+
+async def test_commands_end_with_what_to_fix_first(
+    client: httpx.AsyncClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builds = [{**one, "metadata": {"system": "bot", "build": str(at)}} for at, one in enumerate(PLANTED)]
+    batch = (await post(client, {"items": builds})).json()["id"]
+    await wait_for(client, batch)
+    summary = Summary.model_validate((await client.get(f"/v1/batches/{batch}/summary")).json())
+    assert [(one.system, one.build) for one in summary.fix_first_by_build] == [("bot", "0"), ("bot", "1"), ("bot", "2")]
+    assert [len(one.fix_first) for one in summary.fix_first_by_build] == [2, 0, 1]
+    print_summary(summary)
+    file = tmp_path / "talks.ndjson"
+    file.write_text("".join(json.dumps({"turns": one["turns"]}) + "\n" for one in PLANTED), encoding="utf-8")
+    async with Connection(str(client.base_url)) as connection:
+        items = read_items(str(file), {"rubric": "ja-conversation"})
+        assert await score_and_show(items, [None] * 3, connection, concurrency=2, shown=Shown(as_table=True))
+    tables = [
+        [
+            line.split()
+            for line in told.splitlines()
+            if line.strip().startswith(("unclear-intention", "lack-of-sociality"))
+        ]
+        for told in capsys.readouterr().out.split("what to fix first")[1:]
+    ]
+    assert [row[:2] for row in tables[0]] == [["unclear-intention", "60.00"], ["lack-of-sociality", "20.00"]]
+    assert tables[0] == tables[1]
+
+
+async def test_marks_of_people_correct_the_rate_of_faulty_turns(client: httpx.AsyncClient) -> None:
+    """The judge names one turn of two in half of the conversations. In the first run people mark one in three of four
+    conversations, in the second both in two of three and else one."""
+    ids: list[str] = []
+    count = 24
+    for marked in ([1 - at % 4 // 3 for at in range(24)], [2 - (at % 3 == 0) for at in range(24)]):
+        faults = ["[fault:memory]お名前は?" if at % 4 < 2 else "お名前は?" for at in range(count)]
+        items = [
+            {"id": str(at), "turns": make_turns(f"いらっしゃいませ {at}。", fault)} for at, fault in enumerate(faults)
+        ]
+        named = {"name": "talks", "metadata": {"system": f"bot-{len(ids)}"}}
+        batch = (await post(client, {"items": items, **named})).json()["id"]
+        await wait_for(client, batch)
+        ids.append(batch)
+        ratings = [
+            {
+                "batch": batch,
+                "item": str(at),
+                "rater": "anna",
+                "ratings": {"overall": 5},
+                "faulty_turns": [1, 3][:turns],
+            }
+            for at, turns in enumerate(marked)
+        ]
+        lines = "".join(json.dumps(one) + "\n" for one in ratings)
+        assert (await client.post("/v1/ratings", content=lines, headers=NDJSON)).status_code == 200
+    asked = {"baseline": ids[0], "candidate": ids[1], "estimate": "corrected"}
+    compared = (await client.post("/v1/comparisons", json=asked)).json()
+    own = compared["corrected"]["faulty_turns"]
+    assert (own["rated_baseline"], own["rated_candidate"], own["verdict"]) == (count, count, "worse")
+    assert compared["faulty_turns"]["difference"] == 0
+    # All are rated, so that what people say is all that counts.
+    assert [own[side]["mean"] for side in ("baseline", "candidate")] == pytest.approx([37.5, 250 / 3])
+    gate = {**asked, "rules": [{"measure": "faulty_turns", "max_rise": 10}]}
+    report = (await client.post("/v1/gates", json=gate)).json()
+    told = next(one for one in report["reasons"] if one["rule"] == 0)
+    assert (report["verdict"], told["measure"], told["code"]) == ("fail", "faulty_turns", "rise")
+    assert "rose by 45.833" in told["detail"]
+    assert "(by the judge alone +0.000)" in told["detail"]
+    found = (await client.post("/v1/analyses/corrected", json={"batch": ids[0]})).json()
+    (system,) = found["systems"].values()
+    figures = system["aspects"]["faulty_turns"]
+    assert (figures["judge"]["mean"], figures["corrected"]["mean"], figures["levels"]) == (25.0, 37.5, {})
+    await check_pages(client, ids)
+    # Ratings without marks say nothing of turns, and a mark says nothing of a code.
+    assert "faulty_turns" not in (await client.post("/v1/analyses/agreement", json={"batch": ids[0]})).json()["aspects"]
+    refused = await client.post("/v1/gates", json={**gate, "rules": [{"finding": "judge", "max_rise": 1}]})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/rules/0/finding")
+
+
+async def check_pages(client: httpx.AsyncClient, ids: list[str]) -> None:
+    """The rate of faulty turns stands on the pages of the runs: by the judge 25, by people 37.5 and 83.3."""
+    corrected = {"figures": "corrected"}
+    for path, more, expected in (
+        (f"/runs/{ids[0]}/trend", {}, r"Faulty turns per 100 system turns.*bot-0.*25\.00"),
+        (f"/runs/{ids[0]}", {}, r"On people's scale.*Faulty turns per 100 system turns</bdi></th>.*37\.50"),
+        (f"/runs/{ids[0]}", {}, r"Trend across builds.*Faulty turns per 100 system turns.*25\.00"),
+        ("/leaderboard", {"name": "talks"}, r"Faulty turns per 100 system turns.*25\.00.*places 1–2"),
+        ("/leaderboard", {"name": "talks", "aspect": "faulty_turns", **corrected}, r"ascending.*bot-0.*37\.50.*bot-1"),
+        ("/explore", {"run": ids}, r"<h3>Faulty turns</h3>.*25\.00 → 25\.00.*unclear intention.*25\.00 → 25\.00"),
+        ("/explore", {"run": ids, **corrected}, r"Faulty turns per 100.*worse.*37\.50 → 83\.33.*\+45\.83"),
+    ):
+        page = await read_page(client, path, more)
+        assert re.search(expected, page, re.DOTALL), (path, more)
+    for language, name in (
+        ("ja", "問題のある発話（システム発話 100 あたり）"),
+        ("ko", "문제 있는 발화(시스템 발화 100개당)"),
+    ):
+        assert name in await read_page(client, f"/runs/{ids[0]}/trend", {}, language)
+
+
+async def read_page(client: httpx.AsyncClient, path: str, asked: dict[str, Any], language: str = "en") -> str:
+    """The page, once nothing on it is being computed."""
+    headers = {"accept": "text/html", "accept-language": language}
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while True:
+            page = (await client.get(path, params=asked, headers=headers)).text
+            if "computing" not in page:
+                return html.unescape(page)
+            await asyncio.sleep(0.02)
 
 
 async def test_conversations_on_the_english_path(fake: FakeOpenAI, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 
 from tests.support.cases import in_turn
 from tests.support.conversations import find_planted, make_turns
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import FakeOpenAI, complete, tell_tokens, verdict_of
+from tests.support.posted import wait_for
 from tests.support.serving import serving
 
 PERSONA = {"name": "佐藤", "age": 41}
@@ -176,3 +179,67 @@ async def test_a_repeated_request_gets_the_stored_answer(client: httpx.AsyncClie
     ]
     assert (first.content, second.headers["idempotent-replayed"]) == (second.content, "true")
     assert len(fake.requests) == 1
+
+
+def tell_of(rating: int, *faults: dict[str, Any]) -> Any:
+    """Rates `overall` so and lists these faults; a token a character, with probabilities where they are asked for."""
+
+    def answer(request: dict[str, Any]) -> Any:
+        verdict = json.loads(verdict_of(request))
+        verdict["overall"] = {"reason": f"{rating} 点の理由。", "rating": rating}
+        verdict["faults"] = list(faults)
+        content = json.dumps(verdict, ensure_ascii=False)
+        return complete(request, content, logprobs=tell_tokens(content) if request.get("logprobs") else None)
+
+    return answer
+
+
+def fault(turn: int, kind: str, *aspects: str) -> dict[str, Any]:
+    return {"turn": turn, "reason": f"{kind} である。", "kind": kind, "aspects": list(aspects)}
+
+
+SAMPLES = (
+    tell_of(9, fault(1, "repetition", "coherence")),
+    tell_of(2, fault(1, "unclear-intention", "engagement"), fault(3, "repetition", "overall", "empathy")),
+    tell_of(3, fault(1, "unclear-intention", "overall"), fault(3, "repetition", "overall")),
+)
+
+
+async def test_several_samples_at_a_temperature_agree_on_ratings_expectations_and_faults(
+    client: httpx.AsyncClient, fake: FakeOpenAI
+) -> None:
+    judge = {"samples": 3, "temperature": 0.7, "expected": True}
+    body = {"turns": make_turns("はい。", "承知しました。"), "judge": judge}
+    # One at a time, so that each sample has its reply.
+    fake.script(*SAMPLES)
+    response = await client.post("/v1/conversations", json=body)
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    assert {(one["temperature"], one["top_logprobs"]) for one in fake.requests} == {(0.7, 20)}
+    assert len({one["seed"] for one in fake.requests}) == len(fake.requests) == 3
+    overall = answer["aspects"]["overall"]
+    assert (sorted(overall["samples"]), overall["rating"], overall["reason"]) == ([2, 3, 9], 3, "3 点の理由。")
+    assert (overall["mean"], overall["sd"]) == (pytest.approx(14 / 3), pytest.approx(3.0912, abs=1e-4))
+    # Of the alternatives 0, 1 and 2 two or one are levels of the scale 1 to 9; 9 and 3 have one e^-3 and one e^-4.
+    own, *others = (math.exp(-power) for power in (0.25, 2, 3, 4))
+    high = {rating: (rating * own + others[1] + 2 * others[2]) / (own + others[1] + others[2]) for rating in (9, 3)}
+    two = (2 * own + others[1]) / (own + others[1])
+    assert overall["expected"] == pytest.approx((high[9] + high[3] + two) / 3)
+    assert 0 < overall["off_scale_mass"] < 0.2
+    # All three name turn 1, each for another aspect, and two of them turn 3.
+    judged = [(one["turn"], one["kind"], one["aspect"]) for one in answer["findings"] if one["by"] == "judge"]
+    assert [(turn, kind) for turn, kind, _ in judged] == [(1, "unclear-intention"), (3, "repetition")]
+    assert judged[1][2] == "overall"
+    assert judged[0][2] in {"engagement", "overall"}
+    assert answer["kinds"] == {"repetition": 1, "unclear-intention": 1}
+    assert not {"findings-unrated", "samples-unrated", "expected-unavailable"} & {w["code"] for w in answer["warnings"]}
+    assert "|samples:3|expected:yes|" in answer["signature"]
+    batch = (await client.post("/v1/batches", json={"items": [{"turns": body["turns"]}], "judge": judge})).json()
+    assert (await wait_for(client, batch["id"]))["counts"]["scored"] == 1
+    found = (await client.get(f"/v1/batches/{batch['id']}/results")).json()
+    assert (found["aspects"], found["findings"]) == (answer["aspects"], answer["findings"])
+    table = await client.get(f"/v1/batches/{batch['id']}/results", params={"format": "csv"})
+    (row,) = csv.DictReader(table.text.splitlines())
+    assert (float(row["overall.mean"]), float(row["overall.expected"])) == (overall["mean"], overall["expected"])
+    # All of it is from the cache.
+    assert len(fake.requests) == 3

@@ -64,7 +64,14 @@ async def test_the_callers_word_comes_before_the_projects(
 
 async def test_without_a_policy_it_is_flagged_and_the_record_says_so(client: httpx.AsyncClient) -> None:
     made = (await client.post("/v1/evaluations", json=ATTACK)).json()
-    assert "suspected-injection" in {warned["code"] for warned in made["warnings"]}
+    (warned,) = (one for one in made["warnings"] if one["code"] == "suspected-injection")
+    assert warned["spans"] == [{"where": "response", "start": len(SAID), "end": len(SAID + ORDER)}]
+    assert warned["detail"].startswith("may tell its evaluator which score to give")
+    assert warned["detail"].endswith(f", in characters {len(SAID) + 1} to {len(SAID + ORDER)}")
+    headers = {"Accept-Language": "ko", "Accept": "text/html"}
+    page = (await client.get(f"/evaluations/{made['id']}", headers=headers)).text
+    assert f"{len(SAID) + 1}~{len(SAID + ORDER)}번째 글자" in page
+    assert f">{ORDER}<" in page
     kept = (await client.get(f"/v1/evaluations/{made['id']}?include=request")).json()
     assert kept["request"]["integrity"] == "flag"
 
@@ -111,5 +118,5 @@ async def test_the_form_says_what_is_refused(client: httpx.AsyncClient, fake: Fa
     origin = {"Origin": str(client.base_url).rstrip("/")}
     response = await client.post("/try", data=form, headers=origin)
     assert response.status_code == 422, response.text[:500]
-    assert "tells its evaluator which score to give" in response.text
+    assert "may tell its evaluator which score to give" in response.text
     assert fake.requests == []

@@ -272,7 +272,7 @@ async def test_a_batch_charges_its_key_pauses_and_goes_on(fake: FakeOpenAI, tmp_
         assert (paused["status"], paused["pause_reason"]) == ("paused", "cost-limit-reached")
         assert "USD a day" in paused["pause_detail"]
         spent = (await client.get("/v1/info", headers=key)).json()["key"]["spent_usd_today"]
-        assert cost * 40 <= spent < cost * 160
+        assert cost * 39.9 <= spent < cost * 41.1
         await limit_key(database_url, key_id, None)
         await client.post(f"/v1/batches/{made['id']}/resume", headers=key)
         done = await wait_for(client, made["id"], key, "completed", "paused")
@@ -414,6 +414,31 @@ async def test_a_full_project_pays_for_no_evaluation_and_keeps_no_rating(tmp_pat
         for path, body in (("evaluations", BODY), ("ratings", rating)):
             refused = await client.post(f"/v1/{path}", json=body, headers=key)
             assert (refused.status_code, refused.json()["code"]) == (507, "project-full"), refused.text
+
+
+async def test_a_full_project_keeps_no_file_no_dataset_and_no_round(tmp_path: Path) -> None:
+    file = {"file": ("a.csv", "質問,応答\nおはよう,おはよう\n".encode())}
+    async with serving(tmp_path, judge="lexical") as client:
+        _, key = await make_limited_key(tmp_path)
+        batch = (await client.post("/v1/batches", json=items(1), headers=key)).json()["id"]
+        await wait_for(client, batch, key, "completed")
+        uploaded = (await client.post("/datasets/new", files=file, headers=key)).headers["location"]
+    async with serving(tmp_path, judge="lexical", project_bytes=1_000) as client:
+        drawn = {"batch": batch, "name": "first", "items": 1}
+        refused = [
+            await client.post("/v1/ratings/rounds", json=drawn, headers=key),
+            await client.post("/datasets/new", files=file, headers=key),
+            await client.post(uploaded, data={"name": "a", "action": "keep"}, headers=key),
+        ]
+        assert [one.status_code for one in refused] == [507] * 3
+        assert all("SAITEN_PROJECT_BYTES" in one.text for one in refused)
+        assert (await client.get("/v1/ratings/rounds", params={"batch": batch}, headers=key)).json() == {"items": []}
+        page = (await client.get("/datasets", headers=key)).text
+        assert "There are no datasets yet." in page
+        assert "of at most 1.0 kB" in page
+        # What was not kept can still be thrown away.
+        gone = await client.post(uploaded, data={"action": "discard"}, headers=key)
+        assert gone.headers["location"] == "/datasets"
 
 
 async def test_pausing_and_resuming_is_no_way_around_the_queues_limit(tmp_path: Path, redis_url: str) -> None:

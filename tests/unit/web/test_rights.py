@@ -38,6 +38,7 @@ NOTHING = {
     "evaluation_id": "ev_0",
     "conversation_id": "ev_0",
     "link_id": "ln_0",
+    "gate_id": "ga_0",
     "round_id": "rr_0",
 }
 """Those that do, and ids of which there are none."""
@@ -134,7 +135,9 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
     for one in ids:
         await wait_for(client, one, headers=key)
     link = await client.post("/v1/links", json=dict(zip(("old", "new"), ids, strict=True)), headers=key)
+    gate = await client.post("/v1/gates", json={"candidate": ids[0], "coverage_only": True, "keep": True}, headers=key)
     made = {
+        "gate_id": gate.json()["id"],
         "evaluation_id": evaluation.json()["id"],
         "conversation_id": conversation.json()["id"],
         "batch_id": ids[0],
@@ -211,11 +214,14 @@ async def test_a_body_that_names_what_another_project_has_names_nothing(
     listed = {"batch": theirs["batch_id"]}
     assert (await client.get("/v1/evaluations", params=listed, headers=rival)).json()["items"] == []
     assert (await client.get(ROUNDS, params=listed, headers=rival)).json() == {"items": []}
+    assert (await client.get("/v1/gates", params={"candidate": theirs["batch_id"]}, headers=rival)).json()[
+        "items"
+    ] == []
     for query in ({"batch": theirs["batch_id"]}, {"evaluation": theirs["evaluation_id"]}):
         assert (await client.get("/v1/ratings", params=query, headers=rival)).text == ""
         assert (await client.delete("/v1/ratings", params=query, headers=rival)).json() == {"removed": 0}
         assert (await client.get("/v1/ratings", params=query, headers=owner)).text != ""
-    queried = {Operation("GET", path) for path in ("/v1/ratings", ROUNDS, "/v1/evaluations")}
+    queried = {Operation("GET", path) for path in ("/v1/ratings", ROUNDS, "/v1/evaluations", "/v1/gates")}
     queried |= {Operation("DELETE", "/v1/ratings")}
     # It never looks for what the ratings name.
     unlooked = {Operation("POST", "/v1/validations/ratings")}

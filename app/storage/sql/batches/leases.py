@@ -51,7 +51,7 @@ from app.storage.sql.batches.rows import (
 from app.storage.sql.batches.running_time import read_running_time
 from app.storage.sql.governance import charge_keys, find_money
 from app.storage.sql.sizes import count_bytes, measure_result, sum_up
-from app.storage.sql.tables import batch_chunks, batch_items, batches, evaluations
+from app.storage.sql.tables import api_keys, batch_chunks, batch_items, batches, evaluations
 
 chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c
 
@@ -135,12 +135,13 @@ class KeyMoney:
     reserved_usd: float
 
     def afford(self, wanted: int, unit_usd: float) -> int:
-        """How many of `wanted` candidates may begin, from 1 to all. One always may: the batch pauses once the limit is
-        reached, and not while something is left that no candidate seems to fit into."""
+        """How many of `wanted` candidates may begin. Where nothing is in hand one always may: the batch pauses once the
+        limit is reached, and not while something is left that no candidate seems to fit into."""
         if unit_usd <= 0:
             return wanted
         left_usd = self.limit_usd - self.spent_usd - self.reserved_usd
-        return max(1, math.floor(min(wanted, left_usd / unit_usd + ROUNDING)))
+        fewest = 0 if self.reserved_usd > 0 else 1
+        return max(fewest, math.floor(min(wanted, left_usd / unit_usd + ROUNDING)))
 
 
 OVERSPENT = "cost-limit-reached"
@@ -159,14 +160,10 @@ async def claim_chunk(
     connection: AsyncConnection, job: ChunkJob, lease: Lease, usd_per_day: float | None, now: datetime
 ) -> Work | None:
     """Leases the job's chunk, see `BatchStore.claim`. `usd_per_day` is the limit of a key without its own."""
-    batch = (await lock_batches(connection, [job.batch], against_erasure=True)).get(job.batch)
-    if batch is not None and (batch.account.status == "queued" or batch.row.budget_usd is not None):
-        # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
-        batch = (await upgrade_locks(connection, {job.batch: batch})).get(job.batch)
+    batch, money = await lock_claimed(connection, job, usd_per_day, now)
     time = await read_running_time(connection, now)
     if batch is None or not is_open(batch, job, time):
         return None
-    money = await find_money_of(connection, batch, job, usd_per_day, now)
     if money is not None and money.spent_usd >= money.limit_usd:
         await pause_overspent(connection, batch.id, money, now)
         return None
@@ -186,13 +183,13 @@ async def claim_chunk(
         return None
     crashes = found.crashes + (found.owner not in {None, lease.owner})
     budget = await find_budget(connection, batch, job)
-    affordable = budget.afford(len(todo))
+    within_budget = budget.afford(len(todo))
+    affordable = within_budget if money is None else min(within_budget, money.afford(len(todo), budget.unit_usd))
     if todo and not affordable:
         await connection.execute(this_chunk(job).values(state="waiting", crashes=crashes, **RELEASED))
-        await pause_exhausted(connection, batch, budget.explain(), time)
+        if not within_budget:  # else what is in hand may cost all that is left of the key's money
+            await pause_exhausted(connection, batch, budget.explain(), time)
         return None
-    if money is not None:
-        affordable = min(affordable, money.afford(len(todo), budget.unit_usd))
     bounded = money is not None or budget.total_usd is not None
     await connection.execute(
         this_chunk(job).values(
@@ -220,6 +217,26 @@ async def claim_chunk(
         unit_usd=budget.unit_usd if bounded else None,
         tries={row.position: row.tries for row in todo if row.tries},
     )
+
+
+async def lock_claimed(
+    connection: AsyncConnection, job: ChunkJob, usd_per_day: float | None, now: datetime
+) -> tuple[Locked | None, KeyMoney | None]:
+    """The job's batch, locked, and the money of its key, if that has a limit. Then claims for the key follow each other
+    since each has to count what those before it have reserved."""
+    batch = (await lock_batches(connection, [job.batch], against_erasure=True)).get(job.batch)
+    if batch is None:
+        return None, None
+    money = await find_money_of(connection, batch, job, usd_per_day, now)
+    if batch.account.status == "queued" or batch.row.budget_usd is not None or money is not None:
+        # The batch will be changed, or its budget computed. Most claims do neither, and need not wait for commits.
+        batch = (await upgrade_locks(connection, {job.batch: batch}))[job.batch]
+    if money is not None:
+        # After the batch, so that no two claims can deadlock.
+        key = select(api_keys.c.id).where(api_keys.c.id == batch.row.api_key)
+        await connection.execute(key.with_for_update(key_share=True))
+        money = await find_money_of(connection, batch, job, usd_per_day, now)
+    return batch, money
 
 
 async def require_rubric(connection: AsyncConnection, job: ChunkJob, has_rubric: Callable[[str, str], bool]) -> bool:

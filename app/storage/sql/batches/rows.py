@@ -17,7 +17,7 @@ from app.domain.conversation import ANY_CODE
 from app.domain.dialogue import CHECKED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
 from app.domain.model import Value, key_of, listed
-from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of
+from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of, unpack_scores
 from app.domain.work import FinishedCandidate
 from app.storage.sql.tables import result_figures
 
@@ -257,6 +257,7 @@ def read_result(row: Row[Any], *, ids_given: bool | None = None) -> ItemResult:
     """The result of a row: an evaluation, or the failure in its place. `ids_given` is that of the batch."""
     failure = read_failure(row.failure)
     evaluation = read_record(row.record).evaluation if failure is None else None
-    return ItemResult.model_construct(
-        entry=read_entry(row, ids_given=ids_given), evaluation=evaluation, failure=failure
-    )
+    scores = unpack_scores(row.scores)
+    known = {"context_digest": scores.context, "system_turns": scores.faulty and scores.faulty.system_turns}
+    entry = read_entry(row, ids_given=ids_given).model_copy(update=known)
+    return ItemResult.model_construct(entry=entry, evaluation=evaluation, failure=failure)

@@ -247,7 +247,7 @@ class BatchStore:
 
     async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
-        columns = (*PLACE, "record", "failure")
+        columns = (*PLACE, "record", "failure", "scores")
         rows = await self._page(columns, project, batch_id, after, limit)
         query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
         ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None

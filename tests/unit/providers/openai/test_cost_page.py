@@ -27,10 +27,12 @@ from benchmarks.cost_table import (
     price_question,
     share_of,
     show_dollars,
+    table_of_conversations,
     table_of_costs,
 )
 from benchmarks.prompt_tokens import (
     FILE,
+    TURNS,
     Counts,
     NoTokenizer,
     Spread,
@@ -38,6 +40,8 @@ from benchmarks.prompt_tokens import (
     change,
     count_all,
     dump_counts,
+    find_conversation_rubrics,
+    find_conversations,
     find_dialogues,
     find_rubrics,
     list_questions,
@@ -100,8 +104,9 @@ def test_the_counts_are_the_tokenizers() -> None:
 def test_counts_are_kept_whole() -> None:
     assert load_counts(dump_counts(COUNTS)) == COUNTS
     assert dump_counts(COUNTS) == FILE.read_text(encoding="utf-8")
-    # Four rubrics, two languages each, two ways to call, with and without examples, reasons and schema.
-    assert len(COUNTS.ways) == 4 * 2 * 2 * 2 * 2 * 2
+    # Four rubrics, two languages each, two ways to call, with and without examples, reasons and schema; and two for
+    # conversations, two languages each, with and without examples.
+    assert len(COUNTS.ways) == 4 * 2 * 2 * 2 * 2 * 2 + 2 * 2 * 2
 
 
 @pytest.mark.parametrize("rubric", find_rubrics(), ids=lambda rubric: rubric.id)
@@ -121,7 +126,7 @@ def test_what_is_too_short_for_the_providers_cache_is_told() -> None:
 
 
 def test_an_estimate_takes_no_prompt_for_kept_that_is_too_short() -> None:
-    for way, rubric in list_ways(find_rubrics()):
+    for way, rubric in list_ways([*find_rubrics(), *find_conversation_rubrics()]):
         if not (way.structured and way.examples):
             continue
         counted = COUNTS.ways[way].prefixes
@@ -158,6 +163,27 @@ def test_typical_dialogues_are_those_that_ship() -> None:
     for rubric in find_rubrics():
         dialogues = find_dialogues(rubric.id)
         assert len(dialogues) == len(set(dialogues)) == COUNTS.texts[rubric.id].dialogues >= 30
+
+
+def test_conversations_are_priced_by_the_turns_that_they_have() -> None:
+    rubrics = find_conversation_rubrics()
+    assert [rubric.id for rubric in rubrics] == ["ja-conversation", "ko-conversation"]
+    for rubric in rubrics:
+        talks = find_conversations(rubric.id)
+        assert COUNTS.texts[rubric.id].dialogues == len(talks) == 12
+        assert {len(talk.turns) for talk in talks} == {TURNS}
+        assert all(talk.conversation.gives("persona") for talk in talks)
+    rows = table_of_conversations(COUNTS, PRICES, "m").splitlines()[2:]
+    assert len(rows) == sum(len(rubric.languages) for rubric in rubrics)
+    for row in rows:
+        name, prefix, _, message, reply, fresh, cached = row.strip("| ").split(" | ")
+        (tokens, talk, said) = (int(cell.split(" ")[0].replace(",", "")) for cell in (prefix, message, reply))
+        assert tokens > 1024, name
+        assert float(fresh) == pytest.approx(1000 * (tokens + talk + 4 * said) / 1e6, rel=5e-3)
+        rest = talk + 4 * said
+        assert float(cached) == pytest.approx(
+            (32 * (1.25 * tokens + rest) + 968 * (0.1 * tokens + rest)) / 1e6, rel=5e-3
+        )
 
 
 def test_a_spread_is_a_median_and_what_nineteen_of_twenty_do_not_pass() -> None:

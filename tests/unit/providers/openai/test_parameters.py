@@ -52,7 +52,7 @@ def test_the_key_is_of_what_is_sent_to_the_letter() -> None:
     assert QUESTION.key("http://e") == expected
 
 
-@pytest.mark.parametrize("user", ['{"a": "\\n"}', "「文」\n\u2028\x7f", "]", ""])
+@pytest.mark.parametrize("user", ['{"a": "\\n"}', "<\n文" * 100_000, "「文」\n\u2028\x7f", "]", ""])
 def test_the_key_of_any_dialogue_is_that_of_its_canonical_json(user: str) -> None:
     asked = replace(QUESTION, model="gpt-6-luna", structured=replace(QUESTION.structured, user=user), sample=1)
     sent = {**asked.body(), "model": "gpt-6-luna"}

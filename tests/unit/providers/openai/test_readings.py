@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.evaluation import JudgeOptions
+from app.domain.expectation import Token, expect
 from app.domain.rubric import Aspect, Rubric
 from app.providers.openai import reply
 from app.providers.openai.parameters import Question
 from app.providers.openai.reply import MOST_RECENT, Readings, Reply, read_completion, read_reply
+from tests.support.fake_openai import tell_tokens
 from tests.support.prompts import build_prompt
 from tests.support.small_rubrics import independent_rubric, joint_rubric
 
 SAID = Dialogue(context=(Utterance(speaker="A", text="週末は？"),), response="海に行きました。")
+
+
+EMPTY = {"key": "k", "content": "", "finish_reason": "stop", "structured": True, "parameters": {}, "dropped": ()}
 
 
 def ask(rubric: Rubric, *, aspects: tuple[Aspect, ...] | None = None, explain: bool = False) -> Question:
@@ -132,3 +139,35 @@ def test_a_reply_of_nothing_but_white_space_is_read_once() -> None:
 def test_an_answer_with_a_member_twice_is_no_completion(twice: str) -> None:
     found = read_completion(twice.encode())
     assert (found["completion"], found["content"]) == (False, None)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_only_of_numbers_are_alternatives_kept_and_expectations_are_as_before(cut: int) -> None:
+    content = json.dumps(
+        {"a": {"reason": "長い理由です。" * 200, "rating": 2}, "b": {"reason": "三。", "rating": -1}},
+        ensure_ascii=False,
+    )
+    told = tell_tokens(content)
+    # Some tokenizers join what stands before a number with it.
+    entries: list[dict[str, Any]] = [
+        {
+            "token": content[at : at + cut],
+            "logprob": -0.25,
+            "top_logprobs": [
+                {"token": content[at : at + cut - 1] + one["token"], "logprob": one["logprob"]}
+                for one in told[min(at + cut, len(content)) - 1]["top_logprobs"]
+            ],
+        }
+        for at in range(0, len(content), cut)
+    ]
+    full = [
+        Token(one["token"].encode(), tuple((each["token"].encode(), each["logprob"]) for each in one["top_logprobs"]))
+        for one in entries
+    ]
+    records = reply.read_tokens(entries)
+    kept = Reply.model_validate({**EMPTY, "token_records": records}).tokens
+    assert b"".join(one.text for one in kept) == content.encode()
+    assert len(kept) < 80 < len(full)
+    for found in re.finditer(r"-?\d", content):
+        for values in ((0, 1, 2), (-1, 0, 1), tuple(range(1, 10))):
+            assert expect(kept, content, found.span(), values) == expect(full, content, found.span(), values)

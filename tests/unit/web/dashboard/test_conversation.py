@@ -67,7 +67,9 @@ async def read(client: httpx.AsyncClient, address: str, language: str = "en") ->
 
 
 async def test_a_run_of_conversations_shows_turns_findings_and_their_course(client: httpx.AsyncClient) -> None:
-    batch = (await client.post("/v1/batches", json={"items": ITEMS, "budget_usd": 10})).json()["id"]
+    items = [{**ITEMS[0], "metadata": {"system": "bot-a", "build": "7"}}, ITEMS[1]]
+    asked = {"items": items, "budget_usd": 10, "metadata": {"build": "9"}}
+    batch = (await client.post("/v1/batches", json=asked)).json()["id"]
     await wait_for(client, batch)
     page = await read(client, f"/runs/{batch}/items/0")
     turns = re.findall(r'<li id="turn-(\d)" class="(\w+)( faulty)?">', page)
@@ -111,10 +113,24 @@ async def test_a_run_of_conversations_shows_turns_findings_and_their_course(clie
         assert "kind:" not in re.sub(r'(value|href)="[^"]*"', "", listed)
         assert ">kinds " not in listed
 
+    orders = {
+        "weight": ["unclear intention", "lack of sociality"],
+        "kind": ["lack of sociality", "unclear intention"],
+        "nothing": ["unclear intention", "lack of sociality"],
+    }
+    for order, kinds in orders.items():
+        page = await read(client, f"/runs/{batch}?order={order}")
+        fixes = page[page.index('id="fix-first"') : page.index('<h3 id="turns"')]
+        tables = fixes.split("<table>")[1:]
+        assert [re.findall(r'<th scope="row"><a [^>]*>([^<]+)<', table) for table in tables] == [kinds, kinds]
+        assert re.findall(r"<h4>([^<]+)<", fixes) == ["Build: 9", "System: bot-a · Build: 7"]
+        ((sort, chosen),) = re.findall(r'aria-sort="(\w+)"><a href="[^"]*order=(\w+)', tables[0])
+        assert (sort, chosen) == (("ascending", "kind") if order == "kind" else ("descending", "weight"))
+
     codes = ["judge", "register-shift", "any", "kind:unclear-intention", "kind:lack-of-sociality"]
-    for code, items in (*((code, ["shop"]) for code in codes), ("repetition", []), ("kind:repetition", [])):
+    for code, shown in (*((code, ["shop"]) for code in codes), ("repetition", []), ("kind:repetition", [])):
         listed = await read(client, f"/explore?run={batch}&warning=finding:{code}")
-        assert re.findall(r'class="who"><b><bdi[^>]*>(\w+)<', listed) == items, code
+        assert re.findall(r'class="who"><b><bdi[^>]*>(\w+)<', listed) == shown, code
     run = await read(client, f"/runs/{batch}?faults=register-shift", "ja")
     found = run[run.index('<section id="findings"') : run.index('<section id="flagged"')]
     assert f"/explore?run={batch}&amp;warning=finding%3Ajudge" in found

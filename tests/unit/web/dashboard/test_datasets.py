@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 
@@ -173,3 +174,37 @@ async def test_a_key_that_may_only_read_reads(client, tmp_path):
         ("POST", f"{dataset}/delete"),
     ):
         assert (await client.request(method, path, headers=reader)).status_code == 403, path
+
+
+async def test_files_that_are_read_are_bounded_and_end_with_who_asked(client, monkeypatch):
+    address = await upload(client, "a.csv", TABLE.encode())
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def read(*_: object) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("app.batches.datasets.read_file", read)
+        patched.setattr("app.batches.datasets.OF_ONE", 1)
+        first = asyncio.create_task(keep(client, address))
+        await began.wait()
+        refused = await client.post(address, data={"name": "a", "action": "keep"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
+        first.cancel()
+        await ended.wait()
+    await keep(client, address)
+
+
+async def test_a_file_is_its_projects_alone(client, tmp_path):
+    own, other = await make_keys(tmp_path, ("team", "write"), ("other", "write"))
+    address = await upload(client, "a.csv", TABLE.encode(), headers=own)
+    for form in ({"name": "a", "action": "keep"}, {"name": " "}, {"action": "discard"}):
+        assert (await client.post(address, data=form, headers=other)).status_code == 404
+    assert (await client.post("/datasets/uploads/ds_none", data={"action": "keep"}, headers=own)).status_code == 404
+    kept = await client.post(address, data={"name": "a", "action": "keep"}, headers=own)
+    assert kept.status_code == 303
+    assert (await client.post(address, data={"name": "a", "action": "keep"}, headers=other)).status_code == 404

@@ -114,6 +114,9 @@ async def test_cases_are_sorted_filtered_and_read(client):
     assert (found_row["item"], found_row["B.response"]) == ("films", "知らない。")
     assert float(found_row["B.overall"]) == told["runs"][1]["values"]["overall"]
     report = await client.get(f"/explore.html?{query}")
+    page = Page(report.text)
+    assert page.one("h1").text.startswith("No aspect shows a difference between")
+    assert [found.text for found in page.all("h2", id="gate")] == ["Gate"]
     assert "知らない。" in report.text
     assert not re.search("<script|<link|src=", report.text)
     assert (await client.get("/explore.csv")).status_code == 422
@@ -151,6 +154,10 @@ async def test_a_run_without_reasons_says_so(client):
     page = await look(client, f"/explore?run={told}", **{"Accept-Language": "en"})
     assert page.all("blockquote")
     assert "no reasons" not in page.one("main").text
+    first = json.loads((await client.get(f"/v1/batches/{silent}/results")).text.splitlines()[0])["id"]
+    assert (await client.post(f"/evaluations/{first}/reasons", data={"back": ""})).status_code == 303
+    page = await look(client, f"/explore?run={silent}", **{"Accept-Language": "en"})
+    assert "gave no reasons" not in page.one("main").text  # it was asked for some afterwards
 
 
 async def test_findings_of_conversations_are_named(client):
@@ -198,3 +205,16 @@ def test_unrelated_responses_are_shown_plain(before: str, after: str, told: str 
     marks = {"same": "{}", "gone": "[{}|", "new": "{}]"}
     shown = None if pieces is None else "".join(marks[piece.kind].format(piece.text) for piece in pieces)
     assert shown == told
+
+
+async def test_no_page_calls_a_run_by_its_id(client):
+    first, second = await post(client, 0, metadata={}), await post(client, 1, metadata={})
+    pages = ("/", f"/runs/{first}", f"/runs/{first}/items/0", "/explore", f"/explore?run={first}&run={second}", "/rate")
+    for address in pages:
+        page = Page((await client.get(address)).text)
+        # The run's own page says it once more, for commands and scripts.
+        heading = "h1" if address == f"/runs/{first}" else "main"
+        assert "ba_" not in page.one(heading).text, address
+        assert "ba_" not in page.one("title").text, address
+    texts = Page((await client.get(f"/explore?run={first}&run={second}")).text).one("main").text
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC · ja-dialogue@2", texts)

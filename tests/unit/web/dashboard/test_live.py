@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from html import unescape
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
-from app.web.dashboard.live import News, count_again, stream_events
+from app.web.dashboard.live import News, count_again, look_again, stream_events
 from app.web.watching import RunWatch
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
@@ -113,13 +114,13 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
     monkeypatch.setattr("app.web.api.batches.HEARTBEAT_SECONDS", 0.0)
     over = False
 
-    async def find() -> Batch:
-        return batch
+    async def find(_: Iterable[str]) -> dict[str, Batch | None]:
+        return {batch.id: batch}
 
     async def goes_on(_: float) -> bool:
         return not over
 
-    stream = stream_events({batch.id: batch}, {batch.id: find}, lambda _: "<b>", lambda _: "", goes_on)
+    stream = stream_events({batch.id: batch}, find, lambda _: "<b>", lambda _: "", goes_on)
     assert b"event: progress" in await anext(stream)
     assert (await anext(stream)).startswith(b":")
     over = True
@@ -193,13 +194,13 @@ async def test_streams_that_are_asked_for_together_take_no_more_places(
     async with serving(tmp_path, judge="lexical", project_streams=2) as client:
         run = (await post_batch(client, 1))["id"]
         await wait_for(client, run)
-        both, ask = asyncio.Event(), RunWatch.look
+        both, ask = asyncio.Event(), RunWatch.look_at
 
-        async def look_later(watch: RunWatch, project: str, run_id: str) -> Batch | None:
+        async def look_later(watch: RunWatch, project: str, run_ids: Iterable[str]) -> dict[str, Batch | None]:
             await both.wait()
-            return await ask(watch, project, run_id)
+            return await ask(watch, project, run_ids)
 
-        monkeypatch.setattr(RunWatch, "look", look_later)
+        monkeypatch.setattr(RunWatch, "look_at", look_later)
         asked = [asyncio.create_task(client.get("/live", params={"run": run})) for _ in range(5)]
         refused = [await one for one in islice(asyncio.as_completed(asked), 3)]
         assert {one.status_code for one in refused} == {429}
@@ -253,6 +254,54 @@ async def test_one_query_serves_all_that_follow_the_same_runs() -> None:
     for language in ("ja", "ko", "ja"):
         assert watch.show(batch, "team", language, write) == "html"
     assert len(written) == 2
+
+
+async def test_a_stream_asks_for_all_its_runs_at_once_and_not_again_while_asked() -> None:
+    asked: list[list[str]] = []
+    queued, answer = {one: make_queued(one) for one in map(str, range(50))}, asyncio.Event()
+
+    async def find(_: str, found: Sequence[str]) -> list[Batch]:
+        asked.append([*found])
+        await answer.wait()
+        return [queued[one] for one in found if one in queued]
+
+    watch = RunWatch(find)
+
+    async def follow() -> None:
+        rounds = iter([True, False])
+
+        async def goes_on(_: float) -> bool:
+            return next(rounds)
+
+        events = stream_events(queued, partial(watch.look_at, "team"), lambda _: "", lambda _: "", goes_on)
+        assert len([event async for event in events]) == len(queued)
+
+    streams = [asyncio.create_task(follow())]
+    while not asked:
+        await asyncio.sleep(0)
+    streams += [asyncio.create_task(follow()) for _ in range(9)]
+    other = asyncio.create_task(watch.look_at("team", ["0", "more"]))
+    while len(asked) == 1:
+        await asyncio.sleep(0)
+    answer.set()
+    await asyncio.gather(*streams)
+    assert await other == {"0": queued["0"], "more": None}
+    assert asked == [[*queued], ["more"]]
+
+
+async def test_after_an_outage_the_store_is_asked_again() -> None:
+    answers: list[StoreUnavailable | list[Batch]] = [StoreUnavailable("gone"), [make_queued("ba_1")]]
+
+    async def find(*_: object) -> list[Batch]:
+        answer = answers.pop(0)
+        if isinstance(answer, StoreUnavailable):
+            raise answer
+        return answer
+
+    watch, before = RunWatch(find), make_queued("ba_1")
+    look = partial(watch.look_at, "team")
+    assert (await look_again(look, {"ba_1": before}))["ba_1"] is before
+    assert (await look_again(look, {"ba_1": before}))["ba_1"] is not before
 
 
 async def test_an_outage_of_the_store_changes_no_count() -> None:

@@ -91,6 +91,38 @@ async def test_a_worse_run_is_called_so_above_its_worst_cases(client):
     assert f"/explore?run={after}&run={before}" in links
 
 
+async def test_a_kept_verdict_stands_with_its_rules_beside_the_pages_own(client):
+    before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
+    assert not (await compare(client, before, after)).all("h2", id="kept")
+    asked = {"baseline": before, "candidate": after, "keep": True, "metadata": {"commit": "1a2b3c"}}
+    lenient = [{"aspect": "overall", "max_drop": 4}, {"aspect": "coherence", "min_mean": 0.1, "max_drop": 0.9}]
+    first = (await client.post("/v1/gates", json={**asked, "rules": lenient})).json()
+    second = (await client.post("/v1/gates", json={**asked, "rules": [{"aspect": "overall", "max_drop": 0.5}]})).json()
+    assert (first["verdict"], second["verdict"]) == ("pass", "fail")
+    page = await compare(client, before, after)
+    assert second["id"] in page.one("section", aria_labelledby="kept").text
+    for language, own, rule in (
+        ("en", "Gate by the default rules", "a drop of more than 4 fails"),
+        ("ja", "既定の規則によるゲート", "4を超える低下で不合格"),
+        ("ko", "기본 규칙에 따른 게이트", "4을(를) 넘는 하락이면 불합격"),
+    ):
+        page = await compare(client, before, after, f"&gate={first['id']}", **{"Accept-Language": language})
+        kept = page.one("section", aria_labelledby="kept")
+        assert rule in kept.text
+        assert "1a2b3c" in kept.text
+        assert page.one("h2", id="gate").text == own
+        signs = [page.all("span", class_=f"verdict-{verdict}") for verdict in ("pass", "fail")]
+        assert all(signs)
+        if language == "en":
+            assert "✓ pass" in kept.text
+            assert "✗ fail" in page.one("section", aria_labelledby="gate").text
+    # Another pair has none, and the gate's own address leads to its runs.
+    swapped = await compare(client, after, before, f"&gate={first['id']}")
+    assert not swapped.all("h2", id="kept")
+    led = await client.get(f"/explore?gate={first['id']}", headers={"Accept": "text/html"})
+    assert led.headers["location"] == f"/explore?run={before}&run={after}&gate={first['id']}"
+
+
 async def test_a_better_and_an_equal_run(client):
     worse, good, same = await score(client, "a-1", bad=20), await score(client, "a-2"), await score(client, "a-3")
     assert "a-2 is better than a-1" in (await compare(client, worse, good)).one("h1").text

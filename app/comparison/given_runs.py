@@ -1,0 +1,170 @@
+"""A run that a caller sends as results: read one by one, and compared as a batch with the same results is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from app.comparison.runs import are_numbered, list_best, rate_findings, scales_of
+from app.domain.clusters import name_dialogue
+from app.domain.comparison import FINDING, ComparedRun
+from app.domain.dialogue import Limits
+from app.domain.errors import MOST_FAULTS, InvalidRequest, UnknownRubric
+from app.domain.given_run import GivenResult, GivenRun, Role
+from app.domain.redaction import CONTEXT_PREFIX
+from app.domain.rubric import Rubric, split_name
+from app.domain.summary import SYSTEM, RunItem
+from app.domain.validation import InvalidDocument, clip, validate
+from app.storage.rubric_files import RubricSource
+
+EPSILON = 1e-6
+"""Means and composites are sums of floats."""
+
+
+class GivenResults:
+    """The results of one run. `add` reads one, and `assemble` makes the run of all; both take time in proportion to
+    what they are given, so run them in a thread. They raise InvalidDocument with pointers into the request."""
+
+    def __init__(self, role: Role, limits: Limits) -> None:
+        self.role = role
+        self._limits = limits
+        self._items: list[RunItem] = []
+        self._signatures = Counter[str]()
+        self._rubrics: dict[str, int] = {}
+        self._seen: set[tuple[str | int | None, int | None]] = set()
+        self._named: set[bool | None] = set()
+        self._count = 0
+        self._without_turns: int | None = None
+        self._faults: list[tuple[str, str]] = []
+
+    def add(self, value: Any, note: str = "") -> None:
+        """Reads the next result; `note` stands in front of what is wrong with it."""
+        number, where = self._count, f"/{self.role}/results/{self._count}"
+        self._count += 1
+        if number >= self._limits.batch_items:
+            detail = f"a run may have at most {self._limits.batch_items} results"
+            raise InvalidDocument([*self._faults, (f"/{self.role}/results", note + detail)])
+        try:
+            result = validate(GivenResult, value, self._limits)
+            self._keep(result, number)
+        except InvalidDocument as error:
+            self._faults += [(where + inside, note + what) for inside, what in error.faults]
+        if len(self._faults) >= MOST_FAULTS:
+            raise InvalidDocument(self._faults[:MOST_FAULTS])
+
+    def _keep(self, result: GivenResult, number: int) -> None:
+        if result.status != "failed" and not (result.aspects and result.rubric):
+            raise InvalidDocument([("", "has no aspects or names no rubric, and did not fail")])
+        place = result.item if result.position is None else result.position
+        key = (place, result.candidate if result.position is None else None)
+        if place is not None and key in self._seen:
+            raise InvalidDocument([("/item" if result.position is None else "/position", "is that of another result")])
+        self._seen.add(key)
+        if result.rubric is not None:
+            self._rubrics.setdefault(result.rubric.name, number)
+        if result.signature is not None:
+            self._signatures[result.signature] += 1
+        self._named.add(False if result.item is None else True if result.position is None else result.ids_given)
+        if result.findings is not None and result.system_turns is None and self._without_turns is None:
+            self._without_turns = number
+        self._items.append(describe_given(result, number))
+
+    def finish(self) -> None:
+        """Raises InvalidDocument where anything is wrong, or where there is no result."""
+        if self._faults:
+            raise InvalidDocument(self._faults)
+        if not self._count:
+            raise InvalidDocument([(f"/{self.role}/results", "must hold at least 1")])
+
+    def find_rubric(self, given: GivenRun, rubrics: RubricSource) -> Rubric:
+        """The rubric that rated the results. Raises InvalidDocument for several, or where none is named, and
+        UnknownRubric."""
+        versioned = {split_name(name)[0] for name in self._rubrics if split_name(name)[1] is not None}
+        # A result that failed before it was judged names no version.
+        names = [name for name in self._rubrics if name not in versioned]
+        if len(names) > 1:
+            where = f"/{self.role}/results/{self._rubrics[names[1]]}/rubric"
+            detail = f"is not {names[0]}, which is that of results before it: a run has one"
+            raise InvalidDocument([(where, detail)])
+        if not names and given.rubric is None:
+            raise InvalidDocument([(f"/{self.role}/rubric", "is missing, and no result names one")])
+        try:
+            return rubrics.nearest(names[0] if names else str(given.rubric))
+        except UnknownRubric as error:
+            raise UnknownRubric(error.detail, pointer=f"/{self.role}/rubric") from None
+
+    def assemble(self, given: GivenRun, rubrics: RubricSource) -> ComparedRun:
+        """The run of all results. Raises InvalidDocument for a value off its scale."""
+        rubric = self.find_rubric(given, rubrics)
+        scales = scales_of(rubric)
+        for number, item in enumerate(self._items):
+            check_scales(item, scales, f"/{self.role}/results/{number}")
+        hashed = any(item.context is not None and item.context.startswith(CONTEXT_PREFIX) for item in self._items)
+        return ComparedRun(
+            name=given.name or self.role,
+            items=[fit_item(item, rubric) for item in self._items],
+            expected=len(self._items),
+            signatures=self._signatures,
+            scales=scales,
+            aspects=tuple(aspect.id for aspect in rubric.aspects),
+            numbered=self._are_unnamed(),
+            best=list_best(rubric),
+            texts="hash" if hashed else "keep",
+        )
+
+    def require_turns(self) -> None:
+        """Raises InvalidRequest where rates of findings are asked for, and a conversation does not tell how many turns
+        the system had, as in files of earlier releases."""
+        if self._without_turns is not None:
+            where = f"/{self.role}/results/{self._without_turns}/system_turns"
+            raise InvalidRequest("is missing: rates of findings need it; take the results again", pointer=where)
+
+    def _are_unnamed(self) -> bool:
+        """Whether the results have nothing but numbers for items. Those of earlier releases do not tell whose name an
+        item is: it is guessed. Elsewhere a name is the caller's."""
+        if True in self._named:
+            return False
+        return None not in self._named or are_numbered(item.item for item in self._items)
+
+
+def describe_given(result: GivenResult, number: int) -> RunItem:
+    """One result's values; `number` from 0 stands for an item without a name."""
+    faulty = result.faulty
+    return RunItem(
+        item=str(number) if result.item is None else result.item,
+        candidate=result.candidate,
+        system=result.metadata.get(SYSTEM),
+        context=result.context_digest,
+        ratings={name: one.mean for name, one in result.aspects.items()},
+        composites=result.composites,
+        blended={name: one.blended for name, one in result.aspects.items() if one.blended is not None},
+        cluster=result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None),
+        findings={} if faulty is None else rate_findings(faulty),
+        inapplicable=frozenset(name for name, reason in result.unrated.items() if reason == "not-applicable"),
+    )
+
+
+def fit_item(item: RunItem, rubric: Rubric) -> RunItem:
+    """The item without composites and blends that the rubric does not have: another version of it had them."""
+    aspects, composites = {one.id for one in rubric.aspects}, {one.id for one in rubric.composites}
+    if item.composites.keys() <= composites and item.blended.keys() <= aspects:
+        return item
+    return replace(
+        item,
+        composites={name: value for name, value in item.composites.items() if name in composites},
+        blended={name: value for name, value in item.blended.items() if name in aspects},
+    )
+
+
+def check_scales(item: RunItem, scales: Any, where: str) -> None:
+    """Raises InvalidDocument for a value that its scale does not have."""
+    named = [(f"/aspects/{name}/mean", name, value) for name, value in item.ratings.items()]
+    named += [(f"/composites/{name}", name, value) for name, value in item.composites.items()]
+    named += [(name, name, value) for name, value in item.findings.items()]
+    for place, name, value in named:
+        low, high = scales.get(name, (None, None))
+        if value is not None and low is not None and not low - EPSILON <= value <= high + EPSILON:
+            if name.startswith(FINDING):
+                raise InvalidDocument([(f"{where}/findings", "name more turns than the system has")])
+            raise InvalidDocument([(where + place, f"is not on the scale of {clip(name)!r}, {low:g} to {high:g}")])

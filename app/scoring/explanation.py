@@ -1,0 +1,62 @@
+"""The judge's reasons, asked for after it rated: a second evaluation, which changes no rating of the first."""
+
+from __future__ import annotations
+
+from app.domain.errors import InvalidRequest, NotFound
+from app.domain.evaluation import Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
+from app.domain.redaction import is_covered
+from app.domain.rubric import name_version
+
+
+def reasons_of(evaluation: Evaluation) -> dict[str, str]:
+    """The judge's reasons by aspect, given at once or when it was asked again."""
+    given = {name: one.reason for name, one in evaluation.aspects.items()}
+    later = {name: one.reason for name, one in evaluation.explained.aspects.items()} if evaluation.explained else {}
+    return {name: reason for name in {**later, **given} if (reason := given.get(name) or later.get(name))}
+
+
+def is_explainable(evaluation: Evaluation, response: str, judge: str) -> bool:
+    """Whether a judge of the kind `judge` may be asked for reasons: it rated the response and gave none, was not asked
+    again, and the text is still there. Of a conversation it always gives reasons."""
+    return (
+        evaluation.explained is None
+        and evaluation.findings is None
+        and evaluation.judge.kind == judge
+        and not is_covered(response)
+        and not reasons_of(evaluation)
+        and any(one.unrated is None for one in evaluation.aspects.values())
+    )
+
+
+def plan_explanation(record: Record, judge: str) -> EvaluationRequest:
+    """What a judge of the kind `judge` is asked for the reasons: once, by the same version of the rubric, on one path,
+    without a blend. Raises NotFound where there is no text any more, and InvalidRequest for what cannot be explained.
+    """
+    asked, found = record.request, record.evaluation
+    if not isinstance(asked, EvaluationRequest):
+        raise InvalidRequest("only the rating of a response can be explained; a conversation's has reasons")
+    if is_covered(asked.response):
+        raise NotFound("the response is no longer stored, so the judge cannot be asked about it")
+    if found.judge.kind != judge:
+        raise InvalidRequest(f"the judge {found.judge.kind!r} rated this, and the service's judge is {judge!r}")
+    options = asked.judge.model_copy(update={"explain": True, "samples": 1, "expected": False})
+    return asked.model_copy(
+        update={
+            "rubric": name_version(found.rubric.id, found.rubric.version),
+            "path": "source" if asked.path == "both" else asked.path,
+            "relevance": None,
+            "judge": options,
+        }
+    )
+
+
+def read_explanation(evaluation: Evaluation) -> Explanation:
+    """What a second evaluation, with reasons, says of the first."""
+    return Explanation(
+        aspects={
+            name: ExplainedRating(rating=one.rating, reason=one.reason) for name, one in evaluation.aspects.items()
+        },
+        usage=evaluation.usage,
+        signature=evaluation.signature,
+        created_at=evaluation.created_at,
+    )

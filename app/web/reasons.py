@@ -1,0 +1,47 @@
+"""Asking the judge for the reasons of a stored evaluation, for the API and the pages."""
+
+from __future__ import annotations
+
+from fastapi import Request
+
+from app.container import Container
+from app.domain.errors import NotFound, PriceUnknown
+from app.domain.evaluation import Evaluation
+from app.governance.policies import settle_for
+from app.scoring.admission import CappedPurse, admit
+from app.scoring.evaluate import evaluate
+from app.scoring.explanation import plan_explanation, read_explanation, reasons_of
+from app.web.limits import evaluating, has_price, require_price
+
+GONE = "there is no such evaluation in this project"
+
+
+async def ask_reasons(
+    request: Request, container: Container, evaluation_id: str, *, budget_usd: float | None = None
+) -> Evaluation:
+    """The evaluation with the judge's reasons. Where there are none yet the judge is asked again, at a cost of at most
+    `budget_usd`, as one of the caller's evaluations; no rating changes. Raises NotFound, PriceUnknown, and whatever an
+    evaluation raises."""
+    project: str = request.state.project
+    record = await container.scoring.evaluations.find(project, evaluation_id)
+    if record is None:
+        raise NotFound(GONE)
+    if record.evaluation.explained is not None or reasons_of(record.evaluation):
+        return record.evaluation
+    asked = plan_explanation(record, container.scoring.context.judge.kind)
+    async with evaluating(request) as scope:
+        require_price(request, asked.rubric, asked.judge)
+        context = container.scoring.context
+        if budget_usd is not None:
+            if not has_price(asked.rubric, asked.judge, context):
+                detail = "the price of the judge's model is not known, so no budget can be kept"
+                raise PriceUnknown(detail, pointer="/budget_usd")
+            scope.purse = CappedPurse(scope.purse, budget_usd)
+        asked = await settle_for(project, asked, container.governance.policies)
+        await admit([asked], context, scope)
+        found = await evaluate(asked, context, scope)
+    explained = read_explanation(found.evaluation)
+    told = await container.scoring.evaluations.explain(project, evaluation_id, explained, tuple(scope.keys))
+    if told is None:
+        raise NotFound(GONE)
+    return told

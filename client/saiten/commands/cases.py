@@ -1,0 +1,45 @@
+"""How the worst cases of a gate are told, in a terminal, in Markdown and in JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from saiten.language import tell
+from saiten.models import CaseSide, GateCase
+
+BLENDED = ".blended"
+
+
+def list_lines(case: GateCase) -> Iterator[str]:
+    """The case in lines: what was answered, and each response with its rating and the reasons for it."""
+    if case.said is not None:
+        yield tell("answering: {text}", text=shorten(case.said))
+    for head, side in ((tell("baseline"), case.baseline), (tell("candidate"), case.candidate)):
+        if side is None:
+            continue
+        rating = "" if side.rating is None else f" ({case.aspect} {side.rating:.3g})"
+        yield f"{head}{rating}: {'–' if side.response is None else shorten(side.response)}"
+        for name, reason in side.reasons.items():
+            yield "  " + tell_reason(case, side, name, reason)
+
+
+def tell_reason(case: GateCase, side: CaseSide, name: str, reason: str) -> str:
+    """The judge's reason, with its aspect where that is not the case's; that it was asked again, where its rating then
+    was another one."""
+    told = tell("reason: {reason}", reason=shorten(reason))
+    if name != case.aspect.removesuffix(BLENDED):
+        told = tell("reason ({aspect}): {reason}", aspect=name, reason=shorten(reason))
+    then = side.asked.get(name)
+    if then is not None and side.rating is not None and name == case.aspect and then != side.rating:
+        told += " " + tell("(asked again, the judge rated {rating})", rating=then)
+    return told
+
+
+LONGEST_TEXT = 200
+"""Characters of a text that a report shows."""
+
+
+def shorten(text: str) -> str:
+    """The text on one line, cut where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 1] + "…"
