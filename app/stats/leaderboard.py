@@ -33,9 +33,11 @@ Ordered = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class CorrectedPlace:
-    """A run on people's scale; `figure` is None where people rated too little of it."""
+    """A run on people's scale; `figure` is None where people rated too little of it, and `needed` is how many ratings
+    that needs, if it is known."""
 
     figure: CorrectedFigure | None
+    needed: int | None
     places: Places
 
 
@@ -72,21 +74,23 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     found = {name_measure(key): find_places(ordered, len(runs)) for key, ordered in judged.items()}
     if not any(rated):
         return Leaderboard(found, {})
-    figures = {key: [find_figure(run, key, alpha) for run in runs] for key in measures}
     return Leaderboard(
         found,
         {
-            name_measure(key): [*map(CorrectedPlace, figures[key], find_places(ordered, len(runs)))]
+            name_measure(key): [
+                place_run(run, key, alpha, places)
+                for run, places in zip(runs, find_places(ordered, len(runs)), strict=True)
+            ]
             for key, ordered in corrected.items()
         },
     )
 
 
-def find_figure(run: ComparedRun, key: MeasureKey, alpha: float) -> CorrectedFigure | None:
-    """The run's corrected mean."""
+def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: Places) -> CorrectedPlace:
+    """The run's corrected mean with its places."""
     found = correct_alone(run, key, alpha, "once")
     figure = None if found.after is None else show(found.after, found.options)
-    return unfold_figure(figure) if key == MARKED else figure
+    return CorrectedPlace(unfold_figure(figure) if key == MARKED else figure, found.needed, places)
 
 
 def tell_difference(sides: Sides, level: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MOST_UNKNOWN = 8
+MORE = "holds {more} more fields that are not known here"
 
 MESSAGES = {
     "missing": "is missing",
@@ -35,18 +36,32 @@ MESSAGES = {
 }
 """Pydantic's error types in the terms of JSON."""
 
+LIMITS = {
+    "greater_than": "should be greater than {gt:g}",
+    "greater_than_equal": "should be greater than or equal to {ge:g}",
+    "finite_number": "should be a finite number",
+    "string_too_short": "must have at least {min_length:,} characters",
+    "string_too_long": "may have at most {max_length:,} characters",
+}
+"""Further types that a file of a command can meet. The service has pydantic's own words for them."""
+
 
 def pointer(location: Sequence[str | int]) -> str:
     """A location as an RFC 6901 JSON pointer: `("a/b", 0)` is `/a~1b/0`, the whole document is empty."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def explain(error: ValidationError, value: Any, model: type[BaseModel] | None = None) -> list[tuple[str, str]]:
-    """Each fault's JSON pointer with its message, without the caller's value, each once. Unknown fields are told which
-    field of the `model` they may mean."""
+def explain(
+    error: ValidationError,
+    value: Any,
+    model: type[BaseModel] | None = None,
+    tell: Callable[..., str] | None = None,
+) -> list[tuple[str, str]]:
+    """Each fault's JSON pointer with its message, without the caller's value, each once: in English, or as `tell` of
+    `saiten.language` tells it. Unknown fields are told which field of the `model` they may mean."""
     faults = error.errors(include_url=False, include_input=False)
-    found = {(locate(fault, value), describe(fault)): None for fault in faults}
-    unknown = [fault for fault in found if fault[1] == MESSAGES["extra_forbidden"]]
+    found = {(locate(fault, value), describe(fault, tell)): fault["type"] for fault in faults}
+    unknown = [fault for fault, kind in found.items() if kind == "extra_forbidden"]
     for fault in unknown[MOST_UNKNOWN:]:
         del found[fault]
     # Of a union, the branch that fits best has the deepest pointer; the faults of the others are dropped.
@@ -54,7 +69,9 @@ def explain(error: ValidationError, value: Any, model: type[BaseModel] | None = 
     names = fields_of(model) if model is not None and unknown else ()
     kept = [(where, suggest(where, what, names)) for where, what in found if where not in outer]
     more = len(unknown) - MOST_UNKNOWN
-    return [*kept, ("", f"holds {more} more fields that are not known here")] if more > 0 else kept
+    if more <= 0:
+        return kept
+    return [*kept, ("", (tell or str.format)(MORE, more=more))]
 
 
 def suggest(where: str, what: str, names: Sequence[str]) -> str:
@@ -82,12 +99,13 @@ def find_ancestors(pointers: Iterable[str]) -> set[str]:
     return found
 
 
-def describe(fault: ErrorDetails) -> str:
-    """What is wrong, in the terms of JSON, without the caller's value."""
-    known = MESSAGES.get(fault["type"])
+def describe(fault: ErrorDetails, tell: Callable[..., str] | None = None) -> str:
+    """What is wrong, in the terms of JSON, without the caller's value: in English, or as `tell` tells it."""
+    known = MESSAGES.get(fault["type"]) or (LIMITS.get(fault["type"]) if tell else None)
     if known is not None:
-        return known.format(**fault.get("ctx", {}))
-    return fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        return (tell or str.format)(known, **fault.get("ctx", {}))
+    message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return tell(message) if tell else message
 
 
 def locate(fault: ErrorDetails, value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from saiten.errors import AnswerInvalid
+from saiten.faults import describe
 from saiten.language import tell
 
 M = TypeVar("M", bound=BaseModel)
@@ -39,11 +40,11 @@ def read_all(model: type[M], answers: Any) -> Sequence[M]:
 def misfit(error: ValidationError) -> AnswerInvalid:
     """The error of an answer that does not fit: it names the first place, and never quotes what stands there."""
     fault = error.errors(include_url=False, include_input=False)[0]
-    place = "/".join(map(str, fault["loc"])) or "the answer"
+    place = "/".join(map(str, fault["loc"])) or tell("the answer")
     return AnswerInvalid(
         tell(
             "the service's answer is not understood ({place}: {fault}); is it of this client's version?",
             place=place,
-            fault=fault["msg"],
+            fault=describe(fault, tell),
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from app.domain.batch import Batch
@@ -14,7 +15,8 @@ from app.domain.human_rating import StoredRating
 from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import SYSTEM
 from app.storage.sql.frames import FrameStore, WholeResult
-from app.web.dashboard.item import RaterView, ResponseNames, view_ratings
+from app.web.dashboard.conversation import TurnView
+from app.web.dashboard.item import RaterView, ResponseNames, list_turns, view_ratings
 from app.web.dashboard.rubric import Piece, compare_texts, replace_text
 
 EXCERPT_CHARACTERS = 90
@@ -25,6 +27,10 @@ MOST_MOVES = 4
 
 MOST_COMPARED = 1500
 """Characters of either response up to which they are compared one by one."""
+
+LEAST_ALIKE = 0.4
+"""Share of equal characters below which the difference of two responses is not marked: with less, almost all would be
+struck out. Other answers to the same item have under 0.3, edited ones over 0.5."""
 
 CLUSTER = re.compile(
     "[\u1100-\u115f][\u1160-\u11a7]*[\u11a8-\u11ff]*|\r\n|"
@@ -37,7 +43,8 @@ CLUSTER = re.compile(
 
 class CaseSide(NamedTuple):
     """One run's response to a case; `pieces` is how it differs from the first run's, None where that is not told.
-    `context` is there where the first response answers another one."""
+    `context` is there where the first response answers another one, and `turns` are those of a conversation, which has
+    neither."""
 
     result: WholeResult | None
     responses: int
@@ -45,6 +52,7 @@ class CaseSide(NamedTuple):
     pieces: Sequence[Piece] | None
     context: Sequence[Utterance] | None
     raters: Sequence[RaterView]
+    turns: Sequence[TurnView] = ()
 
 
 class CaseRating(NamedTuple):
@@ -82,6 +90,11 @@ class CaseView(NamedTuple):
     notes: Sequence[str]
 
     @property
+    def turns(self) -> Sequence[Sequence[TurnView | None]]:
+        """The runs' conversations turn by turn, None where one has ended; none of responses."""
+        return [*zip_longest(*(side.turns for side in self.sides))]
+
+    @property
     def moves(self) -> Sequence[tuple[str, tuple[float, float]]]:
         """The first few aspects that differ between runs, with two values each."""
         moved = [(rating.name, rating.move) for rating in self.ratings if rating.aspect and rating.move]
@@ -107,34 +120,46 @@ async def read_cases(
         if known is None:
             continue
         sides = [
-            view_side(row.counts[number], batch, results, number, rated[number]) for number, batch in enumerate(runs)
+            view_side(row.counts[number], batch, results, number, rated[number], rubric=rubric)
+            for number, batch in enumerate(runs)
         ]
         views.append(view_case(row, known, results, sides, rubric))
     return views
 
 
 def view_side(
-    count: int, batch: Batch, results: Sequence[WholeResult | None], number: int, ratings: Sequence[StoredRating]
+    count: int,
+    batch: Batch,
+    results: Sequence[WholeResult | None],
+    number: int,
+    ratings: Sequence[StoredRating],
+    *,
+    rubric: Rubric | None,
 ) -> CaseSide:
     """A run's response beside the others'."""
     one, first = results[number], results[0]
     if one is None:
         return CaseSide(None, count, "", None, None, ())
+    names = ResponseNames(one.id, batch, one.entry, one.candidate.metadata.get(SYSTEM))
+    raters = view_ratings(ratings, names)
+    address = f"/runs/{batch.id}/items/{one.entry.position}"
+    turns = list_turns(one.candidate, one.evaluation, rubric, raters)
+    if turns:
+        return CaseSide(one, count, address, None, None, raters, turns)
     context = one.candidate.context
     known = next(each.candidate.context for each in results if each is not None)
     pieces = tell_apart(first.candidate.response, one.candidate.response) if number and first is not None else None
-    names = ResponseNames(one.id, batch, one.entry, one.candidate.metadata.get(SYSTEM))
-    address = f"/runs/{batch.id}/items/{one.entry.position}"
     other = None if context == known else context
-    return CaseSide(one, count, address, pieces, other, view_ratings(ratings, names))
+    return CaseSide(one, count, address, pieces, other, raters)
 
 
 def tell_apart(before: str, after: str) -> Sequence[Piece] | None:
-    """How two responses differ, character by character; None where they are equal, or too long for that."""
+    """How two responses differ, character by character; None where they are equal, too long for that, or unrelated."""
     if before == after or max(len(before), len(after)) > MOST_COMPARED:
         return None
-    old, new = CLUSTER.findall(before), CLUSTER.findall(after)
-    return compare_clusters(old, new)
+    pieces = compare_clusters(CLUSTER.findall(before), CLUSTER.findall(after))
+    alike = sum(len(piece.text) for piece in pieces if piece.kind == "same")
+    return pieces if 2 * alike >= LEAST_ALIKE * (len(before) + len(after)) else None
 
 
 def compare_clusters(before: Sequence[str], after: Sequence[str]) -> list[Piece]:

@@ -236,7 +236,7 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
         found = await look(container, project, asked, offset=(number - 1) * rows, limit=rows)
     if isinstance(found, PendingComputation):
         return {"kind": "computing"}
-    last = max(1, -(-found.total // rows))
+    last, silent = max(1, -(-found.total // rows)), find_silent(found.cases, asked)
     return {
         "kind": "cases",
         "found": found,
@@ -244,10 +244,28 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
         "last": last,
         "numbers": list_numbers(number, last),
         "start": (number - 1) * rows,
+        "silent": [LETTERS[run] for run in silent],
+        "was_asked": any(asked.runs[run].judge.explain for run in silent),
         "alike": len({run_values.signatures_of(batch) for batch in asked.runs}) == 1,
         "chips": await list_chips(container, project, asked, counted=not found.total),
         "most_filed": MOST_FILED if found.total > MOST_FILED and asked.is_list else None,
     }
+
+
+def find_silent(cases: Sequence[CaseView], asked: Asked) -> list[int]:
+    """The runs whose responses on the page have ratings of the judge, and none of these a reason. Of conversations
+    findings are the reasons."""
+    if asked.rubric is None or asked.rubric.unit == "conversation":
+        return []
+    silent = []
+    for run in range(len(asked.runs)):
+        results = [result for case in cases if (result := case.sides[run].result) is not None]
+        found = [result.evaluation for result in results if result.evaluation is not None]
+        verdicts = [verdict for evaluation in found for verdict in evaluation.aspects.values()]
+        told = any(verdict.reason for verdict in verdicts) or any(evaluation.explained for evaluation in found)
+        if not told and any(verdict.unrated is None for verdict in verdicts):
+            silent.append(run)
+    return silent
 
 
 async def look(

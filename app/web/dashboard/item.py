@@ -221,7 +221,7 @@ async def show(request: Request, container: Container, project: str, shown: Show
         and is_explainable(evaluation, candidate.response, container.scoring.context.judge.kind),
         here=f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
         conversation=candidate.conversation,
-        turns=list_turns(shown, evaluation, known, warned),
+        turns=list_turns(candidate, evaluation, known, ratings),
         quoted=quote_warned(candidate, evaluation),
         **describe(evaluation, container),
         **more,
@@ -244,14 +244,15 @@ def quote_warned(candidate: Candidate, evaluation: Evaluation | None) -> dict[in
 
 
 def list_turns(
-    shown: ShownResponse, evaluation: Evaluation | None, rubric: Rubric | None, warned: Sequence[tuple[str, str]]
+    candidate: Candidate, evaluation: Evaluation | None, rubric: Rubric | None, ratings: Sequence[RaterView]
 ) -> list[TurnView]:
     """The turns of a conversation with their findings and raters' marks; none of a response."""
-    conversation = shown.candidate.conversation
+    conversation = candidate.conversation
     if conversation is None:
         return []
     found = view_findings((evaluation.findings if evaluation else None) or (), rubric)
-    marks = Counter(number for view in shown.ratings for number in set(view.faulty_turns))
+    warned = [(warning.where, warning.code) for warning in evaluation.warnings] if evaluation else []
+    marks = Counter(number for view in ratings for number in set(view.faulty_turns))
     translation = evaluation.translation if evaluation else None
     english = (*translation.context, translation.response) if translation else (None,) * len(conversation.turns)
     return [

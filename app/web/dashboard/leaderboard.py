@@ -44,11 +44,13 @@ class RunsRanked(NamedTuple):
 
 
 class PlaceCell(NamedTuple):
-    """One system on one measure; `places` are the best and the worst that it can have."""
+    """One system on one measure; `places` are the best and the worst that it can have, and `needed` is how many ratings
+    by people a corrected mean needs where there is none."""
 
     mean: float | None
     interval: Interval
     places: tuple[int, int]
+    needed: int | None = None
 
 
 @router.get("/leaderboard")
@@ -71,7 +73,7 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     ranked = await rank(container, project, found.runs, rubric)
     if isinstance(ranked, PendingComputation):
         return render(request, "leaderboard.html", state="computing", **page)
-    figures = "corrected" if given.get("figures") == "corrected" and ranked.corrected else "judge"
+    figures = "corrected" if given.get("figures") == "corrected" else "judge"
     summaries = await container.batches.summaries(project, found.runs)
     scales = {aspect.id: aspect.scale for aspect in rubric.aspects} | {
         composite.id: range_of(composite, rubric) for composite in rubric.composites
@@ -156,13 +158,17 @@ def list_rows(
         for name in measures:
             summary = summaries.get(run.id)
             found: Spread | CorrectedFigure | None = None
-            places = ranked.judged[name][number]
+            places, needed = ranked.judged[name][number], None
             if is_corrected:
-                found, places = ranked.corrected[name][number].figure, ranked.corrected[name][number].places
+                corrected = ranked.corrected[name][number] if ranked.corrected else None
+                if corrected is not None:
+                    found, needed, places = corrected.figure, corrected.needed, corrected.places
             elif summary is not None:
                 found = summary.aspects.get(name) or summary.composites.get(name)
             cells[name] = (
-                PlaceCell(None, None, places) if found is None else PlaceCell(found.mean, found.interval, places)
+                PlaceCell(None, None, places, needed)
+                if found is None
+                else PlaceCell(found.mean, found.interval, places)
             )
             if found is None and name == FAULTY_TURNS and not is_corrected and summary and summary.faulty_turns:
                 cells[name] = PlaceCell(summary.faulty_turns.rate, summary.faulty_turns.interval, places)

@@ -138,16 +138,12 @@ class PeopleRow(NamedTuple):
 
 
 class PeopleScale(NamedTuple):
-    """The run's means as people would have them, or that they are being computed."""
+    """The run's means as people would have them, or that they are being computed. `by_aspect` has those of a run of one
+    system, also where people rated nothing; none of several systems."""
 
-    rows: tuple[PeopleRow, ...] = ()
+    rows: tuple[PeopleRow, ...]
+    by_aspect: Mapping[str, CorrectedAspect]
     is_computing: bool = False
-
-    @property
-    def by_aspect(self) -> Mapping[str, CorrectedAspect]:
-        """The figures of a run of one system by aspect; none of several systems."""
-        found = {row.id: row.found for row in self.rows}
-        return found if len(found) == len(self.rows) else {}
 
 
 async def correct(
@@ -173,7 +169,7 @@ async def correct(
 
     found = await container.dashboard.computations.get(project, key, work)
     if found is None or isinstance(found, PendingComputation):
-        return None if found is None else PeopleScale(is_computing=True)
+        return None if found is None else PeopleScale((), {}, is_computing=True)
     names = run_values.name_measures(rubric, speech, marked=True)
     several = len(found.systems) > 1
     rows = [
@@ -182,7 +178,8 @@ async def correct(
         for aspect, one in by_aspect.aspects.items()
         if one.rated
     ]
-    return PeopleScale(tuple(rows[:MOST_ROWS])) if rows else None
+    by_aspect = {} if several else {name: one for each in found.systems.values() for name, one in each.aspects.items()}
+    return PeopleScale(tuple(rows[:MOST_ROWS]), by_aspect) if rows else None
 
 
 async def is_simulated(container: Container, project: str, batch: Batch) -> bool:

@@ -18,6 +18,7 @@ from app.domain.batch import Batch
 from app.domain.comparison import (
     FINDING,
     Comparison,
+    CorrectedMeasure,
     GateReason,
     GateReport,
     GateRule,
@@ -80,7 +81,7 @@ async def give_verdict(
         return {**page, "outcome": "mismatch", "pieces": pieces, "linked": linked}
     if isinstance(examined, PendingComputation):
         return {**page, "outcome": "computing"}
-    report = await make_report(container, project, speech, rubric=rubric, both=both, found=examined)
+    report = await make_report(container, project, speech, state, rubric=rubric, both=both, found=examined)
     return {**page, "outcome": "ready", **report}
 
 
@@ -106,7 +107,14 @@ def name_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
 
 
 async def make_report(
-    container: Container, project: str, speech: Speech, *, rubric: Rubric, both: tuple[Batch, Batch], found: Examination
+    container: Container,
+    project: str,
+    speech: Speech,
+    state: Exploration,
+    *,
+    rubric: Rubric,
+    both: tuple[Batch, Batch],
+    found: Examination,
 ) -> dict[str, Any]:
     """Everything that the verdict shows."""
     names = name_measures(rubric, speech, marked=True)
@@ -114,7 +122,10 @@ async def make_report(
     lines = {line for batch in both for line in run_values.signatures_of(batch)}
     gate = found.gate
     trust = await container.ratings.reliabilities.weakest(project, lines, asked_of(gate))
-    chart = await paint(container, speech, build_chart(tables["aspects"], shorten(*both), speech))
+    drawn: Mapping[str, Measure | CorrectedMeasure | None] = {row.id: row.measure for row in tables["aspects"]}
+    if state.figures == "corrected":
+        drawn = {name: found.corrected.get(name) for name in drawn}
+    chart = await paint(container, speech, build_chart(tables["aspects"], drawn, shorten(*both), speech))
     return {
         "comparison": gate.comparison,
         "gate": gate,
@@ -224,8 +235,13 @@ def explain_pieces(pieces: Mapping[str, tuple[str, str]]) -> list[tuple[str, str
     return [(name, *values, meaning_of(name)) for name, values in pieces.items()]
 
 
-def build_chart(rows: Sequence[MeasureRow], names: Mapping[str, str], speech: Speech) -> dict[str, object]:
-    """The differences of the aspects with their intervals."""
+def build_chart(
+    rows: Sequence[MeasureRow],
+    drawn: Mapping[str, Measure | CorrectedMeasure | None],
+    names: Mapping[str, str],
+    speech: Speech,
+) -> dict[str, object]:
+    """The differences of the aspects with their intervals, which `drawn` has by id."""
     _ = speech.say
     labels = ForestLabels(
         title=_("Differences by aspect"),
@@ -239,8 +255,9 @@ def build_chart(rows: Sequence[MeasureRow], names: Mapping[str, str], speech: Sp
     )
     marks = [
         ForestRow(row.name, one.difference, one.interval, one.verdict, row.scale[1] - row.scale[0])
+        if (one := drawn[row.id]) is not None
+        else ForestRow(row.name, None, None, "inconclusive", row.scale[1] - row.scale[0])
         for row in rows
-        for one in [row.measure]
     ]
     return build_forest(marks, labels)
 

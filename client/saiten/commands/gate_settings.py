@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.errors import ServiceRefused
-from saiten.faults import MESSAGES, explain, pointer
+from saiten.faults import LIMITS, MESSAGES, explain, pointer
 from saiten.language import suggest, tell
 
 VALIDATIONS = "/v1/validations/gates"
@@ -114,16 +114,16 @@ def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> 
         try:
             return GateSettings.model_validate(given)
         except ValidationError as error:
-            found = explain(error, given)
+            found = explain(error, given, tell=tell)
     raise InvalidItems(shorten_faults([name_fault(where, what, options, name) for where, what in found]))
 
 
 def find_unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """What TOML has and JSON has not: a date, a time, a number that is not finite."""
     if isinstance(value, date | time):
-        yield where, MESSAGES["string_type"]
+        yield where, tell(MESSAGES["string_type"])
     elif isinstance(value, float) and not isfinite(value):
-        yield where, "should be a finite number"
+        yield where, tell(LIMITS["finite_number"])
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
     for name, part in parts:
         yield from find_unwritable(part, where + pointer([name]))

@@ -150,8 +150,8 @@ def parse_result(where: str, value: object) -> ResultLine:
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
-        pointer, detail = explain(error, value)[0]
-        raise InvalidItems(f"{where}: {pointer or 'the result'}: {detail}") from None
+        pointer, detail = explain(error, value, tell=tell)[0]
+        raise InvalidItems(f"{where}: {pointer or tell('the result')}: {detail}") from None
     if found.status != "failed" and not (found.aspects and found.rubric):
         raise InvalidItems(tell("{where}: this result has no aspects or names no rubric", where=where))
     return found

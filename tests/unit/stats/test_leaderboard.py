@@ -79,3 +79,4 @@ def test_people_decide_the_corrected_places() -> None:
     assert means[0] - means[1] > 0.5
     one_rated = rank_runs([said[0], runs[1]]).corrected["overall"]
     assert [(place.figure is None, place.places) for place in one_rated] == [(False, (1, 2)), (True, (1, 2))]
+    assert [bool(place.needed) for place in one_rated] == [False, True]

@@ -18,6 +18,7 @@ from app.storage.rubric_files import open_rubrics
 from app.web.dashboard.conversation import find_earlier
 from app.web.dashboard.language import speech_in
 from tests.support.conversations import find_planted, make_turns
+from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import wait_for
 from tests.support.waiting import LIMIT_SECONDS
@@ -136,6 +137,42 @@ async def test_a_run_of_conversations_shows_turns_findings_and_their_course(clie
     assert found.count("<svg") == 3
     rows = re.findall(r'<th scope="row" class="num">(\d)</th><td class="num">(\d)</td><td class="num">(\d)</td>', found)
     assert rows == [("1", "2", "0"), ("2", "2", "0"), ("3", "1", "1")]
+
+
+async def test_two_conversations_stand_beside_each_other_turn_by_turn(client: httpx.AsyncClient) -> None:
+    shorter = make_turns("いらっしゃいませ。", "[fault:coherence]雨ですね。")
+    runs = []
+    for items in (ITEMS, [{**ITEMS[0], "turns": shorter}, {"id": "alone", "turns": shorter}]):
+        runs.append((await client.post("/v1/batches", json={"items": items, "budget_usd": 10})).json()["id"])
+        await wait_for(client, runs[-1])
+    for language, same, ended, kind in (
+        ("en", "same turn", "This conversation has no more turns.", "unclear intention"),
+        ("ja", "同じ発話", "この対話の発話はここまでです。", describe_kind("ja-conversation", "ja", "unclear-intention")[0]),
+        ("ko", "같은 발화", "이 대화의 발화는 여기까지입니다.", describe_kind("ko-conversation", "ko", "unclear-intention")[0]),
+    ):  # fmt: skip
+        page = Page(await read(client, f"/explore?run={runs[0]}&run={runs[1]}&sort=item&text=shop", language))
+        rows = [row for row in page.all("li", class_="answers") if row.text]
+        assert len(rows) == 6
+        assert [same in row.text for row in rows] == [True, True, True, False, False, False]
+        assert [kind in row.text for row in rows] == [False, False, False, True, False, False]
+        assert [ended in row.text for row in rows] == [False] * 4 + [True, False]
+        turns = {turn["id"]: turn for turn in page.all("div", class_="turn")}
+        assert [*turns] == [
+            f"turn-{letter}-0-{number}" for number in range(6) for letter in ("AB" if number < 4 else "A")
+        ]
+        assert {at for at, turn in turns.items() if turn.has(class_="faulty")} == {
+            "turn-A-0-3", "turn-A-0-5", "turn-B-0-3"
+        }  # fmt: skip
+        assert "memory の評価を下げる。" in turns["turn-A-0-3"].text
+        assert "coherence の評価を下げる。" in turns["turn-B-0-3"].text
+        assert "<b>うるさい" in turns["turn-A-0-5"].text
+        links = {link["href"] for link in page.all("a", class_="badge")}
+        assert links >= {"#turn-A-0-3", "#turn-A-0-5", "#turn-B-0-3"}
+        assert {link["href"][1:] for link in page.all("a") if link["href"].startswith("#turn")} <= {*turns}
+    alone = Page(await read(client, f"/explore?run={runs[0]}&run={runs[1]}&text=alone"))
+    assert {turn["id"][:7] for turn in alone.all("div", class_="turn")} == {"turn-B-"}
+    report = await read(client, f"/explore.html?run={runs[0]}&run={runs[1]}")
+    assert "turn-A-1-3" in report
 
 
 async def test_a_round_shows_the_whole_conversation_and_keeps_marked_turns(client: httpx.AsyncClient) -> None:

@@ -21,7 +21,7 @@ CONTEXT = [{"speaker": "A", "text": "週末に映画を見ました。"}]
 RESPONSES = {
     "films": ("それは楽しそうですね。何を見ましたか？", "知らない。"),
     "same": ("いいですね。", "いいですね。"),
-    "hostile": (HOSTILE, f"{HOSTILE}!"),
+    "hostile": (HOSTILE, HOSTILE.replace("2", "3")),
 }
 
 
@@ -132,6 +132,34 @@ async def test_reasons_are_read_and_hostile_texts_stay_texts(client, tmp_path):
     assert "<img src=x" not in answer.text
 
 
+async def test_a_run_without_reasons_says_so(client):
+    """The lexical judge gives reasons where it is asked for them."""
+    silent, told = await post(client, 0), await post(client, 1, judge={"explain": True})
+    for address, language, said in (
+        (f"run={silent}", "en", "The judge gave no reasons for these ratings. It was asked for ratings alone."),
+        (
+            f"run={told}&run={silent}",
+            "en",
+            "The judge gave no reasons for the ratings of B. It was asked for ratings alone.",
+        ),
+        (f"run={silent}", "ja", "これらの評点には判定モデルの理由がありません。 評点だけを求めたためです。"),
+        (
+            f"run={silent}&run={told}",
+            "ko",
+            "A의 평점에는 심사 모델이 밝힌 이유가 없습니다. 평점만 요청했기 때문입니다.",
+        ),
+    ):
+        page = await look(client, f"/explore?{address}", **{"Accept-Language": language})
+        assert said in [note.text for note in page.all("p", class_="note")]
+    page = await look(client, f"/explore?run={told}", **{"Accept-Language": "en"})
+    assert page.all("blockquote")
+    assert "no reasons" not in page.one("main").text
+    first = json.loads((await client.get(f"/v1/batches/{silent}/results")).text.splitlines()[0])["id"]
+    assert (await client.post(f"/evaluations/{first}/reasons", data={"back": ""})).status_code == 303
+    page = await look(client, f"/explore?run={silent}", **{"Accept-Language": "en"})
+    assert "gave no reasons" not in page.one("main").text  # it was asked for some afterwards
+
+
 async def test_findings_of_conversations_are_named(client):
     lines = (
         "席を三名で予約したいです。",
@@ -148,6 +176,7 @@ async def test_findings_of_conversations_are_named(client):
     options = {option.attributes["value"]: option.text for option in page.all("option")}
     assert options["finding:wrong-language"] == "Findings: wrong language"
     assert items_of(page) == ["talk"]
+    assert "no reasons" not in page.one("main").text  # a conversation has findings
 
 
 def test_differences_are_of_what_readers_take_for_a_character():
@@ -155,6 +184,27 @@ def test_differences_are_of_what_readers_take_for_a_character():
     assert tell_apart("長" * 2000, "短") is None
     pieces = tell_apart("これはか\u3099です", "これはか👍🏽です") or ()
     assert [*pieces] == [("same", "これは"), ("gone", "か\u3099"), ("new", "か👍🏽"), ("same", "です")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("ご予約は明日の15時で承りました。", "ご予約は明日の16時で承りました。", "ご予約は明日の1[5|6]時で承りました。"),
+        ("返品は30日以内にお願いします。", "返品は14日以内にお願いします。", "返品は[30|14]日以内にお願いします。"),
+        ("はい、できます。", "いいえ、できません。", "[はい|いいえ]、できま[す|せん]。"),
+        ("주문이 접수되었습니다. 내일 도착합니다.", "주문이 접수되었습니다. 모레 도착합니다.", "주문이 접수되었습니다. [내일|모레] 도착합니다."),
+        ("営業時間は10時から19時までです。", "申し訳ありませんが、その質問にはお答えできません。", None),
+        ("そうですね。明日は雨になりそうですよ。", "そうですね。私もカレーが一番好きです。", None),
+        ("大変ですね。", "何も食べてくれないと心配ですね。別の味にしてみてはどうですか？", None),
+        ("죄송하지만 도와드릴 수 없습니다.", "강릉은 바다가 예뻐서 저도 좋아해요.", None),
+        ("I can book a table for two at seven.", "The museum opens at ten on Sundays.", None),
+    ],
+)  # fmt: skip
+def test_unrelated_responses_are_shown_plain(before: str, after: str, told: str | None):
+    pieces = tell_apart(before, after)
+    marks = {"same": "{}", "gone": "[{}|", "new": "{}]"}
+    shown = None if pieces is None else "".join(marks[piece.kind].format(piece.text) for piece in pieces)
+    assert shown == told
 
 
 async def test_no_page_calls_a_run_by_its_id(client):

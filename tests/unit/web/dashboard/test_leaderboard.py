@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -62,6 +63,9 @@ async def test_systems_stand_in_their_places(fake: FakeOpenAI, tmp_path: Path) -
         assert "place 3" in rows[2]
         assert f"/runs/{runs['poor']}" in {link["href"] for link in page.all("a")}
         assert not page.all("nav", class_="segments")
+        page = await show(client, "/leaderboard?name=race&figures=corrected")
+        assert [link.text for link in page.all("a", aria_current="true")] == ["Corrected by people"]
+        assert not re.search(r"\d\.\d\d", page.one("tbody").text)
 
         lines = [
             {"batch": run, "item": f"i{at}", "rater": "R", "ratings": {"overall": rating}}
@@ -75,6 +79,10 @@ async def test_systems_stand_in_their_places(fake: FakeOpenAI, tmp_path: Path) -
         rows = [row.text for row in page.all("tr")][1:]
         assert rows[2].split()[0] == "good"
         assert "place 3" in rows[2]
+        # People rated nothing but the overall quality.
+        cells = [cell.text for cell in page.all("td", data_label="Coherence")]
+        assert len(cells) == 3
+        assert all(re.fullmatch(r"– No figure: about \d+ ratings of a run are needed\.", cell) for cell in cells), cells
 
         only = "&".join(f"run={runs[system]}" for system in ("good", "poor"))
         for odd in (f"{only}&aspect=nothing&figures=x", f"{only}&aspect=%00"):

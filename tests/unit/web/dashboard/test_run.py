@@ -190,6 +190,27 @@ async def test_what_people_would_say_stands_where_they_rated(client):
         assert f"Corrected by people: {overall['corrected']['mean']:.2f} [" in said
         assert (f"The judge's mean {overall['judge']['mean']:.2f} ·" in said) == (whose == "corrected")
 
+    # Where there is no corrected figure, the judge's does not stand in its place.
+    told = (await look(client, f"/runs/{batch}?figures=corrected")).said
+    cards = " ".join(told[told.index("The judge's figures") : told.index("On people's scale")].split())
+    for name, needed in (("Coherence", coherence["ratings_needed"]), ("Naturalness", None)):
+        card = cards[cards.index(f" {name} ") :].partition("Worst items")[0]
+        found = re.search(r" – Corrected by people: No figure: about (\d+) ratings of a run are needed\.", card)
+        assert found, card
+        assert needed in (None, int(found[1]))
+        assert "The judge's mean" in card
+
+
+async def test_without_corrected_figures_the_judges_are_not_shown_for_them(client):
+    run, _ = [await post_run(client, build, rubric="ko-dialogue") for build in "12"]
+    told = " ".join((await look(client, f"/runs/{run}?figures=corrected")).said.split())
+    assert "– Corrected by people: No figure: people's ratings are not sufficient." in told
+    assert "––0.00 – 1.00" in told.partition("Composites")[2]
+    assert "These figures are the judge's." in told.partition("Trend across builds")[2]
+    plain = (await look(client, f"/runs/{run}")).said
+    assert "Corrected by people" not in plain
+    assert "These figures are the judge's." not in plain
+
 
 async def test_runs_of_one_name_make_a_trend(client):
     first = await post_run(client, "b1")

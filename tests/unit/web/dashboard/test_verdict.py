@@ -243,12 +243,20 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
         assert page.one("div", role="region", aria_label=title)
         assert kept in section
         assert "0 / 0" in section
+        unrated = [row.text for row in page.all("tr") if "0 / 0" in row.text]
+        assert all("– No figure: about" in row or "– 値なし：" in row for row in unrated), unrated
+    page = await compare(client, before, after, "&figures=corrected")
+    drawn = [chart for chart in page.all("svg") if "Coherence" in chart.text]
+    assert [chart.text.count("–") for chart in drawn] == [5]  # only overall has a difference by people
     judges = (await compare(client, before, after)).one("section", id="differences")
     assert "Corrected by people" in judges.text
     assert "Smallest detectable" in judges.text
     excluded = await client.post("/v1/ratings/exclusions", json={"rater": "r1"})
     assert excluded.status_code == 200, excluded.text
     assert "Corrected by people" not in await get(client, f"/explore?run={before}&run={after}")
+    section = (await compare(client, before, after, "&figures=corrected")).one("section", id="differences").text
+    assert "people's ratings are not sufficient" in section
+    assert "Smallest detectable" not in section
 
 
 def test_a_fall_that_is_not_proven_is_no_tick_for_no_drop():
