@@ -62,6 +62,7 @@ class GivenWarning(Value):
     code: Annotated[str, Field(max_length=128)]
     where: Ignored = None
     detail: Ignored = None
+    spans: Ignored = None
 
 
 class GivenResult(Value):
@@ -109,6 +110,7 @@ class GivenResult(Value):
     cached: Ignored = None
     created_at: Ignored = None
     integrity: Ignored = None
+    explained: Ignored = None
     windows: Ignored = None
     turn_scores: Ignored = None
     reliability: Ignored = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from saiten.plain_text import clip
 from saiten.wording import hint
@@ -84,9 +84,19 @@ def suggest(where: str, what: str, names: Sequence[str]) -> str:
 @cache
 def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
     """The names of a model's fields and of its parts'."""
-    schema = model.model_json_schema()
-    parts = (schema, *schema.get("$defs", {}).values())
-    return tuple(sorted({name for part in parts for name in part.get("properties", ())}))
+    names: set[str] = set()
+    seen: set[type] = set()
+    left: list[Any] = [model]
+    while left:
+        part = left.pop()
+        if isinstance(part, type) and part not in seen:
+            seen.add(part)
+            for name, field in getattr(part, "model_fields", {}).items():
+                names.add(field.alias or name)
+                left.append(field.annotation)
+        # An annotation such as `tuple[Turn, ...] | None` names its parts; so do those among the metadata of `Annotated`.
+        left += [one for one in get_args(part) if isinstance(one, type) or get_args(one)]
+    return tuple(sorted(names))
 
 
 def find_ancestors(pointers: Iterable[str]) -> set[str]:

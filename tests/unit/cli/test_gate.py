@@ -360,7 +360,7 @@ MISTAKES = {
     "an unknown option": (("--baselin", "x"), "No such option"),
     "no such candidate": (("--candidate", "none"), "saiten: none: No such file"),
     "no such baseline": (("--baseline", "none"), "none: No such file or directory; `saiten gate --record` makes one"),
-    "a folder": (("--candidate", "."), ".: Is a directory"),
+    "an empty folder": (("--candidate", "empty"), "empty: "),
     "an unset variable": (("--baseline", ""), "the baseline is named by an empty text; is a variable of this job"),
     "no such batch": (("--baseline", "ba_00"), "baseline ba_00: "),
     "no such name": (("--baseline", "latest:main"), "baseline latest:main: there is no completed batch of that name"),
@@ -387,6 +387,7 @@ MISTAKES = {
 def test_every_mistake_could_not_run_and_costs_nothing(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     candidate = () if "--candidate" in arguments or words.startswith("name a") else ("--candidate", "items.ndjson")
     write_items(tmp_path, count=2)
+    (tmp_path / "empty").mkdir()
     done = gate(tmp_path, *candidate, *arguments)
     assert (done.returncode, done.stdout) == (COULD_NOT_RUN, ""), done.stdout
     assert words in done.stderr, done.stderr

@@ -274,7 +274,7 @@ async def test_the_document_knows_both_forms_and_every_route(client: httpx.Async
     }  # fmt: skip
     assert {"BatchRequest", "BatchItem", "Batch", "BatchPage", "Summary", "EstimateReport"} <= set(schemas)
     results = paths["/v1/batches/{batch_id}/results"]["get"]["responses"]["200"]["content"]
-    assert set(results) == {"application/x-ndjson", "text/csv"}
+    assert set(results) == {"application/x-ndjson", "text/csv", "application/vnd.apache.parquet"}
     referred = set(json.dumps(document).split('"#/components/schemas/')[1:])
     assert {part.split('"')[0] for part in referred} <= set(schemas)
 

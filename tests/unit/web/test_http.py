@@ -298,7 +298,7 @@ async def test_docs_need_no_other_server_and_no_host(client: httpx.AsyncClient) 
     assert len(addresses) >= 3
     for address in addresses:
         assert "//" not in address
-        assert (await client.get(f"/{address}")).status_code == 200
+        assert (await client.get(address)).status_code in {200, 303}, address
     assert (await client.get("/rubrics/", headers={"Host": "evil.example"})).status_code == 404
     document = (await client.get("/openapi.json")).json()
     body = document["paths"]["/v1/evaluations"]["post"]["requestBody"]["content"]["application/json"]["schema"]

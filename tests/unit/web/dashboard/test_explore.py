@@ -116,7 +116,7 @@ async def test_cases_are_sorted_filtered_and_read(client):
     report = await client.get(f"/explore.html?{query}")
     page = Page(report.text)
     assert page.one("h1").text.startswith("No aspect shows a difference between")
-    assert [found.text for found in page.all("h2", id="gate")] == ["Gate"]
+    assert [found.text for found in page.all("h2", id="gate")] == ["Gate by the default rules"]
     assert "知らない。" in report.text
     assert not re.search("<script|<link|src=", report.text)
     assert (await client.get("/explore.csv")).status_code == 422
