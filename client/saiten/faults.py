@@ -94,7 +94,7 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
             for name, field in getattr(part, "model_fields", {}).items():
                 names.add(field.alias or name)
                 left.append(field.annotation)
-        # An annotation such as `tuple[Turn, ...] | None` names its parts; so do those among the metadata of `Annotated`.
+        # An annotation such as `tuple[Turn, ...] | None` names its parts.
         left += [one for one in get_args(part) if isinstance(one, type) or get_args(one)]
     return tuple(sorted(names))
 
