@@ -24,7 +24,7 @@ NOT_OF_THE_BOT = frozenset({"baseline-judge"})
 """Warnings that say nothing of the system."""
 
 
-class Best(NamedTuple):
+class BestSystem(NamedTuple):
     """The systems of a name that no other is shown to be better than, on one measure by its name."""
 
     name: str
@@ -33,14 +33,14 @@ class Best(NamedTuple):
     systems: Sequence[str]
 
 
-class Drop(NamedTuple):
+class FallenAspect(NamedTuple):
     """An aspect, and the pairs of runs (before, now) between which it became worse."""
 
     aspect: str
     pairs: Sequence[tuple[Batch, Batch]]
 
 
-class Fault(NamedTuple):
+class FrequentKind(NamedTuple):
     """A kind of fault in a run, per 100 system turns."""
 
     kind: str
@@ -48,7 +48,7 @@ class Fault(NamedTuple):
     run: Batch
 
 
-class Warned(NamedTuple):
+class FrequentWarning(NamedTuple):
     """A warning by its code, and the run that has it most, with the number of its results."""
 
     code: str
@@ -59,9 +59,9 @@ class Warned(NamedTuple):
 class Fixes(NamedTuple):
     """What to fix first."""
 
-    drops: Sequence[Drop]
-    faults: Sequence[Fault]
-    warnings: Sequence[Warned]
+    drops: Sequence[FallenAspect]
+    faults: Sequence[FrequentKind]
+    warnings: Sequence[FrequentWarning]
 
     def __bool__(self) -> bool:
         return bool(self.drops or self.faults or self.warnings)
@@ -84,14 +84,14 @@ def find_fixes(
     for before, now, aspect in worse:
         drops.setdefault(aspect, []).append((before, now))
     known = [(batch, summaries[batch.id]) for batch in newest if batch.id in summaries]
-    faults = [Fault(kind, rate, batch) for batch, summary in known for kind, rate in rank_kinds(summary)[:1]]
-    warned: dict[str, Warned] = {}
+    faults = [FrequentKind(kind, rate, batch) for batch, summary in known for kind, rate in rank_kinds(summary)[:1]]
+    warned: dict[str, FrequentWarning] = {}
     for batch, summary in known:
         for code, count in summary.warnings.items():
             if code not in NOT_OF_THE_BOT and (code not in warned or count > warned[code].results):
-                warned[code] = Warned(code, count, batch)
+                warned[code] = FrequentWarning(code, count, batch)
     return Fixes(
-        [Drop(*one) for one in sorted(drops.items(), key=lambda one: -len(one[1]))[:MOST_FIXES]],
+        [FallenAspect(*one) for one in sorted(drops.items(), key=lambda one: -len(one[1]))[:MOST_FIXES]],
         sorted(faults, key=lambda one: -one.rate)[:MOST_FIXES],
         sorted(warned.values(), key=lambda one: -one.results)[:MOST_FIXES],
     )
@@ -107,7 +107,7 @@ def rank_kinds(summary: Summary) -> list[tuple[str, float]]:
 
 async def find_best(
     container: Container, project: str, speech: Speech, batches: Sequence[Batch]
-) -> tuple[list[Best], bool]:
+) -> tuple[list[BestSystem], bool]:
     """The best systems of the newest names that have two, and whether some are still being computed."""
     found, computing = [], False
     completed = [batch for batch in batches if batch.status == "completed" and batch.name is not None]
@@ -115,14 +115,14 @@ async def find_best(
     for name in [*names][: 2 * MOST_NAMES]:
         best = await find_best_of(container, project, speech, name, [one for one in completed if one.name == name])
         computing = computing or isinstance(best, PendingComputation)
-        if isinstance(best, Best):
+        if isinstance(best, BestSystem):
             found.append(best)
     return found[:MOST_NAMES], computing
 
 
 async def find_best_of(
     container: Container, project: str, speech: Speech, name: str, batches: Sequence[Batch]
-) -> Best | PendingComputation | None:
+) -> BestSystem | PendingComputation | None:
     """None where there are not two systems, or they are not told apart at all."""
     runs = choose(batches, set()).runs
     rubric = find_rubric(container, runs[0].rubric_name) if len(runs) > 1 else None
@@ -141,4 +141,4 @@ async def find_best_of(
     systems = [system_of(run) or "" for run, (first, _) in zip(runs, places, strict=True) if first == 1]
     if not 0 < len(systems) < len(runs):
         return None
-    return Best(name, rubric.id, name_measures(rubric, speech)[measure], systems)
+    return BestSystem(name, rubric.id, name_measures(rubric, speech)[measure], systems)

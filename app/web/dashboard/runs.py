@@ -82,7 +82,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     ids = {"baseline": asked.baseline, "candidate": asked.candidate}
     glances = await glance(container, project, speech_of(request), asked.filter()) if after is None else []
     summaries = await container.batches.summaries(project, batches, intervals=False)
-    best: Sequence[home.Best] = ()
+    best: Sequence[home.BestSystem] = ()
     ranking = False
     if after is None and not asked.is_filter():
         best, ranking = await home.find_best(container, project, speech_of(request), batches)
