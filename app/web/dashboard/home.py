@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -109,15 +110,17 @@ async def find_best(
     container: Container, project: str, speech: Speech, batches: Sequence[Batch]
 ) -> tuple[list[BestSystem], bool]:
     """The best systems of the newest names that have two, and whether some are still being computed."""
-    found, computing = [], False
     completed = [batch for batch in batches if batch.status == "completed" and batch.name is not None]
-    names = dict.fromkeys(batch.name for batch in completed if batch.name is not None)
-    for name in [*names][: 2 * MOST_NAMES]:
-        best = await find_best_of(container, project, speech, name, [one for one in completed if one.name == name])
-        computing = computing or isinstance(best, PendingComputation)
-        if isinstance(best, BestSystem):
-            found.append(best)
-    return found[:MOST_NAMES], computing
+    names = [*dict.fromkeys(batch.name for batch in completed if batch.name is not None)][: 2 * MOST_NAMES]
+    # At once: each waits for what is computed until it is told to come again.
+    found = await asyncio.gather(
+        *(
+            find_best_of(container, project, speech, name, [one for one in completed if one.name == name])
+            for name in names
+        )
+    )
+    best = [one for one in found if isinstance(one, BestSystem)]
+    return best[:MOST_NAMES], any(isinstance(one, PendingComputation) for one in found)
 
 
 async def find_best_of(
