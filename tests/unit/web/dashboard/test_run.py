@@ -97,7 +97,7 @@ async def test_figures_are_those_of_the_summary(client):
     downloads = [link for link in page.links() if link.startswith("/v1/")]
     for address in downloads:
         assert (await client.get(address)).status_code == 200
-    assert len(downloads) == 3
+    assert len(downloads) == 4
 
 
 async def test_levels_and_warnings_lead_to_their_items(client):
