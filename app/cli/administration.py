@@ -24,7 +24,15 @@ from app.runtime.settings import read_settings
 from app.storage.sql.engine import open_engine
 from app.storage.sql.governance import AuditLog, PolicyStore
 from app.storage.sql.keys import APIKeyStore
-from app.storage.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
+from app.storage.sql.schema import (
+    LAST_CHAINED,
+    downgrade,
+    find_revision,
+    is_older,
+    known_revisions,
+    migrate,
+    revisions_above,
+)
 from saiten.commands.output import console, print_ndjson
 from saiten.language import tell, tell_all
 
@@ -378,6 +386,9 @@ def show_revision() -> None:
         click.echo(f"{'*' if revision.number == own else ' '} {revision.number}  {revision.about}")
     if own is None:
         click.echo(tell("the database has no tables yet"))
+    elif is_older(own):
+        advice = tell("from an older version of Saiten; upgrade it at commit {commit} first", commit=LAST_CHAINED)
+        click.echo(f"* {printable(own)}  {advice}")
     elif own not in {revision.number for revision in known}:
         click.echo(f"* {printable(own)}  " + tell("made by a newer version of Saiten"))
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
+LAST_CHAINED = "577e2f8c"
+"""The last commit with the revisions that the first migration replaces. An older database is upgraded there first."""
+
 # Alembic's own, where it notes a database's revision. Not among Saiten's tables: no migration makes it.
 stamp = Table(
     "alembic_version",
@@ -36,17 +39,43 @@ stamp = Table(
 )
 
 
-def newest_revision() -> str:
-    """The number of the last migration, from its file name, because loading Alembic takes long."""
+def known_numbers() -> list[str]:
+    """The numbers of the migrations, ascending, from their file names, because loading Alembic takes long."""
     names = (path.name for path in (MIGRATIONS / "versions").iterdir())
-    return max(name[:4] for name in names if re.match(r"\d{4}_", name))
+    return sorted(name[:4] for name in names if re.match(r"\d{4}_", name))
 
 
-def is_current(connection: Connection) -> bool:
-    """Whether the schema is that of the newest migration."""
+def newest_revision() -> str:
+    """The number of the last migration."""
+    return known_numbers()[-1]
+
+
+def read_stamp(connection: Connection) -> str | None:
+    """The database's revision, known or not; None if it has no tables of Saiten."""
     if not inspect(connection).has_table(stamp.name):
-        return False
-    return connection.execute(select(stamp.c.version_num)).scalars().all() == [newest_revision()]
+        return None
+    return connection.execute(select(stamp.c.version_num)).scalar()
+
+
+def is_older(number: str) -> bool:
+    """Whether a revision is below the first migration of today."""
+    return number < known_numbers()[0]
+
+
+def refuse_unknown(connection: Connection) -> None:
+    """Raises SettingsInvalid if this version of Saiten does not know the schema's revision."""
+    found, known = read_stamp(connection), known_numbers()
+    if found is None or found in known:
+        return
+    if is_older(found):
+        raise SettingsInvalid(
+            f"the database has revision {found[:64]}, and this version of Saiten upgrades only from {known[0]} on: "
+            f"make a backup, run `saiten database upgrade` at commit {LAST_CHAINED}, then start this version again"
+        )
+    raise SettingsInvalid(
+        f"the database was made by a newer version of Saiten (revision {found[:64]}; this one knows "
+        f"up to {known[-1]}): run that version, or have it take the schema back, or restore a backup"
+    )
 
 
 def is_empty(connection: Connection) -> bool:
@@ -67,14 +96,15 @@ MIGRATION_LOCK = 7_236_147_315_001
 
 async def migrate(engine: AsyncEngine) -> None:
     """Brings the schema to the newest revision, one process at a time. Raises StoreUnavailable if that fails, and
-    SettingsInvalid if a newer version of Saiten made the database."""
+    SettingsInvalid, with nothing written, for a database of a revision that this version of Saiten does not know."""
     file = file_of(engine)
     if file is not None:
         async with read(engine) as connection:
+            await connection.run_sync(refuse_unknown)  # before the journal mode is written to the file
             await _enter_wal(connection)
     async with migrating(engine) as connection:
         # Looks first: at most starts there is nothing to do.
-        if not await connection.run_sync(is_current):
+        if await connection.run_sync(read_stamp) != newest_revision():
             await connection.run_sync(create_schema if await connection.run_sync(is_empty) else upgrade)
     if file is not None:
         file.remember()
@@ -136,42 +166,27 @@ def known_revisions() -> list[Revision]:
     return [Revision(script.revision, (script.doc or "").partition("\n")[0]) for script in scripts][::-1]
 
 
-def refuse_newer(connection: Connection) -> None:
-    """Raises SettingsInvalid if this version of Saiten does not know the schema's revision."""
-    from alembic.migration import MigrationContext
-
-    known = {revision.number for revision in known_revisions()}
-    unknown = sorted(set(MigrationContext.configure(connection).get_current_heads()) - known)
-    if unknown:
-        raise SettingsInvalid(
-            f"the database was made by a newer version of Saiten (revision {', '.join(unknown)[:64]}; this one knows "
-            f"up to {max(known)}): run that version, or have it take the schema back, or restore a backup"
-        )
-
-
 def upgrade(connection: Connection, number: str = "head") -> None:
     """Runs the migrations from the database's revision to `number`, in the caller's transaction. Raises
-    SettingsInvalid for a database that a newer version made."""
+    SettingsInvalid for a database of a revision that is not known."""
     from alembic import command
 
-    refuse_newer(connection)
+    refuse_unknown(connection)
     command.upgrade(alembic_config(connection), number)
 
 
 async def find_revision(engine: AsyncEngine) -> str | None:
     """The database's revision, known or not; None if it has no tables of Saiten."""
-    from alembic.migration import MigrationContext
-
     async with read(engine) as connection:
-        return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
+        return await connection.run_sync(read_stamp)
 
 
 async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
     """The revisions above `number`, newest first; none if it is the database's own. Raises
-    InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database that a
-    newer version made."""
+    InvalidRequest for a revision that is unknown or above the database's own, and SettingsInvalid for a database of a
+    revision that is not known."""
     async with read(engine) as connection:
-        await connection.run_sync(refuse_newer)
+        await connection.run_sync(refuse_unknown)
     own = await find_revision(engine)
     if own is None:
         raise InvalidRequest("the database has no tables yet: there is nothing to take back")
@@ -184,11 +199,11 @@ async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
 
 async def downgrade(engine: AsyncEngine, number: str) -> None:
     """Downgrades the schema in one transaction; what later revisions stored is lost. Raises SettingsInvalid for
-    a database that a newer version made, and the `Store…` errors."""
+    a database of a revision that is not known, and the `Store…` errors."""
     from alembic import command
 
     def go_back(connection: Connection) -> None:
-        refuse_newer(connection)
+        refuse_unknown(connection)
         command.downgrade(alembic_config(connection), number)
 
     async with migrating(engine) as connection:

@@ -11,12 +11,12 @@ from app.storage.sql.engine import open_engine, read
 from app.storage.sql.schema import (
     create_schema,
     downgrade,
-    is_current,
     is_empty,
     known_revisions,
     migrate,
     migrating,
     newest_revision,
+    read_stamp,
     upgrade,
 )
 from tests.support.cases import in_turn
@@ -85,12 +85,12 @@ async def test_the_schema_made_at_once_is_the_migrated_one(empty: AsyncEngine) -
 async def test_a_fresh_database_is_made_at_once_and_not_again(empty: AsyncEngine) -> None:
     async with read(empty) as connection:
         assert await connection.run_sync(is_empty)
-        assert not await connection.run_sync(is_current)
+        assert await connection.run_sync(read_stamp) is None
     await migrate(empty)
     made = await look(empty)
     async with read(empty) as connection:
         assert not await connection.run_sync(is_empty)
-        assert await connection.run_sync(is_current)
+        assert await connection.run_sync(read_stamp) == newest_revision()
     await migrate(empty)
     assert await look(empty) == made
 
@@ -99,7 +99,7 @@ async def test_a_database_with_others_tables_is_walked_up_and_keeps_them(empty: 
     await change(empty, "CREATE TABLE theirs (x INTEGER)", "INSERT INTO theirs VALUES (7)")
     await migrate(empty)
     async with read(empty) as connection:
-        assert await connection.run_sync(is_current)
+        assert await connection.run_sync(read_stamp) == newest_revision()
         assert (await connection.exec_driver_sql("SELECT x FROM theirs")).scalar_one() == 7
 
 

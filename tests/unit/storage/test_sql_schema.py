@@ -1,28 +1,48 @@
-"""Which revision a database has, the way back to an older one, and a database that a newer version made."""
+"""Which revision a database has, the way to the next and back, and databases whose revision is not known."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.errors import InvalidRequest, SettingsInvalid
-from app.storage.sql.engine import write
+from app.storage.sql.engine import read, write
 from app.storage.sql.keys import APIKeyStore
-from app.storage.sql.schema import downgrade, find_revision, known_revisions, migrate, revisions_above
+from app.storage.sql.schema import (
+    LAST_CHAINED,
+    downgrade,
+    find_revision,
+    known_numbers,
+    known_revisions,
+    migrate,
+    revisions_above,
+)
+from tests.support.cases import in_turn
+from tests.support.migrations import NUMBER, add_migration
+from tests.support.schema_catalog import Catalog, read_catalog
 
-NEWEST = known_revisions()[-1].number
+OLDEST, NEWEST = known_numbers()[0], known_numbers()[-1]
 NEWER = "9999"
+OLDER = "0028"
 
 
-async def make_newer(engine: AsyncEngine) -> None:
+async def revise(engine: AsyncEngine, number: str) -> None:
     async with write(engine) as connection:
-        await connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{NEWER}'")
+        await connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{number}'")
+
+
+async def look(engine: AsyncEngine) -> Catalog:
+    async with read(engine) as connection:
+        return await connection.run_sync(read_catalog)
 
 
 def test_each_revision_says_what_it_brought() -> None:
-    numbers = [revision.number for revision in known_revisions()]
-    assert numbers == sorted(numbers)
-    assert all(revision.about for revision in known_revisions())
+    revisions = known_revisions()
+    assert [revision.number for revision in revisions] == known_numbers()
+    assert all(revision.about for revision in revisions)
 
 
 async def test_a_database_that_is_up_to_date_has_the_newest_revision(engine: AsyncEngine) -> None:
@@ -30,28 +50,56 @@ async def test_a_database_that_is_up_to_date_has_the_newest_revision(engine: Asy
     assert await revisions_above(engine, NEWEST) == []
 
 
-async def test_the_way_back_names_what_is_lost_and_leaves_the_rest(engine: AsyncEngine) -> None:
+async def test_a_database_of_the_newest_revision_goes_on_as_it_is(engine: AsyncEngine) -> None:
     made, key = await APIKeyStore(engine).create("ci", "team", "write")
-    above = [revision for revision in known_revisions() if revision.number > "0005"]
-    assert await revisions_above(engine, "0005") == above[::-1]
-    await downgrade(engine, "0005")
-    assert await find_revision(engine) == "0005"
+    before = await look(engine)
     await migrate(engine)
-    assert await find_revision(engine) == NEWEST
+    assert await look(engine) == before
     assert await APIKeyStore(engine).find(key) == made
 
 
-@pytest.mark.parametrize("number", ["base", "0000", "0007", NEWER, "-1", "head", ""])
+async def test_the_next_migration_keeps_what_is_there_and_the_way_back_names_what_is_lost(
+    engine: AsyncEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, key = await APIKeyStore(engine).create("ci", "team", "write")
+    before = await look(engine)
+    add_migration(tmp_path, monkeypatch)
+    await migrate(engine)
+    assert await find_revision(engine) == NUMBER
+    async with read(engine) as connection:
+        assert await connection.run_sync(lambda sync: inspect(sync).has_table("notes"))
+    assert await APIKeyStore(engine).find(key) == made
+    assert await revisions_above(engine, NEWEST) == known_revisions()[-1:]
+    await downgrade(engine, NEWEST)
+    assert (await look(engine))["revision"] == before["revision"]
+    async with read(engine) as connection:
+        assert not await connection.run_sync(lambda sync: inspect(sync).has_table("notes"))
+    assert await APIKeyStore(engine).find(key) == made
+
+
+@in_turn("number", ["base", "0000", OLDER, NEWER, "-1", "head", ""])
 async def test_there_is_no_way_back_to_what_is_not_below(engine: AsyncEngine, number: str) -> None:
-    await downgrade(engine, "0006")
-    with pytest.raises(InvalidRequest, match=r"has revision 0006; it can go back to one of 0001, .*0006$"):
+    with pytest.raises(InvalidRequest, match=rf"has revision {NEWEST}; it can go back to one of {OLDEST}"):
         await revisions_above(engine, number)
 
 
-async def test_a_database_of_a_newer_version_is_left_as_it_is(engine: AsyncEngine) -> None:
-    await make_newer(engine)
-    for attempt in (migrate(engine), revisions_above(engine, "0001"), downgrade(engine, "0001")):
-        with pytest.raises(SettingsInvalid, match=f"newer version of Saiten .revision {NEWER}; this one knows"):
+@in_turn(
+    ("number", "words"),
+    [
+        (NEWER, f"was made by a newer version of Saiten .revision {NEWER}; this one knows up to {NEWEST}.: run that"),
+        (
+            OLDER,
+            f"has revision {OLDER}, and this version of Saiten upgrades only from {OLDEST} on: make a backup, "
+            f"run `saiten database upgrade` at commit {LAST_CHAINED}, then",
+        ),
+    ],
+)
+async def test_a_database_of_an_unknown_revision_is_left_as_it_is(engine: AsyncEngine, number: str, words: str) -> None:
+    await revise(engine, number)
+    before = await look(engine)
+    for attempt in (migrate(engine), revisions_above(engine, OLDEST), downgrade(engine, OLDEST)):
+        with pytest.raises(SettingsInvalid, match=words):
             await attempt
-    assert await find_revision(engine) == NEWER
+    assert await find_revision(engine) == number
+    assert await look(engine) == before
     assert await APIKeyStore(engine).list() == []
