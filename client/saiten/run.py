@@ -55,9 +55,10 @@ class AsyncRun:
         """The batch's id."""
         return self.batch.id
 
-    async def results(self) -> AsyncGenerator[ResultRow, None]:
-        """The results in the order of the items, as they come in."""
-        async with aclosing(stream_results(self._connection, self.id)) as rows:
+    async def results(self, *, texts: bool = False) -> AsyncGenerator[ResultRow, None]:
+        """The results in the order of the items, as they come in; with `texts` each has its texts, as far as the
+        service still has them."""
+        async with aclosing(stream_results(self._connection, self.id, texts=texts)) as rows:
             async for row in rows:
                 yield row
 
@@ -91,12 +92,13 @@ def need(package: str) -> Any:
 
 
 async def stream_results(
-    connection: Connection, batch_id: str, *, after: int = -1, limit: int | None = None
+    connection: Connection, batch_id: str, *, after: int = -1, limit: int | None = None, texts: bool = False
 ) -> AsyncGenerator[ResultRow, None]:
     """The results behind position `after`, at most `limit`. A stream that breaks off is taken up where it ended."""
     lost = 0
     while True:
         query = {"after": str(after)} if limit is None else {"after": str(after), "limit": str(limit)}
+        query |= {"texts": "true"} if texts else {}
         try:
             async with aclosing(connection.results(batch_id, **query)) as lines:
                 async for line in lines:

@@ -22,7 +22,7 @@ from saiten.models import ResultRow
 from saiten.plain_text import escape_controls
 from saiten.reading import read
 from saiten.run import kind_of, row_cells
-from saiten.spreadsheet import write_rows
+from saiten.spreadsheet import TEXT_COLUMNS, write_rows, write_text
 
 FORMS = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 """What a file is, by the end of its name."""
@@ -107,16 +107,14 @@ def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: boo
 
 
 def list_rows(results: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """The heads, then a row a result, as `to_table` of the client names its columns; `context` and `response` come
-    second where the results have them."""
+    """The heads, then a row a result, as `to_table` of the client names its columns; the texts come second where the
+    results have them."""
     aspects, composites = name_measures(results)
     rows = []
     for result in results:
-        own = {name: value for name, value in result.items() if name not in ("context", "response")}
+        own = {name: value for name, value in result.items() if name not in TEXT_COLUMNS}
         cells = dict(row_cells(read(ResultRow, own), aspects, composites))
-        texts = (
-            {"context": write_context(result["context"]), "response": result["response"]} if "context" in result else {}
-        )
+        texts = {column: write_text(result[name]) for name, column in TEXT_COLUMNS.items() if name in result}
         rows.append({"item": cells.pop("item"), **texts, **cells})
     heads = [
         head for head in dict.fromkeys(head for row in rows for head in row) if head not in ("position", "candidate")
@@ -131,8 +129,3 @@ def name_measures(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list
         for kind in ("aspects", "composites")
     )
     return aspects, composites
-
-
-def write_context(context: Sequence[Mapping[str, str]]) -> str:
-    """The utterances with their speakers, a line each."""
-    return "\n".join(f"{spoken['speaker']}: {spoken['text']}" for spoken in context)

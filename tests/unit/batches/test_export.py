@@ -108,7 +108,7 @@ async def test_nothing_gives_no_line_but_a_header():
         *("item", "position", "candidate", "status", "warmth", "warmth.unrated", "clarity", "clarity.unrated", "both"),
         *("relevance.score", "warnings", "cached", "judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
         *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
-        *("dialogue", "cluster"),
+        *("dialogue", "cluster", "batch_metadata"),
     ]
 
 
@@ -140,6 +140,7 @@ async def test_a_row_tells_the_evaluation():
         "reliability": "",
         "dialogue": "",
         "cluster": "",
+        "batch_metadata": "",
     }
 
 
@@ -147,7 +148,7 @@ async def test_a_row_ends_with_what_its_judge_was_found_to_be_worth():
     badge = Reliability(validated=True, detail="Spearman with humans, n = 60, 2026-11-21: warmth 0.74")
     marked = [scored(reliability=UNVALIDATED), scored(reliability=badge), failed()]
     rows = await read_table(marked)
-    assert [list(row)[-3] for row in rows] == ["reliability"] * 3
+    assert [list(row)[-4] for row in rows] == ["reliability"] * 3
     assert [row["reliability"] for row in rows] == [NOT_VALIDATED, badge.detail, ""]
 
 

@@ -99,6 +99,13 @@ async def test_every_resource_is_asked(
     assert len(await client.evaluations(batch=before)) == 3
     assert [row.item for row in await client.results(after, after=0)] == ["sea-2", "sea-2"]
     assert [row.position for row in await client.results(after.id, limit=1)] == [0]
+    (row,) = await client.results(before, after=1, texts=True)
+    assert (row.context[-1]["text"], row.response, row.batch_metadata) == (
+        CONTEXT[-1],
+        "そうですか。",
+        {"build": "1"},
+    )
+    assert (await client.results_csv(after, texts=True))[0].startswith('"item","context","response"')
     assert (await client.results_csv(after))[0].startswith('"item","position"')
     assert (await client.summary(after)).coverage.share == 1
 
