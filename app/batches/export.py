@@ -22,13 +22,10 @@ from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
-from saiten.spreadsheet import TEXT_COLUMNS, Cell, name_findings, name_kinds, write_rows, write_text
+from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, Cell, name_findings, name_kinds, write_rows, write_text
 
 if TYPE_CHECKING:
     from saiten.formats.parquet import Kind
-
-BATCH_METADATA = "batch_metadata"
-"""The batch's metadata in each of its results, beside `metadata`, which is the item's."""
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 

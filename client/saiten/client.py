@@ -412,9 +412,11 @@ class AsyncClient:
         """Removes the link."""
         await self._connection.request("DELETE", f"/v1/links/{part(id_of(link))}", again=False)
 
-    async def check_judge(self, **options: Unpack[JudgeCheckOptions]) -> JudgeCheck:
-        """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
-        return await self._post(JudgeCheck, "/v1/judge-checks", options, again=False)
+    async def check_judge(
+        self, *, idempotency_key: str | None = None, **options: Unpack[JudgeCheckOptions]
+    ) -> JudgeCheck:
+        """Whether the judge still rates the anchors as it did. Each check costs judge calls."""
+        return await self._create(JudgeCheck, "/v1/judge-checks", options, idempotency_key)
 
     async def analyse(
         self,

@@ -11,7 +11,7 @@ from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
-from saiten.spreadsheet import name_findings, name_kinds
+from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, name_findings, name_kinds, write_text
 
 if TYPE_CHECKING:
     from saiten.formats.parquet import Kind
@@ -62,23 +62,23 @@ class AsyncRun:
             async for row in rows:
                 yield row
 
-    async def to_table(self) -> Table:
+    async def to_table(self, *, texts: bool = False) -> Table:
         """The results as columns, named as in the CSV file: `NAME` is an aspect's rating, `NAME.mean` the mean of its
-        samples."""
+        samples; `texts` as for `results`."""
         aspects, composites = list(self.summary.aspects), list(self.summary.composites)
-        cells = [list(row_cells(row, aspects, composites)) async for row in self.results()]
+        cells = [list(row_cells(row, aspects, composites)) async for row in self.results(texts=texts)]
         names = dict.fromkeys(name for row in cells for name, _ in row)
         rows = [dict(row) for row in cells]
         return {name: [row.get(name) for row in rows] for name in names}
 
-    async def to_pandas(self) -> Any:
+    async def to_pandas(self, *, texts: bool = False) -> Any:
         """The results as a `pandas.DataFrame`. Raises ModuleNotFoundError where pandas is not installed."""
-        return need("pandas").DataFrame(await self.to_table())
+        return need("pandas").DataFrame(await self.to_table(texts=texts))
 
-    async def to_polars(self) -> Any:
+    async def to_polars(self, *, texts: bool = False) -> Any:
         """The results as a `polars.DataFrame`. Raises ModuleNotFoundError where polars is not installed."""
         # All rows, to find the types: the first hundred may hold nothing in a column.
-        return need("polars").DataFrame(await self.to_table(), strict=False, infer_schema_length=None)
+        return need("polars").DataFrame(await self.to_table(texts=texts), strict=False, infer_schema_length=None)
 
 
 def need(package: str) -> Any:
@@ -119,7 +119,11 @@ async def stream_results(
 
 def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iterator[tuple[str, Any]]:
     """One result's (column, value)."""
-    yield from (("item", row.item), ("position", row.position), ("candidate", row.candidate), ("status", row.status))
+    yield "item", row.item
+    for name, column in TEXT_COLUMNS.items():
+        if (text := getattr(row, name)) is not None:
+            yield column, write_text(text)
+    yield from (("position", row.position), ("candidate", row.candidate), ("status", row.status))
     for name in aspects:
         yield from aspect_cells(name, row.aspects.get(name))
     for name in composites:
@@ -138,6 +142,8 @@ def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iter
     yield "cluster", row.cluster
     for key, value in row.metadata.items():
         yield f"metadata.{key}", value
+    for key, value in row.batch_metadata.items():
+        yield f"{BATCH_METADATA}.{key}", value
 
 
 def aspect_cells(name: str, result: AspectResult | None) -> Iterator[tuple[str, Any]]:

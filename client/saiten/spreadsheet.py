@@ -34,6 +34,9 @@ def defuse(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
 
 
+BATCH_METADATA = "batch_metadata"
+"""The batch's metadata in each of its results, beside `metadata`, which is the item's."""
+
 TEXT_COLUMNS = {
     "context": "context",
     "response": "response",

@@ -22,7 +22,7 @@ from saiten.models import ResultRow
 from saiten.plain_text import escape_controls
 from saiten.reading import read
 from saiten.run import kind_of, row_cells
-from saiten.spreadsheet import TEXT_COLUMNS, write_rows, write_text
+from saiten.spreadsheet import write_rows
 
 FORMS = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 """What a file is, by the end of its name."""
@@ -107,15 +107,9 @@ def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: boo
 
 
 def list_rows(results: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """The heads, then a row a result, as `to_table` of the client names its columns; the texts come second where the
-    results have them."""
+    """The heads, then a row a result, as `to_table` of the client names its columns."""
     aspects, composites = name_measures(results)
-    rows = []
-    for result in results:
-        own = {name: value for name, value in result.items() if name not in TEXT_COLUMNS}
-        cells = dict(row_cells(read(ResultRow, own), aspects, composites))
-        texts = {column: write_text(result[name]) for name, column in TEXT_COLUMNS.items() if name in result}
-        rows.append({"item": cells.pop("item"), **texts, **cells})
+    rows = [dict(row_cells(read(ResultRow, result), aspects, composites)) for result in results]
     heads = [
         head for head in dict.fromkeys(head for row in rows for head in row) if head not in ("position", "candidate")
     ]
