@@ -77,20 +77,21 @@ async def stream_parquet(
     """The same table as a Parquet file, whose columns have their types whatever the batch holds."""
     columns = list_columns(rubric, options, texts=texts)
     with tempfile.TemporaryFile(prefix="saiten-") as rows, tempfile.TemporaryFile(prefix="saiten-") as table:
+        row_bytes = 1
         async for page in pages:
-            await asyncio.to_thread(keep_page, page, columns, rows)
-        await asyncio.to_thread(write_parquet, columns, rows, table)
+            row_bytes = max(row_bytes, await asyncio.to_thread(keep_page, page, columns, rows) // max(len(page), 1))
+        await asyncio.to_thread(write_parquet, columns, rows, table, max(1, GROUP_BYTES // row_bytes))
         while piece := await asyncio.to_thread(table.read, PIECE_BYTES):
             yield piece
 
 
-def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> None:
-    """Appends the rows of the results to the file."""
-    pickle.dump(cut(page, columns), rows)
+def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> int:
+    """Appends the rows of the results to the file; returns their bytes."""
+    return rows.write(pickle.dumps(cut(page, columns)))
 
 
-def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes]) -> None:
-    """Writes the table of these pages of rows, and goes to its start."""
+def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
+    """Writes the table of these pages of rows, so many of them in a group, and goes to its start."""
     from saiten.formats.parquet import write_table
 
     def load_pages() -> Iterator[list[list[Cell]]]:
@@ -99,11 +100,14 @@ def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes]) 
             while True:
                 yield pickle.load(rows)  # noqa: S301 - we have just written it
 
-    write_table({column.name: column.kind for column in columns}, load_pages(), table)
+    write_table({column.name: column.kind for column in columns}, load_pages(), table, group_rows)
     table.seek(0)
 
 
 PIECE_BYTES = 1 << 18
+GROUP_BYTES = 1 << 24
+"""What the writer of Parquet may hold of rows."""
+
 USAGE: dict[str, Kind] = {"judge_calls": int, "prompt_tokens": int, "completion_tokens": int, "cost_usd": float}
 Reader = Callable[[Evaluation], Cell]
 

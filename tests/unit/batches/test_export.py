@@ -259,3 +259,23 @@ async def test_numbers_stay_numbers_and_texts_are_quoted():
     line = pieces[1].decode()
     assert line.startswith('"a;=1,""x""\r\nb",0,"","partial",-1,')
     assert line.endswith("\r\n")
+
+
+async def test_parquet_holds_no_more_of_long_texts_than_of_short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    write = arro3.io.write_parquet
+
+    def note_group(*args: Any, max_row_group_size: int, **options: Any) -> None:
+        held.append(max_row_group_size)
+        write(*args, max_row_group_size=max_row_group_size, **options)
+
+    monkeypatch.setattr(arro3.io, "write_parquet", note_group)
+    monkeypatch.setattr("app.batches.export.GROUP_BYTES", 1_000_000)
+    long = {"context": [{"speaker": "A", "text": "あ"}], "response": "い" * 100_000}
+    for texts in ({}, long):
+        pages = paged(*([scored(place(at)).model_copy(update={"texts": texts})] for at in range(5)))
+        pieces = [piece async for piece in stream_parquet(pages, RUBRIC, PLAIN, texts=True)]
+        rows = arro3.io.read_parquet(io.BytesIO(b"".join(pieces))).read_all().to_struct_array().to_pylist()
+        assert [row["response"] for row in rows] == [texts.get("response")] * 5
+    assert held[0] > 500
+    assert held[1] == 3
