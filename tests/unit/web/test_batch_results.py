@@ -215,3 +215,6 @@ async def test_lines_of_results_are_as_the_document_says(client: httpx.AsyncClie
     lines = read_lines(await client.get(f"{path}/results?texts=true"))
     assert [line["status"] for line in lines] == ["scored", "failed"]
     assert [error.message for line in lines for error in validator.iter_errors(line)] == []
+    # They are taken as a run as they come.
+    asked = {"candidate": {"results": lines}, "rules": [{"aspect": "overall", "min_mean": 1}]}
+    assert (await client.post("/v1/gates", json=asked)).status_code == 200
