@@ -7,20 +7,22 @@ columns are written together, is made in temporary files.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import pickle
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import IO, TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
-from saiten.spreadsheet import Cell, name_findings, name_kinds, write_rows
+from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, Cell, name_findings, name_kinds, write_rows, write_text
 
 if TYPE_CHECKING:
     from saiten.formats.parquet import Kind
@@ -28,26 +30,31 @@ if TYPE_CHECKING:
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-async def stream_ndjson(pages: AsyncIterable[Sequence[ItemResult]]) -> AsyncIterator[bytes]:
-    """One line a result: `ItemResult.line` as UTF-8 JSON."""
+async def stream_ndjson(
+    pages: AsyncIterable[Sequence[ItemResult]], metadata: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[bytes]:
+    """One line a result: `ItemResult.line` as UTF-8 JSON, and the batch's `metadata` where it has some."""
+    shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
-        yield "".join(map(write_line, page)).encode()
+        yield "".join(write_line(result, shared) for result in page).encode()
 
 
-def write_line(result: ItemResult) -> str:
-    """The result's line with its line break."""
+def write_line(result: ItemResult, shared: Mapping[str, Any]) -> str:
+    """The result's line with its line break; `shared` is what all lines have."""
     if result.evaluation is None:
-        return COMPACT.encode(result.line()) + "\n"
-    # Spliced from two texts: written by pydantic itself an evaluation takes half the time.
+        return COMPACT.encode({**result.line(), **shared}) + "\n"
+    # Spliced: written by pydantic itself an evaluation takes half the time.
     # `dialogue` is the evaluation's too, and stands once.
-    return f"{result.entry.model_dump_json(exclude={'dialogue'})[:-1]},{result.evaluation.model_dump_json()[1:]}\n"
+    place, evaluation = result.entry.model_dump_json(exclude={"dialogue"}), result.evaluation.model_dump_json()
+    added = COMPACT.encode({**result.texts, **shared}) if result.texts or shared else "{}"
+    return f"{place[:-1]},{evaluation[1:-1]}{',' if len(added) > 2 else ''}{added[1:]}\n"
 
 
 async def stream_csv(
-    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions
+    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The header, then one row a result, in UTF-8 as RFC 4180 has it. Text is quoted, and defused by `defuse`."""
-    columns = list_columns(rubric, options)
+    columns = list_columns(rubric, options, texts=texts)
     yield write_rows([[column.name for column in columns]])
     async for page in pages:
         yield write_rows(
@@ -55,26 +62,36 @@ async def stream_csv(
         )
 
 
+async def stream_for_excel(
+    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
+) -> AsyncIterator[bytes]:
+    """The same after the mark by which Excel knows UTF-8."""
+    yield codecs.BOM_UTF8
+    async for piece in stream_csv(pages, rubric, options, texts=texts):
+        yield piece
+
+
 async def stream_parquet(
-    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions
+    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The same table as a Parquet file, whose columns have their types whatever the batch holds."""
-    columns = list_columns(rubric, options)
+    columns = list_columns(rubric, options, texts=texts)
     with tempfile.TemporaryFile(prefix="saiten-") as rows, tempfile.TemporaryFile(prefix="saiten-") as table:
+        row_bytes = 1
         async for page in pages:
-            await asyncio.to_thread(keep_page, page, columns, rows)
-        await asyncio.to_thread(write_parquet, columns, rows, table)
+            row_bytes = max(row_bytes, await asyncio.to_thread(keep_page, page, columns, rows) // max(len(page), 1))
+        await asyncio.to_thread(write_parquet, columns, rows, table, max(1, GROUP_BYTES // row_bytes))
         while piece := await asyncio.to_thread(table.read, PIECE_BYTES):
             yield piece
 
 
-def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> None:
-    """Appends the rows of the results to the file."""
-    pickle.dump(cut(page, columns), rows)
+def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> int:
+    """Appends the rows of the results to the file; returns their bytes."""
+    return rows.write(pickle.dumps(cut(page, columns)))
 
 
-def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes]) -> None:
-    """Writes the table of these pages of rows, and goes to its start."""
+def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
+    """Writes the table of these pages of rows, so many of them in a group, and goes to its start."""
     from saiten.formats.parquet import write_table
 
     def load_pages() -> Iterator[list[list[Cell]]]:
@@ -83,11 +100,14 @@ def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes]) 
             while True:
                 yield pickle.load(rows)  # noqa: S301 - we have just written it
 
-    write_table({column.name: column.kind for column in columns}, load_pages(), table)
+    write_table({column.name: column.kind for column in columns}, load_pages(), table, group_rows)
     table.seek(0)
 
 
 PIECE_BYTES = 1 << 18
+GROUP_BYTES = 1 << 24
+"""What the writer of Parquet may hold of rows."""
+
 USAGE: dict[str, Kind] = {"judge_calls": int, "prompt_tokens": int, "completion_tokens": int, "cost_usd": float}
 Reader = Callable[[Evaluation], Cell]
 
@@ -110,7 +130,7 @@ def read_kinds(evaluation: Evaluation) -> Cell:
     return name_kinds(evaluation.findings or ())
 
 
-def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
+def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) -> list[Column]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
     `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
     readers: list[tuple[str, Kind, Reader]] = [
@@ -127,8 +147,11 @@ def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
         ("evaluation", str, lambda one: one.id),
         ("signature", str, lambda one: one.signature),
     ]
+    shared = COMPACT.encode(options.metadata) if options.metadata else None
+    spoken = ("turns", "persona", "goal") if rubric.unit == "conversation" else ("context", "response")
     return [
         Column("item", str, lambda result: result.entry.item),
+        *(Column(TEXT_COLUMNS[name], str, partial(read_text, name)) for name in spoken if texts),
         Column("position", int, lambda result: result.entry.position),
         Column("candidate", int, lambda result: result.entry.candidate),
         Column("status", str, lambda result: result.evaluation.status if result.evaluation else "failed"),
@@ -139,7 +162,13 @@ def list_columns(rubric: Rubric, options: BatchOptions) -> list[Column]:
         Column("reliability", str, of_evaluation(lambda one: one.reliability.detail if one.reliability else None)),
         Column("dialogue", str, lambda result: result.entry.dialogue),
         Column("cluster", str, lambda result: result.entry.cluster),
+        Column(BATCH_METADATA, str, lambda _: shared),
     ]
+
+
+def read_text(name: str, result: ItemResult) -> Cell:
+    """One of the candidate's texts."""
+    return write_text(result.texts.get(name))
 
 
 def of_evaluation(read: Reader) -> Callable[[ItemResult], Cell]:

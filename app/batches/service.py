@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -46,6 +46,7 @@ from app.storage.sql.tables import can_store
 logger = logging.getLogger("saiten.batches")
 
 RESULTS_PAGE = 200  # results read at once: small enough that other requests on the event loop are not delayed
+TEXTS_BYTES = 1 << 20  # texts read at once, or those of one candidate that has more
 
 
 RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
@@ -238,6 +239,16 @@ class BatchService:
         # An erased batch has no more results either, which must not look like the end.
         await self.find(project, batch_id)
 
+    async def add_texts(
+        self, batch_id: str, pages: AsyncIterable[Sequence[ItemResult]]
+    ) -> AsyncIterator[builtins.list[ItemResult]]:
+        """The same results with their texts, as far as these are still stored, in pages of at most TEXTS_BYTES."""
+        async for page in pages:
+            sizes = await self.store.text_sizes(batch_id, page[0].entry.position, page[-1].entry.position)
+            for some in cut_by_size(page, sizes):
+                found = await self.store.texts(batch_id, [result.entry.position for result in some])
+                yield [result.model_copy(update={"texts": found.get(result.entry.position, {})}) for result in some]
+
     async def options(self, project: str, batch_id: str) -> BatchOptions:
         """What all items of the batch have in common."""
         found = await self.store.options(project, batch_id)
@@ -284,6 +295,19 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
         ids_given=intake.ids_given,
         created_at=now,
     )
+
+
+def cut_by_size(page: Sequence[ItemResult], sizes: Mapping[int, int]) -> Iterator[builtins.list[ItemResult]]:
+    """The results in pieces of at most TEXTS_BYTES, or of a single result."""
+    piece, size = list[ItemResult](), 0
+    for result in page:
+        own = sizes.get(result.entry.position, 0)
+        if piece and size + own > TEXTS_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(result)
+        size += own
+    yield piece
 
 
 def present(batch: Batch | None) -> Batch:

@@ -183,7 +183,9 @@ class Entry(Value):
 
     position: int
     item: str
-    candidate: int | None
+    candidate: int | None = Field(
+        description="number among the item's responses, from 0; null where it has a single one"
+    )
     dialogue: str | None = Field(default=None, description="the item's `dialogue`")
     cluster: str | None = Field(
         default=None,
@@ -378,20 +380,25 @@ INTERNAL = Failure(
 )
 
 
+Texts = dict[str, Any]
+"""`context` and `response` of a candidate; of a conversation `turns`, and `persona` and `goal` if it has them."""
+
+
 class ItemResult(Value):
-    """The result of one candidate: its evaluation, or the failure."""
+    """The result of one candidate: its evaluation, or the failure; `texts` where they are asked for and still there."""
 
     entry: Entry
     evaluation: Evaluation | None = None
     failure: Failure | None = None
+    texts: Texts = Field(default_factory=dict)
 
     def line(self) -> dict[str, Any]:
         """The result as one line of NDJSON: the place in the batch first, then the evaluation's fields."""
         place = self.entry.model_dump()
         if self.evaluation is not None:
-            return {**place, **self.evaluation.model_dump(mode="json")}  # which has `dialogue` too
+            return {**place, **self.evaluation.model_dump(mode="json"), **self.texts}  # which has `dialogue` too
         error = self.failure.model_dump() if self.failure else None
-        return {**place, "status": "failed", "error": error}
+        return {**place, "status": "failed", "error": error, **self.texts}
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ class GivenResult(Value):
     turns: Ignored = None
     persona: Ignored = None
     goal: Ignored = None
+    batch_metadata: Ignored = None
 
     @property
     def unrated(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.domain.batch import Candidate, Failure, parts_of
+from app.domain.batch import Candidate, Failure, Texts, parts_of
 from app.domain.conversation import Conversation, Finding, Turn
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import (
@@ -112,6 +112,15 @@ def redact_conversation(asked: Whole, cover: Cover) -> Whole:
             "goal": None if asked.goal is None else cover(asked.goal),
         }
     )
+
+
+def read_texts(asked: Candidate) -> Texts:
+    """The candidate's texts; nothing where they were replaced."""
+    if is_covered(asked.response):
+        return {}
+    if (conversation := asked.conversation) is not None:
+        return conversation.model_dump(mode="json", include={"turns", "persona", "goal"}, exclude_none=True)
+    return asked.model_dump(mode="json", include={"context", "response"})
 
 
 def redact_persona(persona: Mapping[str, Any] | None, cover: Cover) -> dict[str, Any] | None:

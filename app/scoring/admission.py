@@ -12,7 +12,7 @@ from app.domain.errors import InvalidRequest, TooMuchWork
 from app.domain.evaluation import ConversationRequest, EvaluationRequest, PathChoice
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
-from app.scoring.case import ENGLISH, check_path
+from app.scoring.case import ENGLISH, check_path, check_unit
 from app.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
 from app.scoring.evaluate import ScoringContext
 
@@ -129,6 +129,7 @@ def list_work(asked: Asked, context: ScoringContext) -> Iterator[Sequence[Judgin
     rubric = context.rubrics.get(asked.rubric)
     check_path(rubric, asked.path)
     if isinstance(asked, EvaluationRequest):
+        check_unit(rubric, "item")  # before a judge says that it cannot rate such a rubric
         yield plan_evaluation(asked, rubric)
         return
     case = ConversationCase(asked, rubric, context.window_tokens)

@@ -301,17 +301,19 @@ class AsyncClient:
         await self._connection.request("DELETE", batch_path(batch), again=False)
 
     async def results(
-        self, batch: str | HasId, *, after: int = -1, limit: int | None = None
+        self, batch: str | HasId, *, after: int = -1, limit: int | None = None, texts: bool = False
     ) -> AsyncGenerator[ResultRow, None]:
-        """The results so far behind position `after`, in the order of the items."""
-        found = stream_results(self._connection, part(id_of(batch)), after=after, limit=limit)
+        """The results so far behind position `after`, in the order of the items; with `texts` each has its texts, as
+        far as the service still has them."""
+        found = stream_results(self._connection, part(id_of(batch)), after=after, limit=limit, texts=texts)
         async with aclosing(found) as rows:
             async for row in rows:
                 yield row
 
-    async def results_csv(self, batch: str | HasId) -> AsyncGenerator[str, None]:
-        """The results so far as the lines of a CSV file, the header first."""
-        async with aclosing(self._connection.results(part(id_of(batch)), format="csv")) as lines:
+    async def results_csv(self, batch: str | HasId, *, texts: bool = False) -> AsyncGenerator[str, None]:
+        """The results so far as the lines of a CSV file, the header first; `texts` as for `results`."""
+        query = {"format": "csv", **({"texts": "true"} if texts else {})}
+        async with aclosing(self._connection.results(part(id_of(batch)), **query)) as lines:
             async for line in lines:
                 yield line
 
@@ -410,9 +412,11 @@ class AsyncClient:
         """Removes the link."""
         await self._connection.request("DELETE", f"/v1/links/{part(id_of(link))}", again=False)
 
-    async def check_judge(self, **options: Unpack[JudgeCheckOptions]) -> JudgeCheck:
-        """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
-        return await self._post(JudgeCheck, "/v1/judge-checks", options, again=False)
+    async def check_judge(
+        self, *, idempotency_key: str | None = None, **options: Unpack[JudgeCheckOptions]
+    ) -> JudgeCheck:
+        """Whether the judge still rates the anchors as it did. Each check costs judge calls."""
+        return await self._create(JudgeCheck, "/v1/judge-checks", options, idempotency_key)
 
     async def analyse(
         self,

@@ -207,8 +207,8 @@ class Connection:
         return read_object(await self.request("POST", "/v1/gates", content=content, headers=headers))
 
     async def check_judge(self, request: Mapping[str, Any]) -> Object:
-        """Whether the judge still rates the anchors as it did. It is asked once: each check costs judge calls."""
-        return read_object(await self.request("POST", "/v1/judge-checks", json=request, again=False))
+        """Whether the judge still rates the anchors as it did. It is checked once, however often this is sent."""
+        return read_object(await self.request("POST", "/v1/judge-checks", json=request, headers=once(JSON)))
 
     async def analyse(self, name: str, request: Mapping[str, Any]) -> Object:
         """The analysis `name`, such as `agreement`, of data or of batches."""

@@ -475,6 +475,13 @@ class ResultRow(Answer):
     metadata: dict[str, str] = Field(default_factory=dict)
     integrity: IntegrityReport | None = None
     reliability: Reliability | None = None
+    batch_metadata: dict[str, str] = Field(default_factory=dict)
+    # With `texts`, where the service still has them.
+    context: list[dict[str, str]] | None = None
+    response: str | None = None
+    turns: list[dict[str, str]] | None = None
+    persona: dict[str, Any] | None = None
+    goal: str | None = None
 
 
 class Counts(Answer):

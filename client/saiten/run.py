@@ -11,7 +11,7 @@ from saiten.connection import Connection
 from saiten.errors import ServiceUnreachable
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
-from saiten.spreadsheet import name_findings, name_kinds
+from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, name_findings, name_kinds, write_text
 
 if TYPE_CHECKING:
     from saiten.formats.parquet import Kind
@@ -55,29 +55,30 @@ class AsyncRun:
         """The batch's id."""
         return self.batch.id
 
-    async def results(self) -> AsyncGenerator[ResultRow, None]:
-        """The results in the order of the items, as they come in."""
-        async with aclosing(stream_results(self._connection, self.id)) as rows:
+    async def results(self, *, texts: bool = False) -> AsyncGenerator[ResultRow, None]:
+        """The results in the order of the items, as they come in; with `texts` each has its texts, as far as the
+        service still has them."""
+        async with aclosing(stream_results(self._connection, self.id, texts=texts)) as rows:
             async for row in rows:
                 yield row
 
-    async def to_table(self) -> Table:
+    async def to_table(self, *, texts: bool = False) -> Table:
         """The results as columns, named as in the CSV file: `NAME` is an aspect's rating, `NAME.mean` the mean of its
-        samples."""
+        samples; `texts` as for `results`."""
         aspects, composites = list(self.summary.aspects), list(self.summary.composites)
-        cells = [list(row_cells(row, aspects, composites)) async for row in self.results()]
+        cells = [list(row_cells(row, aspects, composites)) async for row in self.results(texts=texts)]
         names = dict.fromkeys(name for row in cells for name, _ in row)
         rows = [dict(row) for row in cells]
         return {name: [row.get(name) for row in rows] for name in names}
 
-    async def to_pandas(self) -> Any:
+    async def to_pandas(self, *, texts: bool = False) -> Any:
         """The results as a `pandas.DataFrame`. Raises ModuleNotFoundError where pandas is not installed."""
-        return need("pandas").DataFrame(await self.to_table())
+        return need("pandas").DataFrame(await self.to_table(texts=texts))
 
-    async def to_polars(self) -> Any:
+    async def to_polars(self, *, texts: bool = False) -> Any:
         """The results as a `polars.DataFrame`. Raises ModuleNotFoundError where polars is not installed."""
         # All rows, to find the types: the first hundred may hold nothing in a column.
-        return need("polars").DataFrame(await self.to_table(), strict=False, infer_schema_length=None)
+        return need("polars").DataFrame(await self.to_table(texts=texts), strict=False, infer_schema_length=None)
 
 
 def need(package: str) -> Any:
@@ -91,12 +92,13 @@ def need(package: str) -> Any:
 
 
 async def stream_results(
-    connection: Connection, batch_id: str, *, after: int = -1, limit: int | None = None
+    connection: Connection, batch_id: str, *, after: int = -1, limit: int | None = None, texts: bool = False
 ) -> AsyncGenerator[ResultRow, None]:
     """The results behind position `after`, at most `limit`. A stream that breaks off is taken up where it ended."""
     lost = 0
     while True:
         query = {"after": str(after)} if limit is None else {"after": str(after), "limit": str(limit)}
+        query |= {"texts": "true"} if texts else {}
         try:
             async with aclosing(connection.results(batch_id, **query)) as lines:
                 async for line in lines:
@@ -117,7 +119,11 @@ async def stream_results(
 
 def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iterator[tuple[str, Any]]:
     """One result's (column, value)."""
-    yield from (("item", row.item), ("position", row.position), ("candidate", row.candidate), ("status", row.status))
+    yield "item", row.item
+    for name, column in TEXT_COLUMNS.items():
+        if (text := getattr(row, name)) is not None:
+            yield column, write_text(text)
+    yield from (("position", row.position), ("candidate", row.candidate), ("status", row.status))
     for name in aspects:
         yield from aspect_cells(name, row.aspects.get(name))
     for name in composites:
@@ -136,6 +142,8 @@ def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iter
     yield "cluster", row.cluster
     for key, value in row.metadata.items():
         yield f"metadata.{key}", value
+    for key, value in row.batch_metadata.items():
+        yield f"{BATCH_METADATA}.{key}", value
 
 
 def aspect_cells(name: str, result: AspectResult | None) -> Iterator[tuple[str, Any]]:

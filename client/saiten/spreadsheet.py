@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 Cell = str | int | float | None
 """None is an empty cell."""
@@ -31,6 +32,28 @@ def write_rows(rows: Sequence[Sequence[Cell]]) -> bytes:
 def defuse(text: str) -> str:
     """The text, after an apostrophe where a spreadsheet would take it for a formula."""
     return f"'{text}" if FORMULA.match(text) else text
+
+
+BATCH_METADATA = "batch_metadata"
+"""The batch's metadata in each of its results, beside `metadata`, which is the item's."""
+
+TEXT_COLUMNS = {
+    "context": "context",
+    "response": "response",
+    "turns": "turns",
+    "persona": "given.persona",
+    "goal": "given.goal",
+}
+"""The columns of an item's texts. Rubrics of conversations have aspects named `persona` and `goal`."""
+
+
+def write_text(text: Sequence[Mapping[str, str]] | Mapping[str, Any] | str | None) -> str | None:
+    """A text of an item in one cell: utterances with their speakers, a line each; a persona as JSON."""
+    if text is None or isinstance(text, str):
+        return text
+    if isinstance(text, Mapping):
+        return json.dumps(text, ensure_ascii=False, separators=(",", ":"))
+    return "\n".join(f"{spoken['speaker']}: {spoken['text']}" for spoken in text)
 
 
 class FaultyTurn(Protocol):

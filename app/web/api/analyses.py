@@ -18,6 +18,7 @@ from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type, while_connected
 from app.web.dependencies import Serving, may_write
 from app.web.given_runs import read_runs, receive_runs
+from app.web.idempotency import once
 from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, STREAM, form, reads, refer_to, write_lines
@@ -145,18 +146,22 @@ async def compare_batches(request: Request, container: Serving) -> Response:
     "/judge-checks",
     summary="Check the judge for drift",
     responses={200: {"model": JudgeCheck}, **PROBLEMS},
-    openapi_extra=reads({JSON: form(JudgeCheckRequest, {"rubric": "ja-dialogue"})}),
+    openapi_extra=reads({JSON: form(JudgeCheckRequest, {"rubric": "ja-dialogue"})}, repeatable=True),
     dependencies=[Depends(require_place)],
 )
 async def check_judge(
     request: Request, container: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
 ) -> Response:
     """Scores the rubric's frozen anchors without any cache, and compares them with the stored ratings."""
-    async with evaluating(request) as scope:
-        require_price(request, body.rubric, body.judge)
-        checking = container.comparison.check_judge(request.state.project, body, scope)
-        check = await while_connected(request, checking)
-    return Response(check.model_dump_json(), media_type=JSON)
+
+    async def make() -> Response:
+        async with evaluating(request) as scope:
+            require_price(request, body.rubric, body.judge)
+            checking = container.comparison.check_judge(request.state.project, body, scope)
+            check = await while_connected(request, checking)
+        return Response(check.model_dump_json(), media_type=JSON)
+
+    return await once(request, container.scoring.evaluations, make)
 
 
 async def answer_in_language(request: Request, container: Serving, report: Comparison | GateReport) -> Response:

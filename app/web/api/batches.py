@@ -16,7 +16,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from app.batches.export import stream_csv, stream_ndjson, stream_parquet
+from app.batches.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
 from app.batches.intake import Spool
 from app.domain.batch import (
     Batch,
@@ -25,11 +25,16 @@ from app.domain.batch import (
     BatchItem,
     BatchOptions,
     BatchStatus,
+    Entry,
     EstimateReport,
-    ItemResult,
+    Failure,
     KeyedAnswer,
 )
-from app.domain.errors import NotFound, StoreError
+from app.domain.conversation import Persona, Turn
+from app.domain.dialogue import Utterance
+from app.domain.errors import InvalidRequest, NotFound, StoreError
+from app.domain.evaluation import Evaluation, Metadata
+from app.domain.model import Value
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
 from app.web.admission import Authenticator, credential_of
@@ -94,13 +99,37 @@ DISPOSITION = {
     "schema": {"type": "string"},
 }
 
+
+class LineParts(Value):
+    """What a line of results has beside the candidate's place and its evaluation: texts with `texts=true`, where they
+    are still stored."""
+
+    batch_metadata: Metadata | None = Field(default=None, description="the batch's; absent where it has none")
+    context: list[Utterance] | None = Field(default=None, description="what the response answers")
+    response: str | None = Field(default=None, description="what was scored")
+    turns: list[Turn] | None = Field(default=None, description="of a conversation: all that was said")
+    persona: Persona | None = Field(default=None, description="of a conversation, if it has one")
+    goal: str | None = Field(default=None, description="of a conversation, if it has one")
+
+
+class EvaluatedLine(LineParts, Evaluation, Entry):
+    """A line of results: the candidate's place and its evaluation."""
+
+
+class FailedLine(LineParts, Entry):
+    """A line of results: the candidate's place, and why it has no evaluation."""
+
+    status: Literal["failed"]
+    error: Failure = Field(description="why there is no evaluation")
+
+
 WORKER_DIED = {"code": "worker-died", "detail": "…"}
 RESULTS = {
     "description": "Results in item order; a connection that breaks off says that it is not all of them",
     "headers": {"X-Batch-Status": BATCH_STATUS, "Content-Disposition": DISPOSITION},
     "content": {
         NDJSON: lines(
-            ItemResult,
+            (EvaluatedLine, FailedLine),
             "a line per candidate: `position`, `item`, `candidate` and `cluster`, then the fields "
             "of an `Evaluation`; if there is none, `status` is `failed` and `error` holds `code` and `detail`",
             {
@@ -285,23 +314,30 @@ async def read_batch_results(
     written_as: Annotated[Format, Query(alias="format")] = "ndjson",
     after: Annotated[int, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
     limit: Annotated[int | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
+    texts: Annotated[bool, Query(description="each result with its texts, where they are still stored")] = False,
+    excel: Annotated[bool, Query(description="CSV begins with the mark by which Excel knows UTF-8")] = False,
 ) -> Response:
     """The results so far, in item order, as a stream. While the batch runs, candidates without a result are left out.
 
     To page, set `limit`, then `after` to the last `position`. If the store fails midway, or the batch is erased, the
     connection breaks off: a stream that ends properly is complete.
     """
-    refuse_other_queries(request, "format", "after", "limit")
+    refuse_other_queries(request, "format", "after", "limit", "texts", "excel")
+    if excel and written_as != "csv":
+        raise InvalidRequest("goes with format=csv", pointer="/query/excel")
     project: str = request.state.project
     batch = await container.batches.find(project, batch_id)
     found = container.batches.results(project, batch_id, after=after, limit=limit)
     pages = container.ratings.reliabilities.mark_pages(project, found)
+    if texts:
+        pages = container.batches.add_texts(batch_id, pages)
     headers: dict[str, str] = {"X-Batch-Status": batch.status}
     if written_as == "ndjson":
-        return StreamingResponse(stream_ndjson(pages), headers=headers, media_type=NDJSON)
+        return StreamingResponse(stream_ndjson(pages, batch.metadata), headers=headers, media_type=NDJSON)
     options = await container.batches.options(project, batch_id)
     media_type, stream = TABLES[written_as]
-    table = stream(pages, container.scoring.context.rubrics.nearest(batch.rubric_name), options)
+    stream = stream_for_excel if excel else stream
+    table = stream(pages, container.scoring.context.rubrics.nearest(batch.rubric_name), options, texts=texts)
     # The id is the service's own: a file name contains no text of the caller.
     headers["Content-Disposition"] = f'attachment; filename="{batch.id}.{written_as}"'
     return StreamingResponse(table, headers=headers, media_type=media_type)

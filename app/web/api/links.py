@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -47,10 +48,13 @@ async def make_link(
         link = await container.comparison.links.make(request.state.project, body)
         await note(request, container, "link.created", link.id, old=link.old, new=link.new)
         language = language_of(request)
-        headers = {"Location": f"/v1/links/{link.id}", "Content-Language": language, "Vary": "Accept-Language"}
+        headers = {"Content-Language": language, "Vary": "Accept-Language"}
         return JSONResponse(tell_report(link.model_dump(mode="json"), language), 201, headers)
 
-    return await once(request, container.scoring.evaluations, make)
+    response = await once(request, container.scoring.evaluations, make)
+    # A replay names the same link: its address comes from the stored answer.
+    response.headers["Location"] = f"/v1/links/{json.loads(bytes(response.body))['id']}"
+    return response
 
 
 @router.get("", summary="List links", responses={200: {"model": Links}, **PROBLEMS})

@@ -107,17 +107,9 @@ def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: boo
 
 
 def list_rows(results: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """The heads, then a row a result, as `to_table` of the client names its columns; `context` and `response` come
-    second where the results have them."""
+    """The heads, then a row a result, as `to_table` of the client names its columns."""
     aspects, composites = name_measures(results)
-    rows = []
-    for result in results:
-        own = {name: value for name, value in result.items() if name not in ("context", "response")}
-        cells = dict(row_cells(read(ResultRow, own), aspects, composites))
-        texts = (
-            {"context": write_context(result["context"]), "response": result["response"]} if "context" in result else {}
-        )
-        rows.append({"item": cells.pop("item"), **texts, **cells})
+    rows = [dict(row_cells(read(ResultRow, result), aspects, composites)) for result in results]
     heads = [
         head for head in dict.fromkeys(head for row in rows for head in row) if head not in ("position", "candidate")
     ]
@@ -131,8 +123,3 @@ def name_measures(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list
         for kind in ("aspects", "composites")
     )
     return aspects, composites
-
-
-def write_context(context: Sequence[Mapping[str, str]]) -> str:
-    """The utterances with their speakers, a line each."""
-    return "\n".join(f"{spoken['speaker']}: {spoken['text']}" for spoken in context)

@@ -30,6 +30,7 @@ from saiten.figures import write_figure
 from saiten.formats import FoundItem
 from saiten.language import tell
 from saiten.plain_text import printable, quote_reply
+from saiten.spreadsheet import TEXT_COLUMNS
 from saiten.waiting import read_object
 
 Result = dict[str, Any]
@@ -47,9 +48,6 @@ CONVERSATION_PARTS = ("turns", "persona", "goal", "metadata", "dialogue", "infer
 
 WINDOW = 4
 """Items started and not yet printed, as a multiple of those in flight: they may wait for a slow one."""
-
-TEXTS = ("context", "response", "turns", "persona", "goal")
-"""What `--with-texts` adds to a result."""
 
 QUOTED = 80
 """Characters of a suspicious part that are shown."""
@@ -386,7 +384,9 @@ async def score_and_show(
                     unused = found.pop(UNUSED, None)
                     request = requests[position]
                     tally.add(request, found)
-                    texts = {name: request[name] for name in TEXTS if name in request} if shown.with_texts else {}
+                    texts = (
+                        {name: request[name] for name in TEXT_COLUMNS if name in request} if shown.with_texts else {}
+                    )
                     result = name_result(found, items[position].id, clusters[position], texts)
                     complete = complete and result["status"] == "scored"
                     if shown.keeps:

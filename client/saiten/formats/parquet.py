@@ -13,7 +13,7 @@ Kind = type[str] | type[int] | type[float] | type[bool]
 """Of the values of a column, any of which may be None."""
 
 GROUP_ROWS = 10_000
-"""The rows that are held until they are written."""
+"""The rows that are held until they are written, at most."""
 
 PARQUET, ARROW, ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 """How files of these kinds begin. Hugging Face's datasets keep streams, in files called `.arrow`."""
@@ -50,8 +50,14 @@ def send() -> None:
             sys.stdout.buffer.flush()
 
 
-def write_table(kinds: Mapping[str, Kind], pages: Iterable[Sequence[Sequence[Any]]], file: IO[bytes]) -> None:
-    """Writes columns of these names and kinds into a file that can be sought in, a page of rows after another."""
+def write_table(
+    kinds: Mapping[str, Kind],
+    pages: Iterable[Sequence[Sequence[Any]]],
+    file: IO[bytes],
+    group_rows: int = GROUP_ROWS,
+) -> None:
+    """Writes columns of these names and kinds into a file that can be sought in, a page of rows after another. At most
+    `group_rows` are held until they are written: fewer of long texts."""
     from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
     from arro3.io import write_parquet
 
@@ -69,4 +75,4 @@ def write_table(kinds: Mapping[str, Kind], pages: Iterable[Sequence[Sequence[Any
                 yield RecordBatch.from_arrays(arrays, schema=schema)
 
     batches = RecordBatchReader.from_batches(schema, list_batches())
-    write_parquet(batches, file, compression="zstd(3)", max_row_group_size=GROUP_ROWS)
+    write_parquet(batches, file, compression="zstd(3)", max_row_group_size=min(group_rows, GROUP_ROWS))

@@ -108,7 +108,7 @@ async def test_nothing_gives_no_line_but_a_header():
         *("item", "position", "candidate", "status", "warmth", "warmth.unrated", "clarity", "clarity.unrated", "both"),
         *("relevance.score", "warnings", "cached", "judge_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
         *("evaluation", "signature", "failure.code", "failure.detail", "metadata", "reliability"),
-        *("dialogue", "cluster"),
+        *("dialogue", "cluster", "batch_metadata"),
     ]
 
 
@@ -140,6 +140,7 @@ async def test_a_row_tells_the_evaluation():
         "reliability": "",
         "dialogue": "",
         "cluster": "",
+        "batch_metadata": "",
     }
 
 
@@ -147,7 +148,7 @@ async def test_a_row_ends_with_what_its_judge_was_found_to_be_worth():
     badge = Reliability(validated=True, detail="Spearman with humans, n = 60, 2026-11-21: warmth 0.74")
     marked = [scored(reliability=UNVALIDATED), scored(reliability=badge), failed()]
     rows = await read_table(marked)
-    assert [list(row)[-3] for row in rows] == ["reliability"] * 3
+    assert [list(row)[-4] for row in rows] == ["reliability"] * 3
     assert [row["reliability"] for row in rows] == [NOT_VALIDATED, badge.detail, ""]
 
 
@@ -258,3 +259,23 @@ async def test_numbers_stay_numbers_and_texts_are_quoted():
     line = pieces[1].decode()
     assert line.startswith('"a;=1,""x""\r\nb",0,"","partial",-1,')
     assert line.endswith("\r\n")
+
+
+async def test_parquet_holds_no_more_of_long_texts_than_of_short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    write = arro3.io.write_parquet
+
+    def note_group(*args: Any, max_row_group_size: int, **options: Any) -> None:
+        held.append(max_row_group_size)
+        write(*args, max_row_group_size=max_row_group_size, **options)
+
+    monkeypatch.setattr(arro3.io, "write_parquet", note_group)
+    monkeypatch.setattr("app.batches.export.GROUP_BYTES", 1_000_000)
+    long = {"context": [{"speaker": "A", "text": "あ"}], "response": "い" * 100_000}
+    for texts in ({}, long):
+        pages = paged(*([scored(place(at)).model_copy(update={"texts": texts})] for at in range(5)))
+        pieces = [piece async for piece in stream_parquet(pages, RUBRIC, PLAIN, texts=True)]
+        rows = arro3.io.read_parquet(io.BytesIO(b"".join(pieces))).read_all().to_struct_array().to_pylist()
+        assert [row["response"] for row in rows] == [texts.get("response")] * 5
+    assert held[0] > 500
+    assert held[1] == 3

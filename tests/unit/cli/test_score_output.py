@@ -16,7 +16,7 @@ from rich.console import Console
 
 from saiten.commands.files import InvalidItems
 from saiten.commands.output import means_of, print_scores
-from saiten.commands.results import require_output_file, write_results, write_whole
+from saiten.commands.results import list_rows, require_output_file, write_results, write_whole
 from saiten.commands.runs import is_result
 from tests.support.command import saiten
 from tests.support.records import BODY
@@ -167,6 +167,18 @@ def test_a_table_of_excel_becomes_a_table_of_results(tmp_path: Path) -> None:
         ("1", "user: 元気ですか？", "'=はい"),
         ("2", "user: 何時ですか？", "10時です"),
     ]
+
+
+def test_a_table_of_conversations_has_their_texts() -> None:
+    turns = [{"speaker": "A", "text": "はい。"}, {"speaker": "B", "text": "何時ですか。"}]
+    rated = {"rating": 1, "scale": [0, 1], "label": None, "samples": [1], "mean": 1.0, "sd": 0.0}
+    texts = {"turns": turns, "persona": {"name": "B"}, "goal": "=聞く"}
+    result = {"item": "a", "status": "scored", "aspects": {"goal": rated}, **texts}
+    heads, row = list_rows([result])
+    cells = dict(zip(heads, row, strict=True))
+    assert heads[:4] == ["item", "turns", "given.persona", "given.goal"]
+    assert [cells[head] for head in heads[1:4]] == ["A: はい。\nB: 何時ですか。", '{"name":"B"}', "=聞く"]
+    assert cells["goal"] == 1
 
 
 MISTAKES = {

@@ -99,6 +99,13 @@ async def test_every_resource_is_asked(
     assert len(await client.evaluations(batch=before)) == 3
     assert [row.item for row in await client.results(after, after=0)] == ["sea-2", "sea-2"]
     assert [row.position for row in await client.results(after.id, limit=1)] == [0]
+    (row,) = await client.results(before, after=1, texts=True)
+    assert (row.context[-1]["text"], row.response, row.batch_metadata) == (
+        CONTEXT[-1],
+        "そうですか。",
+        {"build": "1"},
+    )
+    assert (await client.results_csv(after, texts=True))[0].startswith('"item","context","response"')
     assert (await client.results_csv(after))[0].startswith('"item","position"')
     assert (await client.summary(after)).coverage.share == 1
 
@@ -213,7 +220,7 @@ async def test_a_bar_is_shown_on_standard_error(client: Any, capfd: pytest.Captu
 
 async def test_a_run_is_a_table(client: Any, tmp_path: Path) -> None:
     strange = {"id": "sea-3", "context": ["やあ"], "response": "はい", "metadata": {"note": "海"}}
-    run = await client.run([*ITEMS, strange], judge={"samples": 2})
+    run = await client.run([*ITEMS, strange], judge={"samples": 2}, metadata={"build": "1a2b"})
     table = await run.to_table()
     assert table["item"] == ["sea-1", "sea-2", "sea-2", "sea-3"]
     assert table["candidate"] == [None, 0, 1, None]
@@ -224,6 +231,9 @@ async def test_a_run_is_a_table(client: Any, tmp_path: Path) -> None:
     frame = await run.to_pandas()
     assert frame["overall.mean"].tolist() == table["overall.mean"]
     assert frame.shape == (4, len(table))
+    told = await run.to_table(texts=True)
+    assert (told["response"][3], told["context"][3]) == ("はい", "A: やあ")
+    assert (told["batch_metadata.build"], told.keys() - table.keys()) == (["1a2b"] * 4, {"context", "response"})
 
 
 async def test_polars_is_used_where_it_is(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:

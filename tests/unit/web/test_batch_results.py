@@ -11,13 +11,19 @@ from typing import Any
 import arro3.io
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
-from app.domain.batch import ItemResult
+from app.domain.batch import BatchConversation, BatchItem, ItemResult, list_candidates
 from app.domain.errors import StoreUnavailable
+from app.domain.redaction import drop, hash_with, read_texts, redact_asked
 from app.storage.sql.batches.store import BatchStore
 from tests.support.cases import in_turn
 from tests.support.posted import make_item, post_batch, wait_for
 from tests.support.serving import serving
+
+TALK = BatchConversation.model_validate(
+    {"turns": [{"speaker": "A", "text": "はい。", "role": "system"}], "goal": "話す"}
+)
 
 
 def read_lines(response: httpx.Response) -> list[dict[str, Any]]:
@@ -135,3 +141,80 @@ async def test_the_summary_is_over_all_results(client: httpx.AsyncClient) -> Non
         assert (aspect["n"], aspect["mean"]) == (8, pytest.approx(sum(ratings) / 8))
         assert aspect["histogram"] == {level: ratings.count(int(level)) for level in aspect["histogram"]}
     assert summary["signature"] == lines[0]["signature"]
+
+
+async def test_results_carry_texts_and_the_batch_s_metadata_on_request(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.batches.service.TEXTS_BYTES", 200)  # less than any two items
+    spoken = [{"speaker": "=A", "text": "はい。"}]
+    formula = {"context": spoken, "responses": ["=1+1", "一行目\n二行目"]}
+    gone = make_item(7, id="gone", metadata={"user": "u-7"})
+    path = await complete_batch(client, make_item(0), formula, gone, metadata={"build": "b1"})
+    await client.post("/v1/erasures", json={"metadata": {"user": "u-7"}})
+    plain, lines = [read_lines(await client.get(f"{path}/results{query}")) for query in ("", "?texts=true")]
+    assert [line.pop("context", None) for line in lines] == [make_item()["context"], spoken, spoken, None]
+    responses = [make_item()["response"], "=1+1", "一行目\n二行目", None]
+    assert [line.pop("response", None) for line in lines] == responses
+    assert lines == plain
+    assert [line["batch_metadata"] for line in lines] == [{"build": "b1"}] * 4
+
+    sheet = await client.get(f"{path}/results?format=csv&texts=true&excel=true")
+    assert sheet.content.startswith(b"\xef\xbb\xbf")
+    rows = list(csv.DictReader(io.StringIO(sheet.content.decode("utf-8-sig"), newline="")))
+    assert [*rows[0]][:3] == ["item", "context", "response"]
+    assert [row["response"] for row in rows] == [responses[0], "'=1+1", "一行目\n二行目", ""]
+    assert [row["context"] for row in rows[1:]] == ["'=A: はい。", "'=A: はい。", ""]
+    response = await client.get(f"{path}/results?format=parquet&texts=true&after=0")
+    table = arro3.io.read_parquet(io.BytesIO(response.content)).read_all().to_struct_array().to_pylist()
+    assert [(row["context"], row["response"]) for row in table] == [
+        ("=A: はい。", "=1+1"),
+        ("=A: はい。", "一行目\n二行目"),
+        (None, None),
+    ]
+    assert table[0]["batch_metadata"] == '{"build":"b1"}'
+    for query in ("excel=true", "texts=", "format=parquet&excel=true"):
+        assert (await client.get(f"{path}/results?{query}")).status_code == 422
+
+
+async def test_results_of_conversations_carry_their_turns(client: httpx.AsyncClient) -> None:
+    turns = [
+        {"speaker": "客", "text": "今日は何時までですか。", "role": "user"},
+        {"speaker": "店", "text": "夜の八時までです。", "role": "system"},
+    ]
+    whole = {"turns": turns, "persona": {"name": "店"}, "goal": "閉店の時刻を知る"}
+    path = await complete_batch(client, {"id": "a", **whole}, {"id": "b", "turns": turns}, rubric="ja-conversation")
+    lines = read_lines(await client.get(f"{path}/results?texts=true"))
+    told = ("turns", "persona", "goal", "context", "response")
+    assert [{name: line[name] for name in told if name in line} for line in lines] == [whole, {"turns": turns}]
+    spoken = "客: 今日は何時までですか。\n店: 夜の八時までです。"
+    rows = list(csv.DictReader(io.StringIO((await client.get(f"{path}/results?format=csv&texts=true")).text)))
+    assert [(row["turns"], row["given.persona"], row["given.goal"]) for row in rows] == [
+        (spoken, '{"name":"店"}', whole["goal"]),
+        (spoken, "", ""),
+    ]
+
+
+@pytest.mark.parametrize("texts", ["hash", "drop"])
+def test_texts_that_a_policy_replaced_are_none(texts: str) -> None:
+    cover = drop if texts == "drop" else hash_with("salt")
+    for asked in (BatchItem.model_validate(make_item()), TALK):
+        ((_, candidate),) = list_candidates(asked, 0, 0)
+        assert read_texts(candidate)
+        assert read_texts(redact_asked(candidate, cover)) == {}
+
+
+async def test_lines_of_results_are_as_the_document_says(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    answer = document["paths"]["/v1/batches/{batch_id}/results"]["get"]["responses"]["200"]["content"]
+    schema = answer["application/x-ndjson"]["schema"]["contentSchema"]
+    validator = Draft202012Validator({**schema, "components": document["components"]})
+    gone = make_item(7, metadata={"user": "u-7"})
+    path = await complete_batch(client, make_item(0), gone, metadata={"build": "b1"})
+    await client.post("/v1/erasures", json={"metadata": {"user": "u-7"}})
+    lines = read_lines(await client.get(f"{path}/results?texts=true"))
+    assert [line["status"] for line in lines] == ["scored", "failed"]
+    assert [error.message for line in lines for error in validator.iter_errors(line)] == []
+    # They are taken as a run as they come.
+    asked = {"candidate": {"results": lines}, "rules": [{"aspect": "overall", "min_mean": 1}]}
+    assert (await client.post("/v1/gates", json=asked)).status_code == 200

@@ -269,6 +269,14 @@ async def test_what_the_gate_cannot_judge_by_is_pointed_at(
 # Judge checks
 
 
+async def test_a_check_is_made_once_under_a_key(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
+    key = {"Idempotency-Key": "k1"}
+    first, second = [await client.post("/v1/judge-checks", json={}, headers=key) for _ in range(2)]
+    assert (first.status_code, second.content) == (200, first.content)
+    assert second.headers["idempotent-replayed"] == "true"
+    assert len(fake.requests) == RECORDED_RUNS * len(ANCHORS)
+
+
 async def test_anchors_are_asked_past_the_cache(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     first = await find(client, "judge-checks", {})
     assert (first["verdict"], first["rubric"], first["anchors"]) == ("recorded", "ja-dialogue", len(ANCHORS))

@@ -163,6 +163,9 @@ async def test_attacks_in_any_turn_persona_or_goal_are_seen(client: httpx.AsyncC
 
 async def test_the_lexical_judge_rates_no_conversation(tmp_path: Path) -> None:
     async with serving(tmp_path, judge="lexical") as client:
+        item = {"context": ["やあ。"], "response": "やあ。", "rubric": "ja-conversation"}
+        refused = await client.post("/v1/evaluations", json=item)
+        assert (refused.status_code, refused.json()["code"]) == (422, "rubric-unit-mismatch")
         response = await client.post("/v1/conversations", json=make("はい。"))
         answer = response.json()
         page = await client.get(f"/evaluations/{answer['id']}", headers={"Accept-Language": "ja"})

@@ -58,10 +58,12 @@ async def look(client: httpx.AsyncClient, path: str, **parameters: str) -> str:
 
 async def test_a_link_is_made_used_and_deleted(client: httpx.AsyncClient) -> None:
     old, new = [await score(client, model, name="nightly", metadata={"build": model}) for model in ("old", "new")]
-    made = await client.post("/v1/links", json={"old": old, "new": new})
+    key = {"Idempotency-Key": "k1"}
+    made, again = [await client.post("/v1/links", json={"old": old, "new": new}, headers=key) for _ in range(2)]
     assert made.status_code == 201, made.text
     link = made.json()
-    assert made.headers["location"] == f"/v1/links/{link['id']}"
+    assert (again.json(), again.headers["idempotent-replayed"]) == (link, "true")
+    assert made.headers["location"] == again.headers["location"] == f"/v1/links/{link['id']}"
     assert re.fullmatch(r"ln_[0-9a-zA-Z]+", link["id"])
     overall = link["aspects"]["overall"]
     assert (overall["state"], overall["method"], overall["n"]) == ("linked", "equipercentile", COUNT)

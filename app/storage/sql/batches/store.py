@@ -25,9 +25,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer
+from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer, Texts
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation
+from app.domain.redaction import read_texts
 from app.domain.rubric import split_name
 from app.domain.summary import Intervals, Scored, Tally, ValuesPage, pack_tally, unpack_scores, unpack_tally
 from app.domain.work import (
@@ -67,7 +68,7 @@ from app.storage.sql.batches.rows import (
 from app.storage.sql.batches.running_time import read_running_time, sign
 from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
-from app.storage.sql.sizes import add_bytes, measure_candidate
+from app.storage.sql.sizes import add_bytes, measure_candidate, octets
 from app.storage.sql.tables import can_store, equals
 
 logger = logging.getLogger("saiten.batches")
@@ -291,6 +292,20 @@ class BatchStore:
             .where(equals(item.batch_id, batch_id), item.position > after, SEEN)
         )
         return [read_placed(row) for row in await db.fetch(self._engine, query.order_by(item.position).limit(limit))]
+
+    async def text_sizes(self, batch_id: str, first: int, last: int) -> dict[int, int]:
+        """The bytes of each candidate from position `first` to `last`."""
+        query = select(item.position, octets(item.request)).where(
+            equals(item.batch_id, batch_id), item.position.between(first, last)
+        )
+        return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
+
+    async def texts(self, batch_id: str, positions: Collection[int]) -> dict[int, Texts]:
+        """The texts of the candidates at these positions, empty where they were replaced."""
+        query = select(item.position, item.request).where(equals(item.batch_id, batch_id), item.position.in_(positions))
+        rows = await db.fetch(self._engine, query)
+        # In a thread, as `results`.
+        return await asyncio.to_thread(lambda: {row.position: read_texts(read_candidate(row.request)) for row in rows})
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
