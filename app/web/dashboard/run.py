@@ -121,6 +121,7 @@ async def gather_figures(
         "people": people,
         "simulated": simulated,
         "needed": FEWEST_ITEMS,
+        "only_rules": run_values.has_only_rules(summary),
         "trend": trend if isinstance(trend, Trend) else None,
         "summing": isinstance(trend, PendingComputation),
         "corrected": people.by_aspect if people else {},
