@@ -98,7 +98,10 @@ async def test_runs_of_one_name_by_two_rubrics_are_ranked_apart_and_a_judge_with
     async with serving(tmp_path) as client:
         for rubric in ("ja-conversation", "ko-conversation"):
             for system in ("a", "b"):
-                turns = [{"speaker": "U", "role": "user", "text": "こんにちは。"}, {"speaker": "S", "role": "system", "text": f"{system}です。"}]
+                turns = [
+                    {"speaker": "U", "role": "user", "text": "こんにちは。"},
+                    {"speaker": "S", "role": "system", "text": f"{system}です。"},
+                ]
                 body = {"name": "talks", "rubric": rubric, "metadata": {"system": system}}
                 found = await client.post("/v1/batches", json={**body, "items": [{"turns": turns}]})
                 assert found.status_code == 202, found.text
