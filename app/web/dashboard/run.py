@@ -152,8 +152,8 @@ class PeopleScale(NamedTuple):
         """Each note with the names of the measures that have it."""
         found: dict[str, list[str]] = {}
         for row in self.rows:
-            for note in row.found.notes:
-                found.setdefault(note, []).append(row.name)
+            for told in row.found.notes:
+                found.setdefault(told, []).append(row.name)
         return found
 
 
@@ -193,9 +193,9 @@ async def correct(
     return PeopleScale(tuple(rows[:MOST_ROWS]), by_aspect) if rows else None
 
 
-def is_rated(found: Reliability) -> bool:
+def is_rated(found: Reliability | None) -> bool:
     """Whether two people rated enough responses on whatever aspect they rated."""
-    counts = [one.n for one in found.aspects.values() if one.state != "unknown"]
+    counts = [one.n for one in found.aspects.values() if one.state != "unknown"] if found else []
     return bool(counts) and min(counts) >= FEWEST_ITEMS
 
 

@@ -264,7 +264,9 @@ def test_holm_counts_the_measures_of_the_rules_alone():
     assert compared.verdict == "inconclusive"
     told = alone.comparison.aspects["warmth"].smallest_detectable
     assert told == alone.reasons[0].detectable
-    assert told is not None and compared.smallest_detectable is not None and told < compared.smallest_detectable
+    assert told is not None
+    assert compared.smallest_detectable is not None
+    assert told < compared.smallest_detectable
     # With all six Holm asks for 0.05 / 6 = 0.0083.
     assert judge_gate(new, old).verdict == "pass"
 
