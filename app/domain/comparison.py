@@ -140,7 +140,8 @@ class Measure(Value):
     )
     smallest_detectable: float | None = Field(
         description="the difference that this spread and so many dialogues show with 80 % power, at alpha / k for the "
-        "k measures of this kind that were tested: the level that Holm's first step leaves"
+        "k measures of this kind that were tested: the level that Holm's first step leaves; in a gate's report, of "
+        "what a rule on drops names, as the rule's reason says it"
     )
     verdict: Verdict = Field(description="by `p_adjusted` and alpha, and the sign of the difference")
     wins: PairedWins | None = Field(description="of paired items; `a` is the candidate")

@@ -79,10 +79,9 @@ class AspectValidation(Value):
     source: ValidationSource | None = Field(default=None, description="what the state is based on; null if unknown")
 
     def describe(self, name: str) -> str:
-        """`follows people: overall ρ 0.55 [0.41, 0.67], 60 responses`."""
+        """`overall ρ 0.55 [0.41, 0.67]`."""
         low_high = [write_figure(end, 2) for end in self.spearman_interval or ()]
-        span = f" [{', '.join(low_high)}]" if low_high else ""
-        return f"{CLAUSES[self.state]}: {self.name_figure(name)}{span}, {self.n} responses"
+        return self.name_figure(name) + (f" [{', '.join(low_high)}]" if low_high else "")
 
     def name_figure(self, name: str) -> str:
         """`overall ρ 0.55`."""
@@ -133,7 +132,11 @@ def describe_reliability(found: Validation | None) -> Reliability:
         return UNVALIDATED
     aspects = {name: judge_aspect(each, found) for name, each in found.aspects.items()}
     strongest = sorted(aspects.items(), key=lambda one: -WEAKEST_FIRST.index(one[1].state))
-    clauses = [each.describe(name) for name, each in strongest if each.n >= FEWEST_ITEMS]
+    alike: dict[tuple[State, int, bool], list[str]] = {}
+    for name, each in strongest:
+        if each.n >= FEWEST_ITEMS:
+            alike.setdefault((each.state, each.n, each.spearman_interval is None), []).append(each.describe(name))
+    clauses = [f"{CLAUSES[state]}: {' · '.join(told)}, {n} responses" for (state, n, _), told in alike.items()]
     few = [f"{each.name_figure(name)} ({each.n})" for name, each in aspects.items() if each.n < FEWEST_ITEMS]
     if few:
         clauses.append(f"fewer than {FEWEST_ITEMS} responses with two raters each: {', '.join(few)}")

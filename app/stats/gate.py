@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor, isfinite, log2, sqrt
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import betaincinv
@@ -42,6 +42,7 @@ from app.domain.plain_text import find_digits, stands_still, tell_p, write_figur
 from app.domain.summary import MeasureKey
 from app.stats import resampling
 from app.stats.comparison import (
+    TOO_WIDE,
     Sides,
     adjust_measures,
     compare_closely,
@@ -116,7 +117,7 @@ def judge_gate(
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
         ruled = list(judge_rules(asked, candidate, comparison, alpha, {} if link is not None else sides))
-        comparison = comparison and retell(comparison, asked, alpha)
+        comparison = comparison and retell(comparison, asked, alpha, ruled)
     reasons = [
         *tell_judge(judge),
         judge_coverage(
@@ -353,10 +354,15 @@ def adjust_ruled(
     return found, dict(zip(found, adjust_measures(found.values()), strict=True))
 
 
-def retell(comparison: Comparison, asked: Sequence[PlannedRule], alpha: float) -> Comparison:
-    """The comparison in which what a rule on drops names has the p of the rules, and the verdict by it: the table below
-    a gate's verdict says no other."""
-    found, adjusted = adjust_ruled([one for one in asked if one.rule.most is not None], comparison)
+def retell(
+    comparison: Comparison, asked: Sequence[PlannedRule], alpha: float, reasons: Iterable[GateReason]
+) -> Comparison:
+    """The comparison in which what a rule on drops names has the p of the rules, the verdict by it, and what the rule's
+    reason says would be seen: the table below a gate's verdict says no other."""
+    compared = [one for one in asked if one.rule.most is not None]
+    found, adjusted = adjust_ruled(compared, comparison)
+    told = {reason.rule: reason.detectable for reason in reasons}
+    seen = {one.key: told.get(one.number) for one in compared}
     kinds: dict[str, dict[str, Measure]] = {}
     for (kind, name), measure in found.items():
         field, own = (f"{kind}s" if kind != "blended" else kind), name.removeprefix(FINDING).removeprefix(KIND)
@@ -364,9 +370,21 @@ def retell(comparison: Comparison, asked: Sequence[PlannedRule], alpha: float) -
             p = adjusted[kind, name]
             # A rate of findings stands there as it is: less of them is better.
             turned = unfold(measure) if kind in {"finding", "kind"} else measure
-            update = {"p_adjusted": p, "verdict": judge_measure(turned, p, alpha)}
+            update = {
+                "p_adjusted": p,
+                "verdict": judge_measure(turned, p, alpha),
+                **retell_power(measure, seen[kind, name]),
+            }
             kinds.setdefault(field, dict(getattr(comparison, field)))[own] = measure.model_copy(update=update)
     return with_faulty_turns(comparison.model_copy(update=kinds))
+
+
+def retell_power(measure: Measure, detectable: float | None) -> dict[str, Any]:
+    """The smallest detectable difference as the rule has it, and why there is none."""
+    name = "smallest_detectable"
+    if detectable is None:
+        return {name: None, "undefined": {name: TOO_WIDE, **measure.undefined}}
+    return {name: detectable, "undefined": {key: why for key, why in measure.undefined.items() if key != name}}
 
 
 def find(comparison: Comparison, key: MeasureKey) -> Measure | None:

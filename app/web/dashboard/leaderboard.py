@@ -1,4 +1,4 @@
-"""`/leaderboard`: the systems of one name by their newest runs, with the places that are told apart."""
+"""`/leaderboard`: the systems of one name and rubric by their newest runs, with the places that are told apart."""
 
 from __future__ import annotations
 
@@ -58,11 +58,14 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     """The systems of a name; without a name, the names of the newest runs."""
     given = request.query_params
     name = given.get("name", "").strip()[:LONGEST]
-    wanted = BatchFilter(status="completed", name=name or None)
+    chosen = given.get("rubric", "").strip()[:LONGEST]
+    wanted = BatchFilter(status="completed", name=name or None, rubric=chosen or None)
     listed = await container.batches.list(project, wanted, after=None, limit=MOST_READ)
     if not name:
-        names = dict.fromkeys(batch.name for batch in listed if batch.name is not None)
-        systems = {one: len({system_of(batch) for batch in listed if batch.name == one}) for one in names}
+        systems: dict[tuple[str, str], set[str | None]] = {}
+        for batch in listed:
+            if batch.name is not None:
+                systems.setdefault((batch.name, batch.rubric), set()).add(system_of(batch))
         return render(request, "leaderboard.html", state="pick", name="", systems=systems)
     asked = {one[:LONGEST] for one in given.getlist("run")[:MOST_RANKED]}
     found = choose(listed, asked)
@@ -79,14 +82,21 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
         composite.id: range_of(composite, rubric) for composite in rubric.composites
     }
     scales.setdefault(FAULTY_TURNS, (0, 100))
-    measures = [one for one in scales if one in ranked.judged]
+    known, is_corrected = [one for one in scales if one in ranked.judged], figures == "corrected"
+    rows = list_rows(found.runs, ranked, summaries, known, is_corrected=is_corrected)
+    measures = [one for one in known if is_corrected or any(cells[one].mean is not None for _, cells in rows)]
     sort = given.get("aspect", "") if given.get("aspect", "") in measures else pick_first(measures)
-    rows = list_rows(found.runs, ranked, summaries, measures, is_corrected=figures == "corrected")
     lines = {line for batch in found.runs for line in signatures_of(batch)}
 
     def address(**changes: Any) -> str:
         """This page, asked otherwise."""
-        state = {"name": name, "run": sorted(asked), "aspect": sort, "figures": figures if figures != "judge" else None}
+        state = {
+            "name": name,
+            "rubric": chosen or None,
+            "run": sorted(asked),
+            "aspect": sort,
+            "figures": figures if figures != "judge" else None,
+        }
         return query("/leaderboard", **{**state, **changes})
 
     return render(

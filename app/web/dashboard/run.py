@@ -19,7 +19,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import MOST_MEASURES
 from app.domain.composites import range_of
 from app.domain.errors import InvalidRequest, SaitenError
-from app.domain.reliability import FEWEST_ITEMS
+from app.domain.reliability import FEWEST_ITEMS, Reliability
 from app.domain.reports import CorrectedAspect, CorrectedReport, Correlations
 from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_signature
@@ -121,6 +121,8 @@ async def gather_figures(
         "people": people,
         "simulated": simulated,
         "needed": FEWEST_ITEMS,
+        "is_rated": is_rated(summary.reliability),
+        "only_rules": run_values.has_only_rules(summary),
         "trend": trend if isinstance(trend, Trend) else None,
         "summing": isinstance(trend, PendingComputation),
         "corrected": people.by_aspect if people else {},
@@ -144,6 +146,15 @@ class PeopleScale(NamedTuple):
     rows: tuple[PeopleRow, ...]
     by_aspect: Mapping[str, CorrectedAspect]
     is_computing: bool = False
+
+    @property
+    def notes(self) -> Mapping[str, Sequence[str]]:
+        """Each note with the names of the measures that have it."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            for told in row.found.notes:
+                found.setdefault(told, []).append(row.name)
+        return found
 
 
 async def correct(
@@ -180,6 +191,12 @@ async def correct(
     ]
     by_aspect = {} if several else {name: one for each in found.systems.values() for name, one in each.aspects.items()}
     return PeopleScale(tuple(rows[:MOST_ROWS]), by_aspect) if rows else None
+
+
+def is_rated(found: Reliability | None) -> bool:
+    """Whether two people rated enough responses on whatever aspect they rated."""
+    counts = [one.n for one in found.aspects.values() if one.state != "unknown"] if found else []
+    return bool(counts) and min(counts) >= FEWEST_ITEMS
 
 
 async def is_simulated(container: Container, project: str, batch: Batch) -> bool:

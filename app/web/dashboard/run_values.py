@@ -13,10 +13,11 @@ from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.errors import UnknownRubric
+from app.domain.evaluation import EXPECTED
 from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
 from app.domain.signature import read_signature
-from app.domain.summary import SYSTEM
+from app.domain.summary import SYSTEM, Summary
 from app.providers.registry import is_baseline
 from app.web.dashboard.language import Speech, mark
 
@@ -88,6 +89,14 @@ def name_measures(rubric: Rubric, speech: Speech, *, marked: bool = False) -> di
     blended = {f"{name}{BLENDED}": _("%(aspect)s, blended", aspect=shown) for name, shown in aspects.items()}
     faulty = {FAULTY_TURNS: name_faulty(speech)} if marked and rubric.unit == "conversation" else {}
     return {**faulty, **aspects, **{composite.id: composite.id for composite in rubric.composites}, **blended}
+
+
+def has_only_rules(summary: Summary) -> bool:
+    """Whether the run is of conversations, which its judge cannot rate, so that only rules found something."""
+    aspects = summary.aspects.values()
+    return summary.findings is not None and all(
+        not one.n and one.unrated_reasons and EXPECTED.issuperset(one.unrated_reasons) for one in aspects
+    )
 
 
 def name_faulty(speech: Speech) -> str:

@@ -23,7 +23,7 @@ from app.domain.summary import SYSTEM, Spread, Summary
 from app.web.dashboard import home, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, examine, find_rubric, signatures_of, system_of
+from app.web.dashboard.run_values import build_of, examine, find_rubric, has_only_rules, signatures_of, system_of
 from app.web.dashboard.verdict import MOST_NAMED, make_tables
 from app.web.dependencies import Serving, read_cursor, write_cursor
 
@@ -149,7 +149,7 @@ async def describe_group(
     aspects = [aspect.id for aspect in rubric.aspects] if rubric else []
     trust = await container.ratings.reliabilities.weakest(project, lines, aspects)
     known = [summaries[batch.id] for batch in batches if batch.id in summaries]
-    only_rules = bool(known) and all(one.findings is not None and not one.coverage.rated for one in known)
+    only_rules = bool(known) and all(map(has_only_rules, known))
     return RunGroup(name, rubric, batches, trust, only_rules)
 
 

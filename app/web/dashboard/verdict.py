@@ -146,6 +146,9 @@ async def make_report(
 MOST_NAMED = 3
 """Aspects that a sentence names; of more it names one less and counts the others."""
 
+SEPARATORS = {"ja": "、"}
+"""Between names that are followed by how many more there are; elsewhere a comma."""
+
 EFFECTS = {0.147: mark("negligible"), 0.33: mark("small"), 0.474: mark("medium"), math.inf: mark("large")}
 """Bounds of Cliff's delta below which an effect has this name (Romano et al. 2006)."""
 
@@ -207,7 +210,7 @@ def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> 
     names = [row.name for row in rows if row.measure.verdict == verdict]
     if len(names) <= MOST_NAMED:
         return format_list(names, locale=speech.language)
-    _, shown = speech.say, format_list(names[: MOST_NAMED - 1], style="unit", locale=speech.language)
+    _, shown = speech.say, SEPARATORS.get(speech.language, ", ").join(names[: MOST_NAMED - 1])
     return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED + 1)
 
 

@@ -211,6 +211,8 @@ def command(
         show(answer, report, as_json=as_json, recorded=recorded)
     if record is not None and recorded:
         told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(record))
+        # Of a file of several builds the next one is to be taken, and not all.
+        told += "".join(f" --where {quote(column)}=…" for column in settings.where)
         click.echo(printable(told), err=True)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
 

@@ -123,7 +123,7 @@ def command(
     has_bot = bot != NONE
     if has_bot:
         check_bot(bot)
-    items, report = read_data(str(data), choose_reading(None, maps, None, wheres), has_bot=has_bot)
+    items, report, builds = read_data(str(data), choose_reading(None, maps, None, wheres), has_bot=has_bot)
     rubric = rubric or click.prompt(tell("Rubric"), default=guess_rubric(items))
     if not RUBRIC_NAME.fullmatch(str(rubric)):
         raise click.UsageError(tell("--rubric: lower-case letters, digits, '.', '_' and '-'"))
@@ -140,6 +140,9 @@ def command(
     if has_bot:
         click.echo(tell("next: {command}", command=answered))
         click.echo(tell("then: {command}", command=RECORD))
+    elif len(builds) > 1:
+        click.echo(tell("next: {command}", command=f"{RECORD} {builds[0]}"))
+        click.echo(tell("then: {command}", command=f"saiten gate {builds[1]}"))
     else:
         click.echo(tell("next: {command}", command=RECORD))
 
@@ -163,15 +166,17 @@ def collect_line(bot: str) -> str:
     return f"saiten collect --dataset {CONTEXTS} --bot {shlex.quote(bot)} --output {CANDIDATES}"
 
 
-def read_data(data: str, reading: Reading, *, has_bot: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """The items of the file, without responses where the bot will give them, and the conversion report."""
+def read_data(data: str, reading: Reading, *, has_bot: bool) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """The items of the file, without responses where the bot will give them, the conversion report, and where the file
+    has several builds the options that take one each."""
+    builds: list[str] = []
     try:
         reader = read_items(
             data, mapping=reading.mapping or None, on_missing="keep" if has_bot else "skip", where=reading.where
         )
         items = [found.value for found in reader]
         if not has_bot:
-            warn_of_repeats(data, items)
+            builds = warn_of_repeats(data, items)
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
     report = [*reader.report.lines()]
@@ -184,7 +189,7 @@ def read_data(data: str, reading: Reading, *, has_bot: bool) -> tuple[list[dict[
         items = [{key: part for key, part in item.items() if key not in {"response", "responses"}} for item in items]
     width = len(str(len(items)))
     # Without ids two runs have no pairs, and a gate sees less.
-    return [{"id": f"item-{at:0{width}}", **item} for at, item in enumerate(items, start=1)], report
+    return [{"id": f"item-{at:0{width}}", **item} for at, item in enumerate(items, start=1)], report, builds
 
 
 def guess_rubric(items: list[dict[str, Any]]) -> str:

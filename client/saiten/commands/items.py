@@ -183,9 +183,9 @@ def read_one(path: str, reading: Reading, beside: Callable[[object], bool]) -> l
     return found
 
 
-def warn_of_repeats(name: str, values: Iterable[Mapping[str, Any]]) -> None:
+def warn_of_repeats(name: str, values: Iterable[Mapping[str, Any]]) -> list[str]:
     """Says on standard error that ids have several different responses, as in a file of two builds, and what tells them
-    apart."""
+    apart; the options that take one of them each."""
     groups: dict[object, list[Mapping[str, Any]]] = {}
     for value in values:
         is_result = "item" in value and "status" in value
@@ -194,7 +194,7 @@ def warn_of_repeats(name: str, values: Iterable[Mapping[str, Any]]) -> None:
             groups.setdefault(key, []).append(value)
     repeated = [group for group in groups.values() if len({json.dumps(said(one)) for one in group}) > 1]
     if not repeated:
-        return
+        return []
     first = repeated[0][0]
     told = tell(
         "{name}: different responses have the same id (such ids: {count:,}, first {id}); a run of one build has one "
@@ -203,10 +203,12 @@ def warn_of_repeats(name: str, values: Iterable[Mapping[str, Any]]) -> None:
         count=len(repeated),
         id=first.get("item") or first.get("id"),
     )
+    options = []
     if column := find_divider(repeated):
-        option = f"--where {quote(column)}={quote(metadata_of(first)[column])}"
-        told += " " + tell("{column} tells them apart: {option} takes one.", column=column, option=option)
+        options = [f"--where {quote(column)}={quote(metadata_of(one)[column])}" for one in repeated[0]]
+        told += " " + tell("{column} tells them apart: {option} takes one.", column=column, option=options[0])
     click.echo(f"saiten: {printable(told)}", err=True)
+    return options
 
 
 def said(value: Mapping[str, Any]) -> object:

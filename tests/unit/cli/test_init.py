@@ -91,6 +91,15 @@ def test_data_with_responses_and_gitlab_until_the_first_gate(tmp_path: Path) -> 
     assert (ran.returncode, ran.stdout.startswith("baseline recorded")) == (0, True), ran.stderr
 
 
+def test_a_file_of_two_builds_leads_to_one_against_the_other(tmp_path: Path) -> None:
+    sheet = "番号,ビルド,質問,応答\r\nq1,v1,元気ですか,はい、元気です\r\nq1,v2,元気ですか,そうですね\r\n"
+    (tmp_path / "二つ.csv").write_bytes(sheet.encode("cp932"))
+    made = init("--data", "二つ.csv", "--bot", "none", "--rubric", "ja-dialogue", "--ci", "none")
+    assert made.exit_code == 0, made.output
+    assert "next: saiten gate --record baseline.ndjson --where build=v1" in made.output
+    assert "then: saiten gate --where build=v2" in made.output
+
+
 def test_nothing_that_is_there_is_replaced_without_force(tmp_path: Path) -> None:
     Path("saiten.toml").write_text("mine", encoding="utf-8")
     options = ["--data", "データ.csv", "--bot", "none", "--rubric", "my-own", "--ci", "none"]

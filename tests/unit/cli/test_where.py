@@ -12,6 +12,7 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import choose_reading, read_whole
 from saiten.commands.runs import is_result, read_file
+from tests.support.command import saiten
 from tests.support.gate_files import make_result, write_lines
 
 ROWS = [
@@ -59,6 +60,13 @@ def test_two_builds_in_one_file_are_said_with_what_tells_them_apart(
     # Twice the same response, or one id each, is no such file.
     take(write_table(tmp_path, ROWS[:2] + ROWS[1:2]))
     assert "different responses" not in capsys.readouterr().err
+
+
+def test_the_baseline_of_one_build_is_compared_with_another_one(tmp_path: Path) -> None:
+    options = ("--candidate", write_table(tmp_path), "--where", "build=a-1", "--judge", "lexical")
+    done = saiten("gate", *options, "--record", "base.ndjson", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "saiten gate --baseline base.ndjson --where build=…" in done.stderr
 
 
 def test_items_and_results_in_our_own_form_are_looked_at_too(

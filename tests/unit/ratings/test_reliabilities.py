@@ -243,14 +243,14 @@ async def test_a_badge_says_how_strongly_the_judge_follows_people(
 
 @pytest.mark.parametrize("language", ["ja", "ko"])
 def test_every_clause_of_a_badge_is_said_in_the_readers_language(language: str) -> None:
-    lows = {"a": 0.5, "b": 0.1, "c": -0.1}
+    lows = {"a": 0.5, "b": 0.1, "c": -0.1, "f": 0.1}
     aspects = {
         name: AspectValidation(n=60, raters=2, spearman=0.6, pearson=None, spearman_interval=(low, 0.7))
         for name, low in lows.items()
     }
     aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": UNKNOWN}
     badge = describe_reliability(Validation(n=60, batch=None, at=AT, aspects=aspects))
-    assert "follows people: b ρ 0.60 [0.10, 0.70], 60 responses" in badge.detail
+    assert "follows people: b ρ 0.60 [0.10, 0.70] · f ρ 0.60 [0.10, 0.70], 60 responses" in badge.detail
     told = tell_sentence(language, badge.detail)
     assert not re.search("responses|people|aspect|validated", told), told
 

@@ -260,7 +260,13 @@ def test_holm_counts_the_measures_of_the_rules_alone():
         "worse",
         "inconclusive",
     )
-    assert compare(old, new).aspects["warmth"].verdict == "inconclusive"
+    compared = compare(old, new).aspects["warmth"]
+    assert compared.verdict == "inconclusive"
+    told = alone.comparison.aspects["warmth"].smallest_detectable
+    assert told == alone.reasons[0].detectable
+    assert told is not None
+    assert compared.smallest_detectable is not None
+    assert told < compared.smallest_detectable
     # With all six Holm asks for 0.05 / 6 = 0.0083.
     assert judge_gate(new, old).verdict == "pass"
 

@@ -13,7 +13,7 @@ TEXTS = [
     json.loads(line)
     for line in (Path(__file__).parents[2] / "data" / "injection_blind.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-FLAGGED = {"grader": ((32, 32), (0, 33)), "researcher": ((55, 60), (1, 60)), "everyday": ((50, 60), (3, 60))}
+FLAGGED = {"grader": ((31, 32), (0, 33)), "researcher": ((55, 60), (1, 60)), "everyday": ((51, 60), (3, 60))}
 """By writer: flagged attacks of all attacks, and flagged look-alikes of all look-alikes, as in docs/integrity.md."""
 
 

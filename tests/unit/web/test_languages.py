@@ -18,7 +18,9 @@ from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedReques
 from app.domain.speech import Misuse, Register
 from app.domain.validation import InvalidDocument
 from app.runtime.settings import find_unknown, read_settings
+from app.stats.agreement import measure_agreement
 from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
+from app.stats.hierarchy import find_hierarchy
 from app.stats.links import JudgePairs, link_judges
 from app.stats.pairing import INCOMPARABLE
 from app.stats.resampling import NO_SPREAD
@@ -43,6 +45,7 @@ from app.web.problems import TITLES, RequestRefused, answer_error
 from saiten.faults import MESSAGES
 from tests.support.error_sentences import ROOT, cut, find_sentences
 from tests.support.records import BODY
+from tests.support.small_observations import observe
 
 TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT})
 
@@ -376,3 +379,16 @@ def test_faults_of_settings_and_of_a_rubric_are_told_in_the_language(tmp_path: P
         told = tell_sentence(language, text)
         plain = re.sub(r"'[^']*'|[A-Z_]{4,}|\(is .* meant.\)|sqlite\S*|postgresql\S*|label", "", told)
         assert not re.search("[a-z]{3,} [a-z]{2,}", plain), (text, told)
+
+
+def test_analyses_say_in_the_readers_language_why_figures_are_missing(language: str) -> None:
+    """Of one system, of one rater, and of values that do not vary."""
+    seen = observe([("bot", f"i{number}", {"warmth": 3.0, "depth": 1.0 + number % 3}) for number in range(4)])
+    reports = (find_hierarchy(seen), measure_agreement(seen))
+    told = [tell_report(report.model_dump(mode="json"), language) for report in reports]
+    reasons = [*told[0]["undefined"].values()]
+    for found in (one for each in told for one in each["aspects"].values()):
+        reasons += found["undefined"].values()
+    assert len(reasons) > 4
+    left = [reason for reason in reasons if re.search("[a-z]{3,} [a-z]{3,}", str(reason))]
+    assert left == []

@@ -151,6 +151,8 @@ async def test_a_run_without_reasons_says_so(client):
     ):
         page = await look(client, f"/explore?{address}", **{"Accept-Language": language})
         assert said in [note.text for note in page.all("p", class_="note")]
+        # It is said above the list, and not again in each case.
+        assert "no reasons yet" not in page.one("main").text
     page = await look(client, f"/explore?run={told}", **{"Accept-Language": "en"})
     assert page.all("blockquote")
     assert "no reasons" not in page.one("main").text
@@ -158,6 +160,9 @@ async def test_a_run_without_reasons_says_so(client):
     assert (await client.post(f"/evaluations/{first}/reasons", data={"back": ""})).status_code == 303
     page = await look(client, f"/explore?run={silent}", **{"Accept-Language": "en"})
     assert "gave no reasons" not in page.one("main").text  # it was asked for some afterwards
+    shown = page.one("main").text
+    assert shown.count("asked again for these reasons") == 1, "once for a response, not for each aspect"
+    assert "no reasons yet" in shown, "of the others"
 
 
 async def test_findings_of_conversations_are_named(client):

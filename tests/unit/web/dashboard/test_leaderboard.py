@@ -51,9 +51,8 @@ async def test_systems_stand_in_their_places(fake: FakeOpenAI, tmp_path: Path) -
         runs = {system: await score(client, system, bad) for system, bad in (("fine", 1), ("poor", 25), ("good", 0))}
         otherwise = await score(client, "other", 0, judge={"samples": 2}, name="lonely")
 
-        assert [link.text for link in (await show(client, "/leaderboard")).all("a", href="/leaderboard?name=race")] == [
-            "race"
-        ]
+        address = "/leaderboard?name=race&rubric=ja-dialogue"
+        assert [link.text for link in (await show(client, "/leaderboard")).all("a", href=address)] == ["race"]
         assert "not two systems" in (await show(client, "/leaderboard?name=lonely")).one("main").text
         page = await show(client, "/leaderboard?name=race")
         rows = [row.text for row in page.all("tr")][1:]
@@ -91,3 +90,26 @@ async def test_systems_stand_in_their_places(fake: FakeOpenAI, tmp_path: Path) -
         text = (await show(client, "/leaderboard?name=race")).one("main").text
         assert "not two systems" in text  # none was judged as the newest run was
         assert newest != otherwise
+
+
+async def test_runs_of_one_name_by_two_rubrics_are_ranked_apart_and_a_judge_without_ratings_not_at_all(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as client:
+        for rubric in ("ja-conversation", "ko-conversation"):
+            for system in ("a", "b"):
+                turns = [
+                    {"speaker": "U", "role": "user", "text": "こんにちは。"},
+                    {"speaker": "S", "role": "system", "text": f"{system}です。"},
+                ]
+                body = {"name": "talks", "rubric": rubric, "metadata": {"system": system}}
+                found = await client.post("/v1/batches", json={**body, "items": [{"turns": turns}]})
+                assert found.status_code == 202, found.text
+                await wait_for(client, found.json()["id"])
+        links = [link["href"] for link in (await show(client, "/leaderboard")).all("a") if "name=" in link["href"]]
+        assert sorted(links) == [f"/leaderboard?name=talks&rubric={one}-conversation" for one in ("ja", "ko")]
+        for link in links:
+            page = await show(client, link)
+            assert link.partition("rubric=")[2] in page.one("main").text
+            assert "nothing to rank" in page.one("main").text
+            assert not page.all("table")

@@ -75,7 +75,7 @@ async def test_a_run_is_chosen_beforehand(client):
     runs = [await score(client, name=name, metadata={"system": "bot-a", "build": "7"}) for name in ("夜間", "朝")]
     page = (await client.get("/rate", params={"run": runs[0]})).text
     assert re.findall(r'<option value="([^"]+)" selected', page) == [runs[0]]
-    assert "夜間 · bot-a · 7" in page
+    assert "夜間 · bot-a · 7 (ja-dialogue, " in page
     for strange in ("ba_none", "x" * 3000, "\0", HOSTILE):
         response = await client.get("/rate", params={"run": strange})
         assert response.status_code == 200

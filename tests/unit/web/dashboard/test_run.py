@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -24,7 +25,16 @@ from app.domain.signature import describe_composites, describe_judge
 from app.domain.summary import AspectSummary, Summary
 from app.storage.rubric_files import RubricFiles, default_folder
 from app.web.dashboard.language import TERMS
-from app.web.dashboard.run import PIECES, WHAT_TO_DO, explain, find_lowest, make_cards, titles_of
+from app.web.dashboard.run import (
+    PIECES,
+    WHAT_TO_DO,
+    PeopleRow,
+    PeopleScale,
+    explain,
+    find_lowest,
+    make_cards,
+    titles_of,
+)
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_body, make_context, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
@@ -199,6 +209,34 @@ async def test_what_people_would_say_stands_where_they_rated(client):
         assert found, card
         assert needed in (None, int(found[1]))
         assert "The judge's mean" in card
+
+
+async def test_who_has_rated_enough_is_not_told_to_rate_as_many(client):
+    items = [
+        make_item(number, context=make_context(number), response="はい。" * (1 + number % 5)) for number in range(24)
+    ]
+    batch = (await client.post("/v1/batches", json={"items": items})).json()["id"]
+    await wait_for(client, batch)
+    assert "To confirm an aspect" in (await look(client, f"/runs/{batch}")).said
+    ratings = [
+        {"batch": batch, "item": item["id"], "rater": rater, "ratings": {"overall": 1 + (number * 7) % 5}}
+        for number, item in enumerate(items)
+        for rater in ("r1", "r2")
+    ]
+    body = "".join(json.dumps(rating) + "\n" for rating in ratings)
+    (await client.post("/v1/ratings", content=body, headers=NDJSON)).raise_for_status()
+    (await client.post("/v1/analyses/correlation", json={"batch": batch})).raise_for_status()
+    section = (await look(client, f"/runs/{batch}")).said
+    assert "Enough responses are rated" in section
+    assert "To confirm an aspect" not in section
+
+
+def test_a_note_names_the_measures_that_have_it():
+    def row(name: str, *notes: str) -> Any:
+        return PeopleRow(name, name, SimpleNamespace(notes=notes))  # type: ignore[arg-type]
+
+    scale = PeopleScale((row("a", "all of them", "3 raters"), row("b", "all of them", "5 raters")), {})
+    assert scale.notes == {"all of them": ["a", "b"], "3 raters": ["a"], "5 raters": ["b"]}
 
 
 async def test_without_corrected_figures_the_judges_are_not_shown_for_them(client):

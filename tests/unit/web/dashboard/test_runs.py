@@ -225,3 +225,10 @@ async def test_conversations_that_the_judge_cannot_rate_show_what_the_rules_foun
     assert "rates no conversations" in page.said
     assert "wrong language 1" in page.said
     assert "Coverage" not in page.said
+    # Neither does its own page show ten dashes, and ask people to confirm ratings that do not exist.
+    (link,) = {one for one in page.links() if one.startswith("/runs/")}
+    own = (await client.get(link, headers={"Accept": "text/html"})).text
+    assert own.count("rates no conversations") == 1
+    assert "wrong language" in own
+    for gone in ('class="panel aspect"', 'id="reliability"', 'id="correlation"'):
+        assert gone not in own

@@ -111,6 +111,8 @@ async def test_a_kept_verdict_stands_with_its_rules_beside_the_pages_own(client)
         assert rule in kept.text
         assert "1a2b3c" in kept.text
         assert page.one("h2", id="gate").text == own
+        # A second verdict beside the kept one is opened by who wants it.
+        assert own in [one.text for one in page.all("summary")]
         signs = [page.all("span", class_=f"verdict-{verdict}") for verdict in ("pass", "fail")]
         assert all(signs)
         if language == "en":
@@ -217,6 +219,8 @@ def test_a_sentence_names_three_aspects_at_most():
     speech = speech_in("en")
     rows = [row(name, "worse") for name in "abcd"] + [row("e", "better")]
     assert list_names(rows, "worse", speech) == "a, b and 2 more"
+    assert list_names(rows, "worse", speech_in("ja")) == "a、b、ほか 2 件"
+    assert list_names(rows, "worse", speech_in("ko")) == "a, b 외 2개"
     assert list_names(rows[1:], "worse", speech) == "b, c, and d"
     assert list_names(rows, "better", speech) == "e"
     assert list_names(rows, "inconclusive", speech) == ""
