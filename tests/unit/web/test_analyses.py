@@ -387,7 +387,7 @@ async def details(client: httpx.AsyncClient, batch: str, **headers: str) -> set[
     summary = await client.get(f"/v1/batches/{batch}/summary", headers=headers)
     table = await client.get(f"/v1/batches/{batch}/results?format=csv", headers=headers)
     rows = list(csv.DictReader(io.StringIO(table.text)))
-    assert list(rows[0])[-3:] == ["reliability", "dialogue", "cluster"]
+    assert list(rows[0])[-4:] == ["reliability", "dialogue", "cluster", "batch_metadata"]
     return {
         *(line["reliability"]["detail"] for line in lines),
         *(row["reliability"] for row in rows),
