@@ -18,7 +18,7 @@ from app.domain.strict_json import (
     StrictJSONError,
     TooLarge,
     Window,
-    parse_strict_json,
+    parse_line,
     read_object,
 )
 from app.domain.validation import MESSAGES, InvalidDocument, clip, fields_of, suggest, validate
@@ -231,11 +231,7 @@ class Lines:
             self._take(line)
 
     def _take(self, line: bytes) -> None:
-        note = f"line {self._number}: "
-        try:
-            value = parse_strict_json(line)
-        except StrictJSONError as error:
-            raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
+        note, value = f"line {self._number}: ", parse_line(line, self._number)
         if self._begun:
             self._draft.add(value, note)
         elif isinstance(value, dict) and not ITEM_ONLY.isdisjoint(value):

@@ -30,6 +30,7 @@ __all__ = [
     "DIGITS",
     "SURROGATES",
     "StrictJSONError",
+    "parse_line",
     "parse_strict_json",
     "read_strict_json",
     "refuse_surrogates",
@@ -41,6 +42,15 @@ NUMBER = re.compile(r"[-+.0-9eE]+")
 
 CUT_TOKEN = 12
 """An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
+
+
+def parse_line(line: bytes, number: int) -> Any:
+    """The value of a line of NDJSON; raises StrictJSONError that names the line."""
+    note = f"line {number}: "
+    try:
+        return parse_strict_json(line)
+    except StrictJSONError as error:
+        raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
 
 
 class Member(NamedTuple):

@@ -15,7 +15,7 @@ from app.comparison.given_runs import GivenResults
 from app.domain.analysis_request import ComparisonRequest, GateRequest
 from app.domain.dialogue import Limits
 from app.domain.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
-from app.domain.strict_json import StrictJSONError, parse_strict_json
+from app.domain.strict_json import StrictJSONError, parse_line
 from app.domain.validation import InvalidDocument, validate
 from app.web.body import (
     JSON,
@@ -165,11 +165,7 @@ class RunLines(Generic[Asked]):
             self._take(line)
 
     def _take(self, line: bytes) -> None:
-        note = f"line {self._number}: "
-        try:
-            value = parse_strict_json(line)
-        except StrictJSONError as error:
-            raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
+        note, value = f"line {self._number}: ", parse_line(line, self._number)
         if self._options is None:
             if isinstance(value, dict) and RUN in value:
                 detail = "the first line must be the options, and this looks like a result"
