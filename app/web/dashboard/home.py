@@ -106,7 +106,7 @@ def rank_kinds(summary: Summary) -> list[tuple[str, float]]:
     return sorted(rates, key=lambda one: -one[1])
 
 
-async def find_best(
+async def find_best_systems(
     container: Container, project: str, speech: Speech, batches: Sequence[Batch]
 ) -> tuple[list[BestSystem], bool]:
     """The best systems of the newest names that have two, and whether some are still being computed."""
@@ -114,16 +114,13 @@ async def find_best(
     names = [*dict.fromkeys(batch.name for batch in completed if batch.name is not None)][: 2 * MOST_NAMES]
     # At once: each waits for what is computed until it is told to come again.
     found = await asyncio.gather(
-        *(
-            find_best_of(container, project, speech, name, [one for one in completed if one.name == name])
-            for name in names
-        )
+        *(rank_name(container, project, speech, name, [one for one in completed if one.name == name]) for name in names)
     )
     best = [one for one in found if isinstance(one, BestSystem)]
     return best[:MOST_NAMES], any(isinstance(one, PendingComputation) for one in found)
 
 
-async def find_best_of(
+async def rank_name(
     container: Container, project: str, speech: Speech, name: str, batches: Sequence[Batch]
 ) -> BestSystem | PendingComputation | None:
     """None where there are not two systems, or they are not told apart at all."""

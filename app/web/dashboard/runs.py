@@ -85,7 +85,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     best: Sequence[home.BestSystem] = ()
     ranking = False
     if after is None and not asked.is_filter():
-        best, ranking = await home.find_best(container, project, speech_of(request), batches)
+        best, ranking = await home.find_best_systems(container, project, speech_of(request), batches)
     worse = [(one.before, one.batch, aspect) for one in glances for aspect, _ in one.worse]
     picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     return render(
