@@ -1,0 +1,121 @@
+"""Messages as values: an id and what stands in it, which become a sentence where they are read.
+
+A catalogue `messages.toml` stands beside the code that speaks, and has a table for each id with the sentence in every
+language:
+
+    [too-many-items]
+    en = "a batch may have at most {most:,} items, and this has {given:,}"
+    ja = "バッチの項目は最大 {most:,} 件です（今回は {given:,} 件）"
+    ko = "배치의 항목은 최대 {most:,}개입니다(이번에는 {given:,}개)"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, TypeAlias
+
+LANGUAGES = ("en", "ja", "ko")
+DEFAULT = "en"
+CATALOGUE = "messages.toml"
+
+packages = ["saiten"]
+"""Whose folders hold catalogues; the server adds itself."""
+
+Value: TypeAlias = "str | int | float | None | Message | Sequence[Message]"
+
+
+class Message:
+    """A sentence: the `id` of its template, and the values that the template names. A value may be a message itself, or
+    several, which semicolons part. It is equal to another of the same id and values; `str` of it is English."""
+
+    __slots__ = ("id", "values")
+
+    def __init__(self, id: str, /, **values: Value) -> None:  # noqa: A002 - the name that it has everywhere
+        self.id = id
+        self.values: Mapping[str, Value] = values
+
+    def say(self, language: str = DEFAULT) -> str:
+        """The sentence in a language of `LANGUAGES`; raises KeyError for an id that no catalogue has."""
+        told = {name: say_value(value, language) for name, value in self.values.items()}
+        return find_template(self.id, language).format_map(told)
+
+    def as_json(self) -> dict[str, Any]:
+        """The values as JSON: a message among them as its own `code` and `values`."""
+        return {name: value_as_json(value) for name, value in self.values.items()}
+
+    def __str__(self) -> str:
+        return self.say()
+
+    def __repr__(self) -> str:
+        return f"Message({self.id!r}, {self.values!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.id, self.values) == (other.id, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.id, repr(self.values)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (self.id, dict(self.values))
+
+
+def rebuild(name: str, values: Mapping[str, Any]) -> Message:
+    """A message of these parts: as it is unpickled, and as it is read again from JSON."""
+    return Message(name, **{key: read_value(value) for key, value in values.items()})
+
+
+def say_value(value: Value, language: str) -> Any:
+    """A value as the template formats it."""
+    if isinstance(value, Message):
+        return value.say(language)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return value
+    return "; ".join(one.say(language) for one in value)
+
+
+def value_as_json(value: Value) -> Any:
+    if isinstance(value, Message):
+        return {"code": value.id, "values": value.as_json()}
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return value
+    return [value_as_json(one) for one in value]
+
+
+def read_value(value: Any) -> Any:
+    """The value that `value_as_json` wrote; what is none of its kinds stays as it is."""
+    if isinstance(value, dict) and value.keys() == {"code", "values"}:
+        return rebuild(value["code"], value["values"])
+    return [read_value(one) for one in value] if isinstance(value, list) else value
+
+
+def find_template(name: str, language: str) -> str:
+    """The template of an id in a language; raises KeyError for an unknown id."""
+    return read_catalogues()[name][language]
+
+
+@cache
+def read_catalogues() -> Mapping[str, Mapping[str, str]]:
+    """Every id with its templates by language; an id that two catalogues have raises ValueError."""
+    found: dict[str, Mapping[str, str]] = {}
+    for package in packages:
+        for file in find_catalogues(files(package)):
+            own = tomllib.loads(file.read_text("utf-8"))
+            if twice := found.keys() & own.keys():
+                raise ValueError(f"two catalogues have the message {min(twice)}")
+            found.update(own)
+    return found
+
+
+def find_catalogues(folder: Traversable) -> list[Traversable]:
+    """The catalogues in a package's folder and those below, in the order of their names."""
+    found = []
+    for part in sorted(folder.iterdir(), key=lambda part: part.name):
+        if part.is_dir() and not part.name.startswith((".", "__")):
+            found += find_catalogues(part)
+        elif part.name.endswith(CATALOGUE):
+            found.append(part)
+    return found
