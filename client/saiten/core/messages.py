@@ -25,7 +25,7 @@ CATALOGUE = "messages.toml"
 packages = ["saiten"]
 """Whose folders hold catalogues; the server adds itself."""
 
-Value: TypeAlias = "str | int | float | None | Message | Sequence[Message]"
+Value: TypeAlias = "str | int | float | Message | Sequence[Message] | None"
 
 
 class Message:
@@ -78,6 +78,7 @@ def say_value(value: Value, language: str) -> Any:
 
 
 def value_as_json(value: Value) -> Any:
+    """A value as `Message.as_json` shows it."""
     if isinstance(value, Message):
         return {"code": value.id, "values": value.as_json()}
     if isinstance(value, str) or not isinstance(value, Sequence):

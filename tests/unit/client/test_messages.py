@@ -4,6 +4,7 @@ import pickle
 import string
 
 import pytest
+
 from saiten.core import messages
 from saiten.core.messages import LANGUAGES, Message, read_catalogues, rebuild
 
