@@ -21,7 +21,7 @@ from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer
 from app.comparison.cases import CaseExplorer
-from app.comparison.computations import Computations, Examiner
+from app.comparison.computations import Examiner
 from app.comparison.gates import GateArchive
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
@@ -39,6 +39,7 @@ from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
 from app.ratings.rounds import RoundService
 from app.ratings.service import RatingService
 from app.runtime.caches import CallCache
+from app.runtime.computations import Computations
 from app.runtime.flow_state import FlowLimits, FlowState, LocalFlowState
 from app.runtime.helpers import Helpers, open_process
 from app.runtime.memory import set_aside

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.container import Container, open_container
-from app.domain.analysis_request import REQUESTS, ComparisonRequest, GateRequest
+from app.domain.analysis_request import REQUESTS
+from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.runtime.memory import tune_collection
 from app.runtime.settings import Settings
 

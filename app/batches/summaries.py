@@ -10,9 +10,8 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 from app.domain.batch import EXPIRED, Batch, Counts
-from app.domain.comparison import FINDING
 from app.domain.composites import range_of
-from app.domain.conversation import ANY_CODE, CODES, KIND, KIND_CODES, KINDS, KINDS_KNOWN, FaultyTurns
+from app.domain.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.batches.summaries import bounds_of
-from app.comparison.computations import Computations, PendingComputation
 from app.comparison.runs import are_unnamed, best_of
 from app.domain.batch import Batch
 from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
@@ -19,6 +18,7 @@ from app.domain.model import key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.ratings.reliability import read_ratings
+from app.runtime.computations import Computations, PendingComputation
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.search import TextSearch

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.domain.analysis_request import GateRequest
 from app.domain.comparison import GateReport
+from app.domain.comparison_request import GateRequest
 from app.domain.errors import NotFound
 from app.domain.given_run import batch_of
 from app.storage.sql.batches.store import BatchStore

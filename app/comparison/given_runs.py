@@ -8,7 +8,8 @@ from typing import Any
 
 from app.comparison.runs import are_numbered, list_best, rate_findings, scales_of
 from app.domain.clusters import name_dialogue
-from app.domain.comparison import FINDING, ComparedRun
+from app.domain.comparison import ComparedRun
+from app.domain.conversation import FINDING
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest, UnknownRubric
 from app.domain.given_run import GivenResult, GivenRun, Role

@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from app.batches.summaries import BLENDED
-from app.comparison.computations import Compute
 from app.comparison.runs import best_of, find_batch, tabulate
 from app.domain.comparison import ComparedRun, Outcome, SystemCell, SystemMatrix, Verdict
 from app.domain.errors import InvalidRequest
@@ -16,6 +15,7 @@ from app.domain.reports import AgreementReport, CorrelationReport, HierarchyRepo
 from app.domain.rubric import Rubric
 from app.domain.summary import MeasureKey
 from app.ratings.reliability import CountedRatings, read_ratings
+from app.runtime.computations import Compute
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from app.batches.summaries import BLENDED, bounds_of, score_pages
 from app.domain.batch import Batch
-from app.domain.browsing import MOST_MEASURES
-from app.domain.comparison import FINDING, ComparedRun, GateRule
+from app.domain.comparison import ComparedRun, GateRule
 from app.domain.composites import compose
-from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
+from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, FINDING, KIND_CODES, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import NotFound
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, MeasureKey, RunItem, Scored
 from app.runtime.memory import release
+from app.storage.sql.tables import MOST_MEASURES
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.comparison.runs import find_batch
-from app.domain.analysis_request import GateRequest
 from app.domain.comparison import ComparedRun, GateReport
+from app.domain.comparison_request import GateRequest
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.given_run import batch_of
 from app.domain.sequence import GateSequence

@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.batches.summaries import bounds_of
+from app.comparison.badges import asked_of, attach_states, measures_of
 from app.comparison.disagreements import Disagreements, find_disagreements
 from app.comparison.gates import GateArchive
 from app.comparison.given_runs import GivenResults
@@ -19,17 +20,16 @@ from app.comparison.runs import RunReader, best_of, find_batch, tabulate
 from app.comparison.sequences import SequenceService
 from app.domain.analysis_request import (
     AnalysisRequest,
-    ComparisonRequest,
     CompositeFitRequest,
     CorrectedRequest,
     CorrelationRequest,
-    GateRequest,
     HierarchyRequest,
     JudgesRequest,
     WinRatesRequest,
 )
 from app.domain.batch import Baseline, Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
+from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
@@ -40,16 +40,7 @@ from app.domain.reports import CorrelationReport, Report
 from app.domain.summary import SYSTEM
 from app.domain.validation import clip
 from app.providers.ports import RequestScope
-from app.ratings.reliability import (
-    CountedRatings,
-    Reliabilities,
-    asked_of,
-    attach_states,
-    key_in,
-    measures_of,
-    read_ratings,
-    validation_of,
-)
+from app.ratings.reliability import CountedRatings, Reliabilities, key_in, read_ratings, validation_of
 from app.runtime.telemetry import Telemetry
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.baselines import BaselineStore

@@ -9,15 +9,8 @@ from typing import Literal
 from app.domain.batch import Candidate, Entry
 from app.domain.summary import Scores
 
-MOST_MEASURES = 40
-"""Measures of a batch by which results can be sorted and filtered; any further ones are only shown."""
-
 ANY_ASPECT = "*"
 """In `ResultQuery.unrated`: any aspect."""
-
-
-FINDING = "finding:"
-"""Comes before the code of a finding where findings stand among warnings."""
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from app.domain.conversation import ANY_CODE
+from app.domain.conversation import ANY_CODE, FINDING
 from app.domain.governance import TextKeeping
 from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
-from app.domain.reports import CorrectedFigure, Interval, PairedWins, SharedRaters, Undefined
+from app.domain.reports import CorrectedFigure, Interval, Looks, PairedWins, SharedRaters, Undefined
 from app.domain.sequence import SequenceMark
 from app.domain.summary import Kind, RunItem
 
@@ -28,11 +28,7 @@ Unit = Literal["dialogue", "item"]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
 Estimate = Literal["judge", "corrected"]
-Looks = Literal["once", "any"]
-"""How often corrected figures are looked at while people go on rating: once, or as often as anyone likes."""
 
-FINDING = "finding:"
-"""What precedes a code where the rate of its findings is meant, in a run's measures."""
 
 GateVerdict = Literal["pass", "fail", "inconclusive"]
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]

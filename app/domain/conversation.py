@@ -15,6 +15,10 @@ from app.domain.dialogue import Dialogue, Speaker, Text, Utterance, check_line
 from app.domain.model import Value, listed, refuse
 from app.domain.token_estimate import bound_tokens, estimate_tokens
 
+FINDING = "finding:"
+"""What precedes a code where the rate of its findings is meant, in a run's measures."""
+
+
 Role = Literal["user", "system"]
 
 MOST_TURNS = 400

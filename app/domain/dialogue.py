@@ -230,3 +230,9 @@ class Dialogue(Value):
     @property
     def last_utterance(self) -> str:
         return self.context[-1].text
+
+
+def responder_of(context: Sequence[Utterance]) -> str | None:
+    """The speaker of the response: the last one other than the last speaker, or None if there is no other."""
+    last = context[-1].speaker if context else None
+    return next((said.speaker for said in reversed(context) if said.speaker != last), None)

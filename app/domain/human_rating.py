@@ -18,6 +18,7 @@ from app.domain.conversation import MOST_TURNS, Conversation
 from app.domain.dialogue import Limits, MetadataValue, Utterance
 from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest, NotFound
 from app.domain.model import Finite, Id, Location, Value, listed, refuse
+from app.domain.reports import FEWEST_SHARED
 from app.domain.rubric import Aspect, Rubric
 from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
@@ -197,10 +198,6 @@ ABANDONED_SECONDS = 1800.0
 """Time after which an unrated response may be given to another rater."""
 
 MOST_ITEMS = 2000
-
-FEWEST_SHARED = 15
-"""Responses of each of two runs that people who rate both must have rated for a difference on their scale: dialogues,
-or single items."""
 
 
 Choice = Literal["random", "informative", "stratified", "chosen"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -10,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from app.domain.dialogue import Context, Text
 from app.domain.evaluation import JudgeOptions, PathChoice
-from app.domain.model import Id, RubricName, Value, listed
+from app.domain.model import Id, RubricName, Value, listed, require_moment
 from app.domain.reports import Undefined
 
 
@@ -25,15 +24,6 @@ class Anchor(Value):
 
 Rating = Annotated[int, Field(ge=-1000, le=1000)]
 """No rubric has more levels. Bounded because a caller may send a reference, whose sums must stay small."""
-
-WRITTEN_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", re.ASCII)
-
-
-def require_moment(value: object) -> object:
-    """A datetime or its text. Pydantic would also accept a number as seconds since 1970."""
-    if isinstance(value, datetime) or (isinstance(value, str) and WRITTEN_MOMENT.match(value)):
-        return value
-    raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
 
 
 Moment = Annotated[datetime, Field(strict=False), BeforeValidator(require_moment)]

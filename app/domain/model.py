@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from json.encoder import encode_basestring
 from typing import Annotated, Any
 
@@ -12,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from saiten.faults import pointer
+
+WRITTEN_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", re.ASCII)
+
 
 __all__ = ["pointer"]
 
@@ -115,3 +120,10 @@ def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, str]]:
         if value in seen:
             yield place, f"{value} appears more than once"
         seen.add(value)
+
+
+def require_moment(value: object) -> object:
+    """A datetime or its text. Pydantic would also accept a number as seconds since 1970."""
+    if isinstance(value, datetime) or (isinstance(value, str) and WRITTEN_MOMENT.match(value)):
+        return value
+    raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")

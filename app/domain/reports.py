@@ -12,6 +12,15 @@ from pydantic import ConfigDict, Field
 
 from app.domain.model import Value, listed
 
+FEWEST_SHARED = 15
+"""Responses of each of two runs that people who rate both must have rated for a difference on their scale: dialogues,
+or single items."""
+
+
+Looks = Literal["once", "any"]
+"""How often corrected figures are looked at while people go on rating: once, or as often as anyone likes."""
+
+
 Undefined = Annotated[dict[str, str], Field(description="figures that are null, each with the reason")]
 Notes = Annotated[tuple[str, ...], Field(strict=False, description="what to know before using the figures")]
 Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95 %: the lower and the upper end")]

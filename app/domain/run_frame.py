@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.comparison import FINDING
-from app.domain.conversation import KIND
+from app.domain.conversation import FINDING, KIND
 from app.domain.model import key_of
 from app.domain.summary import Kind, MeasureKey, RunItem
 

@@ -17,7 +17,6 @@ from typing import Protocol
 
 from app.domain.analysis_request import CorrelationRequest
 from app.domain.batch import Batch, BatchFilter, ItemResult
-from app.domain.comparison import Comparison, GateReport
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from app.domain.evaluation import Evaluation
 from app.domain.human_rating import RatedDraw, StoredRating
@@ -196,26 +195,6 @@ async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str
     )
     draws = await store.draws(project, batch_ids) if counted else []
     return CountedRatings(counted, used, draws)
-
-
-def measures_of(comparison: Comparison) -> list[str]:
-    """Every measure of the comparison, by the names that rules have for them."""
-    return [*comparison.aspects, *comparison.composites, *(f"{name}.blended" for name in comparison.blended)]
-
-
-def asked_of(report: GateReport) -> list[str]:
-    """Every measure that the gate looked at."""
-    compared = measures_of(report.comparison) if report.comparison is not None else []
-    return [*dict.fromkeys([*(rule.named for rule in report.rules if rule.code is None), *compared])]
-
-
-def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
-    """The gate's report with the state beside each measure, in its comparison as well."""
-    comparison = report.comparison
-    if comparison is not None:
-        own = {name: states[name] for name in measures_of(comparison)}
-        comparison = comparison.model_copy(update={"reliability": own})
-    return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})
 
 
 @lru_cache(maxsize=256)

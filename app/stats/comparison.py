@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.comparison import FINDING, ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
-from app.domain.conversation import ANY_CODE, KIND
+from app.domain.comparison import ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
+from app.domain.conversation import ANY_CODE, FINDING, KIND
 from app.domain.errors import SignatureMismatch
 from app.domain.link import LinkMark
 from app.domain.plain_text import stands_still, write_figure

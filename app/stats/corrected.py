@@ -32,12 +32,11 @@ from math import ceil, exp, inf, log, sqrt
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr
 
-from app.domain.comparison import Looks
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.errors import InvalidRequest
-from app.domain.human_rating import FEWEST_SHARED
 from app.domain.plain_text import write_figure
 from app.domain.reports import (
+    FEWEST_SHARED,
     AspectDifference,
     CorrectedAspect,
     CorrectedDifference,
@@ -45,6 +44,7 @@ from app.domain.reports import (
     CorrectedReport,
     CorrectedSystem,
     LevelShare,
+    Looks,
     MeanFigure,
     Quantile,
     SharedRaters,

@@ -8,10 +8,10 @@ from math import ceil
 
 import numpy as np
 
-from app.domain.comparison import FINDING, ComparedRun, CorrectedMeasure, GateReason, Looks
-from app.domain.conversation import ANY_CODE, FAULTY_TURNS
+from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason
+from app.domain.conversation import ANY_CODE, FAULTY_TURNS, FINDING
 from app.domain.plain_text import find_digits, tell_p, write_figure
-from app.domain.reports import CorrectedFigure, Interval
+from app.domain.reports import CorrectedFigure, Interval, Looks
 from app.domain.summary import MeasureKey
 from app.stats.corrected import (
     NO_RATINGS,

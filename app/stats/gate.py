@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import betaincinv
 
 from app.domain.comparison import (
-    FINDING,
     ChosenTest,
     ComparedRun,
     Comparison,
@@ -32,13 +31,13 @@ from app.domain.comparison import (
     GateReport,
     GateRule,
     GateVerdict,
-    Looks,
     Measure,
 )
-from app.domain.conversation import ANY_CODE, KIND
+from app.domain.conversation import ANY_CODE, FINDING, KIND
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
+from app.domain.reports import Looks
 from app.domain.summary import MeasureKey
 from app.stats import resampling
 from app.stats.comparison import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.domain.comparison import FINDING, ComparedRun, GateRule
+from app.domain.comparison import ComparedRun, GateRule
+from app.domain.conversation import FINDING
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.plain_text import hint
 from app.domain.run_frame import kind_of

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from app.batches.intake import Intake, Spool
-from app.batches.service import BatchService
 from app.domain.dialogue import Limits
 from app.domain.errors import Overloaded
 from app.domain.strict_json import StrictJSONError, parse_strict_json
@@ -236,12 +234,3 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
         return working.result()
     finally:
         await cancel_for_good(tasks)
-
-
-async def receive_batch(request: Request, batches: BatchService, spool: Spool) -> Intake:
-    """The complete, valid batch in the body. Raises RequestRefused and InvalidDocument."""
-    upload = Upload(request)
-    try:
-        return await batches.take_in(upload, spool, ndjson=upload.ndjson)
-    except StrictJSONError as error:
-        raise invalid_json(str(error)) from None

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from fastapi import Request
 
 from app.comparison.given_runs import GivenResults
-from app.domain.analysis_request import ComparisonRequest, GateRequest
+from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.dialogue import Limits
 from app.domain.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
 from app.domain.strict_json import StrictJSONError, parse_line

@@ -1,20 +1,16 @@
-"""Limits: requests per minute and cost per day of a key, and evaluations in progress in a process."""
+"""Limits of evaluations: how many are in progress in a process, and what a key may pay for one."""
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime, time, timedelta
-from typing import Any
+from datetime import datetime
 
 from cachetools import LRUCache
 from fastapi import Request
-from starlette.types import Scope
 
 from app.container import Container
-from app.domain import errors
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import CostLimitReached, InvalidRequest, Overloaded, PriceUnknown, StoreError
 from app.domain.evaluation import JudgeOptions
@@ -24,7 +20,7 @@ from app.runtime.telemetry import Telemetry
 from app.scoring.admission import Experience, ReservingPurse
 from app.scoring.case import ENGLISH
 from app.scoring.evaluate import ScoringContext
-from app.storage.request_windows import RateLimitDecision
+from app.web.key_limits import refuse_cost, require_money, seconds_left, usd_of
 
 logger = logging.getLogger("saiten.web")
 
@@ -33,71 +29,6 @@ OVERLOAD_SECONDS = 2.0
 
 ANYTHING = Dialogue(context=(Utterance(speaker="A", text="?"),), response="?")
 """A dialogue for estimates that only show whether the judge's model has a price."""
-
-
-async def count_request(request: Request, key: APIKey | None) -> None:
-    """Counts the request if its key has a limit, for the `RateLimit` headers. Raises RequestLimitReached."""
-    container: Container = request.app.state.container
-    if key is not None:
-        await count_caller(request, key.id, requests_of(key, container))
-
-
-async def count_caller(request: Request, caller_id: str, most: int | None) -> None:
-    """Counts a request of the key or invitation of that id, of which `most` are allowed a minute; None: any number.
-    Raises RequestLimitReached."""
-    container: Container = request.app.state.container
-    if most is None:
-        return
-    decision = await container.governance.limiter.take(caller_id, most)
-    request.state.rate_limit = decision
-    if not decision.allowed:
-        container.telemetry.limited("requests")
-        detail = f"this key may make {decision.limit} requests within {decision.window_seconds} seconds"
-        raise errors.RequestLimitReached(detail, retry_after_seconds=decision.reset_seconds)
-
-
-def describe_rate_limit(scope: Scope) -> dict[str, str]:
-    """The `RateLimit` headers (draft-ietf-httpapi-ratelimit-headers), empty if the request was not counted."""
-    decision: RateLimitDecision | None = scope["state"].get("rate_limit")
-    if decision is None:
-        return {}
-    # `t` is the time until the oldest request leaves the window.
-    return {
-        "RateLimit-Policy": f'"requests";q={decision.limit};w={decision.window_seconds}',
-        "RateLimit": f'"requests";r={decision.remaining};t={math.ceil(decision.reset_seconds)}',
-    }
-
-
-def requests_of(key: APIKey, container: Container) -> int | None:
-    """Requests per minute; None for no limit."""
-    own = key.requests_per_minute
-    return container.settings.key_requests_per_minute if own is None else own
-
-
-def usd_of(key: APIKey, container: Container) -> float | None:
-    """What the key may cost per day, in USD; None for no limit."""
-    return container.settings.key_usd_per_day if key.usd_per_day is None else key.usd_per_day
-
-
-async def require_money(request: Request) -> None:
-    """Raises CostLimitReached if the caller's key has used up its limit for today."""
-    container: Container = request.app.state.container
-    key: APIKey | None = request.state.key
-    if key is None or (most := usd_of(key, container)) is None:
-        return
-    now = container.scoring.context.now()
-    spent = await container.governance.spending.spent_usd(key.id, now)
-    if spent >= most:
-        raise refuse_cost(container, spent, most, now)
-
-
-def refuse_cost(container: Container, spent_usd: float, most_usd: float, now: datetime) -> CostLimitReached:
-    """The refusal of what a key's limit for the day does not allow."""
-    container.telemetry.limited("cost")
-    detail = (
-        f"this key may cost {most_usd:.6g} USD a day and has cost {spent_usd:.6g} today; the day ends at midnight UTC"
-    )
-    return CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
 
 def require_price(
@@ -166,29 +97,6 @@ def open_purse(request: Request, now: datetime) -> ReservingPurse | None:
         raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
     return ReservingPurse(take, experience)
-
-
-def seconds_left(now: datetime) -> float:
-    """Seconds until midnight; `now` is in UTC."""
-    midnight = datetime.combine(now.date() + timedelta(days=1), time(), now.tzinfo)
-    return (midnight - now).total_seconds()
-
-
-async def describe_key(request: Request) -> dict[str, Any] | None:
-    """The caller's key with its limits (null for none) and its cost of today; None for a caller without a key."""
-    container: Container = request.app.state.container
-    key: APIKey | None = request.state.key
-    if key is None:
-        return None
-    return {
-        "id": key.id,
-        "name": key.name,
-        "project": key.project,
-        "scope": key.scope,
-        "requests_per_minute": requests_of(key, container),
-        "usd_per_day": usd_of(key, container),
-        "spent_usd_today": await container.governance.spending.spent_usd(key.id, container.scoring.context.now()),
-    }
 
 
 class EvaluationPlaces:

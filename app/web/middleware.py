@@ -18,8 +18,8 @@ from app.domain.governance import APIKey
 from app.runtime.telemetry import METHODS, Telemetry, working_on
 from app.web.admission import Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
-from app.web.limits import count_request, describe_rate_limit
 from app.web.problems import RequestRefused, answer_error
+from app.web.request_limits import count_request, describe_rate_limit
 
 logger = logging.getLogger("saiten.web")
 

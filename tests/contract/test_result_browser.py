@@ -13,12 +13,13 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultQuery
+from app.domain.browsing import ANY_ASPECT, BrowsedPage, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
 from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
+from app.storage.sql.tables import MOST_MEASURES
 from tests.support.batches import LEASE, START, C
 from tests.support.records import make_record
 from tests.support.scored_batches import rate

@@ -19,7 +19,7 @@ from app.domain.rubric import Unit
 from app.storage.sql import engine as db
 from app.storage.sql.batches.erasure import Erasure
 from app.storage.sql.batches.rows import utc_now
-from app.storage.sql.ratings import take_turn
+from app.storage.sql.engine import take_turn
 from app.storage.sql.tables import dataset_parts, equals
 from app.storage.sql.tables import datasets as table
 

@@ -21,6 +21,7 @@ from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
+from app.storage.sql.engine import has_marks
 from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, count_bytes, measure_result, sum_up
 from app.storage.sql.tables import (
     Instant,
@@ -33,7 +34,6 @@ from app.storage.sql.tables import (
     idempotency_keys,
     similarity_baselines,
 )
-from app.storage.sql.texts import has_marks
 
 held = idempotency_keys.c
 

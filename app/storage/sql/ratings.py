@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence, Set
@@ -39,6 +38,7 @@ from app.domain.signature import read_signature
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
+from app.storage.sql.engine import take_turn
 from app.storage.sql.sizes import RATING_SIZE, add_bytes, remove_sized
 from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
 
@@ -61,9 +61,6 @@ logger = logging.getLogger("saiten.ratings")
 
 REQUESTS_AT_ONCE = 200
 """Requests, of up to a megabyte each, that are read at a time for the roles of their turns."""
-
-TURNS = 7_236_147
-"""The first key of the advisory locks of ratings: any number that no other program on the database uses."""
 
 
 class RatingStore:
@@ -397,15 +394,6 @@ def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
         (table.rater, wanted.rater),
     )
     return [column == value for column, value in exact if value is not None]
-
-
-async def take_turn(connection: AsyncConnection, project: str) -> None:
-    """Waits until no other transaction changes the project's ratings or datasets; holds to the end of this one. So a
-    rating is never seen before one with a smaller number, and two who replace the same do not collide. SQLite has one
-    writer at a time as it is."""
-    if db.file_of(connection.engine) is None:
-        number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
-        await connection.execute(select(func.pg_advisory_xact_lock(TURNS, number)))
 
 
 async def find_owners(

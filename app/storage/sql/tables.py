@@ -9,7 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app.domain.browsing import MOST_MEASURES
+MOST_MEASURES = 40
+"""Measures of a batch by which results can be sorted and filtered; any further ones are only shown."""
+
 
 UNSTORABLE_CHARACTERS = re.compile("[\\0\\ud800-\\udfff]")
 

@@ -18,13 +18,11 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import (
     ColumnElement,
     LargeBinary,
-    Text,
     bindparam,
     delete,
     exists,
     func,
     insert,
-    literal,
     or_,
     select,
     update,
@@ -60,9 +58,9 @@ from app.storage.sql.batches.rows import (
 )
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.datasets import erase_items, expire_uploads, remove_datasets
+from app.storage.sql.engine import has_marks, take_turn
 from app.storage.sql.gates import GateStore
 from app.storage.sql.provider_batches import ProviderBatchStore
-from app.storage.sql.ratings import take_turn
 from app.storage.sql.search import remove_index, remove_places
 from app.storage.sql.sizes import (
     ANSWER_SIZE,
@@ -249,16 +247,6 @@ class TextStore:
         for some in db.cut(await db.fetch_column(self._engine, query), ANSWERS_AT_ONCE):
             async with db.change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
-
-
-def has_marks(engine: AsyncEngine, column: Any, metadata: Mapping[str, str]) -> list[ColumnElement[bool]]:
-    """The conditions that the JSON in the column has all these entries somewhere, as pydantic writes them."""
-    # `position`, which takes bytes, is qualified: PostgreSQL takes a plain one with IN alone.
-    is_text = isinstance(column.type, Text)
-    in_postgres = func.strpos if is_text else func.pg_catalog.position
-    find = in_postgres if db.file_of(engine) is None else func.instr
-    entries = (to_json(key) + b":" + to_json(value) for key, value in metadata.items())
-    return [find(column, entry.decode() if is_text else literal(entry, LargeBinary)) > 0 for entry in entries]
 
 
 async def erase_singles(

@@ -1,28 +1,20 @@
-"""`/v1/analyses/{name}`, `/v1/comparisons` and `/v1/judge-checks`."""
+"""`/v1/analyses/{name}`."""
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
-from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, read_ranges
-from app.domain.comparison import Comparison, GateReport
+from app.domain.analysis_request import REQUESTS, AnalysisRequest, read_ranges
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
-from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.reports import Report
 from app.domain.validation import validate
-from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type, while_connected
+from app.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from app.web.dependencies import Serving, may_write
-from app.web.given_runs import read_runs, receive_runs
-from app.web.idempotency import once
-from app.web.languages import DEFAULT, tell_report
-from app.web.limits import evaluating, require_place, require_price
-from app.web.openapi import PROBLEMS, STREAM, form, reads, refer_to, write_lines
-from app.web.problems import language_of
+from app.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_lines
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -48,7 +40,6 @@ ANALYSIS_BODY = {
         "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
     },
 }
-COMPARISON = {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"}
 
 
 @router.post(
@@ -120,58 +111,3 @@ def read_number(name: str, text: str, where: str) -> Any:
         return kind(text)
     except ValueError:
         raise InvalidRequest("must be an integer", pointer=where) from None
-
-
-comparisons = APIRouter(prefix="/v1", tags=["comparisons"])
-
-
-@comparisons.post(
-    "/comparisons",
-    summary="Compare two runs",
-    responses={200: {"model": Comparison}, **PROBLEMS},
-    openapi_extra=read_runs(ComparisonRequest, COMPARISON),
-)
-async def compare_batches(request: Request, container: Serving) -> Response:
-    """Every measure of both runs, with test, effect size, interval and smallest detectable difference. A run is the id
-    of a batch, or `{"results": […]}`, of which nothing is stored.
-
-    409 `signature-mismatch`, with the differing `pieces`, if the two were not scored in the same way.
-    """
-    body, given = await receive_runs(request, ComparisonRequest)
-    comparison = await container.comparison.compare(request.state.project, body, given)
-    return await answer_in_language(request, container, comparison)
-
-
-@comparisons.post(
-    "/judge-checks",
-    summary="Check the judge for drift",
-    responses={200: {"model": JudgeCheck}, **PROBLEMS},
-    openapi_extra=reads({JSON: form(JudgeCheckRequest, {"rubric": "ja-dialogue"})}, repeatable=True),
-    dependencies=[Depends(require_place)],
-)
-async def check_judge(
-    request: Request, container: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
-) -> Response:
-    """Scores the rubric's frozen anchors without any cache, and compares them with the stored ratings."""
-
-    async def make() -> Response:
-        async with evaluating(request) as scope:
-            require_price(request, body.rubric, body.judge)
-            checking = container.comparison.check_judge(request.state.project, body, scope)
-            check = await while_connected(request, checking)
-        return Response(check.model_dump_json(), media_type=JSON)
-
-    return await once(request, container.scoring.evaluations, make)
-
-
-async def answer_in_language(request: Request, container: Serving, report: Comparison | GateReport) -> Response:
-    """The report, its sentences in the language that the caller prefers."""
-    language = language_of(request)
-    headers = {"Content-Language": language, "Vary": "Accept-Language"}
-
-    def write() -> str:
-        if language == DEFAULT:
-            return report.model_dump_json()
-        return json.dumps(tell_report(report.model_dump(mode="json"), language), ensure_ascii=False)
-
-    return Response(await container.comparison.compute(write), headers=headers, media_type=JSON)

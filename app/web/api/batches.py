@@ -17,7 +17,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from app.batches.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
-from app.batches.intake import Spool
+from app.batches.intake import Intake, Spool
+from app.batches.service import BatchService
 from app.domain.batch import (
     Batch,
     BatchConversation,
@@ -35,11 +36,12 @@ from app.domain.dialogue import Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreError
 from app.domain.evaluation import Evaluation, Metadata
 from app.domain.model import Value
+from app.domain.strict_json import StrictJSONError
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
 from app.web.admission import Authenticator, credential_of
 from app.web.api.evaluations import EXAMPLE
-from app.web.body import JSON, NDJSON, receive_batch
+from app.web.body import JSON, NDJSON, Upload, invalid_json
 from app.web.dependencies import (
     METADATA,
     METADATA_FILTER,
@@ -52,7 +54,8 @@ from app.web.dependencies import (
     write_cursor,
 )
 from app.web.idempotency import claimed, digest_of, key_of
-from app.web.limits import require_money, require_price
+from app.web.key_limits import require_money
+from app.web.limits import require_price
 from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 from app.web.watching import Opened, StreamPlaces, steady
 
@@ -484,3 +487,12 @@ async def create_estimate(request: Request, container: Serving) -> Response:
         options = await settle_for(request.state.project, intake.options, container.governance.policies)
         report = await container.batches.estimate(replace(intake, options=options))
     return Response(report.model_dump_json(), media_type=JSON)
+
+
+async def receive_batch(request: Request, batches: BatchService, spool: Spool) -> Intake:
+    """The complete, valid batch in the body. Raises RequestRefused and InvalidDocument."""
+    upload = Upload(request)
+    try:
+        return await batches.take_in(upload, spool, ndjson=upload.ndjson)
+    except StrictJSONError as error:
+        raise invalid_json(str(error)) from None

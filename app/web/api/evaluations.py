@@ -24,7 +24,7 @@ from app.domain.evaluation import (
     require_rubric,
     write_json,
 )
-from app.domain.judge_check import require_moment
+from app.domain.model import require_moment
 from app.governance.policies import settle_for
 from app.scoring.admission import admit
 from app.scoring.evaluate import evaluate

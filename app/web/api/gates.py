@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from app.container import Container
-from app.domain.analysis_request import GateRequest
 from app.domain.comparison import GateReport
+from app.domain.comparison_request import GateRequest
 from app.domain.given_run import batch_of
 from app.domain.model import Value
-from app.web.api.analyses import answer_in_language
+from app.web.api.comparisons import answer_in_language
 from app.web.body import JSON, while_connected
 from app.web.dependencies import Serving, link_next, may_write, note, read_cursor, refuse_other_queries, write_cursor
 from app.web.given_runs import Given, read_runs, receive_runs

@@ -17,7 +17,7 @@ from app.domain.errors import StoreUnavailable
 from app.providers.registry import is_baseline
 from app.web import problems
 from app.web.dependencies import Serving
-from app.web.limits import describe_key
+from app.web.key_limits import describe_key
 from app.web.openapi import PROBLEMS, answers
 from app.web.problems import RequestRefused
 from saiten.models import Info

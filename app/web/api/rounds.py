@@ -10,7 +10,6 @@ from pydantic import BaseModel, Field
 
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
-from app.domain.comparison import Looks
 from app.domain.human_rating import (
     DrawnItem,
     RatingRound,
@@ -20,7 +19,7 @@ from app.domain.human_rating import (
     SharedProgress,
     Signal,
 )
-from app.domain.reports import CorrectedReport
+from app.domain.reports import CorrectedReport, Looks
 from app.ratings.rounds import missing
 from app.web.body import JSON, body_of
 from app.web.dependencies import Serving, refuse_other_queries

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from app.comparison.runs import count_rules
-from app.domain.analysis_request import GatePlan
 from app.domain.batch import ItemId
 from app.domain.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
+from app.domain.comparison_request import GatePlan
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_REFUSED, InvalidRequest, RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request, Response
 
 from app.charts.dependencies import DependencyLabels, build_dependencies
 from app.charts.intervals import IntervalLabels, build_correlation
-from app.comparison.computations import PendingComputation
 from app.comparison.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
@@ -23,21 +22,13 @@ from app.domain.reports import (
     HierarchyReport,
 )
 from app.domain.rubric import Rubric
+from app.runtime.computations import PendingComputation
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
+from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run import make_cell
-from app.web.dashboard.run_values import (
-    ENDED,
-    build_of,
-    find_rubric,
-    is_missing,
-    line_of,
-    name_measures,
-    paint,
-    signatures_of,
-    state_of,
-    system_of,
-)
+from app.web.dashboard.run_names import build_of, line_of, name_measures, signatures_of, system_of
+from app.web.dashboard.run_values import ENDED, is_missing, paint, state_of
 from app.web.dependencies import Serving
 from saiten.wording import title_run
 

@@ -24,12 +24,13 @@ from app.providers.registry import is_baseline
 from app.runtime.tasks import cancel_for_good, run_together
 from app.scoring.admission import admit
 from app.scoring.evaluate import evaluate
-from app.web.dashboard import run_values
 from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
+from app.web.dashboard.rubric import find_rubric
 from app.web.dependencies import Serving
-from app.web.limits import count_request, evaluating, require_price
+from app.web.limits import evaluating, require_price
 from app.web.problems import clip, faults_of, find_status, headers_of
+from app.web.request_limits import count_request
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -200,7 +201,7 @@ async def show_pair(request: Request, container: Serving, project: Project, a: s
     found = [record for record in records if record and isinstance(record.request, EvaluationRequest)]
     if len(found) < 2:
         raise NotFound("there are no such two evaluations of responses in this project")
-    rubric = run_values.find_rubric(container, name_version(found[0].evaluation.rubric.id, None))
+    rubric = find_rubric(container, name_version(found[0].evaluation.rubric.id, None))
     names = dict.fromkeys(name for record in found for name in record.evaluation.aspects)
     known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     return render(

@@ -11,13 +11,12 @@ from markupsafe import Markup
 
 from app.batches.summaries import score_pages
 from app.charts.histogram import HistogramLabels, build_histogram
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch
-from app.domain.browsing import FINDING
-from app.domain.conversation import ANY_CODE, JUDGED, RULES, Finding, Turn
+from app.domain.conversation import ANY_CODE, FINDING, JUDGED, RULES, Finding, Turn
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import BuildFixes, FindingRate, FixFirst, Summary
+from app.runtime.computations import PendingComputation
 from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, query
 

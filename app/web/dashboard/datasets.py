@@ -14,7 +14,6 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from app.batches.intake import Intake, Spool
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain import errors
 from app.domain.batch import Batch, BatchFilter, EstimateReport
@@ -25,16 +24,19 @@ from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
+from app.runtime.computations import PendingComputation
 from app.web.api.batches import keep_under
 from app.web.body import NDJSON
-from app.web.dashboard import run_values
+from app.web.dashboard import run_names
 from app.web.dashboard.attempt import PATHS
 from app.web.dashboard.language import query
 from app.web.dashboard.page import HEADERS, Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving, may_write, note, read_cursor, write_cursor
 from app.web.idempotency import claimed
-from app.web.limits import count_request, require_money, require_price
+from app.web.key_limits import require_money
+from app.web.limits import require_price
 from app.web.problems import clip, faults_of, find_status, headers_of
+from app.web.request_limits import count_request
 
 router = APIRouter(prefix="/datasets", include_in_schema=False, route_class=PageRoute)
 
@@ -167,7 +169,7 @@ async def show(
         versions=[other for other in versions if other.id != dataset.id],
         sample=await read_sample(container, dataset),
         runs=await container.batches.list(project, wanted, after=None, limit=VERSIONS),
-        judges_of=partial(run_values.judges_of, container),
+        judges_of=partial(run_names.judges_of, container),
         estimate=estimate if isinstance(estimate, EstimateReport) else None,
         computing=isinstance(estimate, PendingComputation),
         seconds_each=await measure(container, project, draft),

@@ -7,15 +7,16 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import PendingComputation
 from app.comparison.disagreements import Disagreements, RatedTwice, lay_out
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.rubric import Rubric
+from app.runtime.computations import PendingComputation
 from app.web.dashboard import run_values
 from app.web.dashboard.language import query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, find_rubric, name_measures, signatures_of, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, name_measures, signatures_of, system_of
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)

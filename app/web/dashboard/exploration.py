@@ -9,7 +9,8 @@ from typing import Any, cast, get_args
 
 from starlette.datastructures import QueryParams
 
-from app.domain.browsing import ANY_ASPECT, FINDING, CaseChoice, CaseQuery, CaseSort, ResultQuery
+from app.domain.browsing import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
+from app.domain.conversation import FINDING
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.web.dashboard.language import query

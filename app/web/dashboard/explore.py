@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
-from app.domain.browsing import FINDING, MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
-from app.domain.conversation import CODES, KIND_CODES
+from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
+from app.domain.conversation import CODES, FINDING, KIND_CODES
 from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
+from app.runtime.computations import PendingComputation
 from app.scoring.explanation import is_explainable
 from app.web.dashboard import disagreements, run_values
 from app.web.dashboard.cases import CaseView, read_cases
@@ -31,7 +31,8 @@ from app.web.dashboard.exploration import (
 from app.web.dashboard.items import ItemColumn, ItemLine, ItemList, list_columns, read_items, show_columns
 from app.web.dashboard.language import mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, redirect, render
-from app.web.dashboard.run_values import build_of, find_rubric, name_measures, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, name_measures, system_of
 from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving, may_write
 
@@ -246,7 +247,7 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
         "start": (number - 1) * rows,
         "silent": [LETTERS[run] for run in silent],
         "was_asked": any(asked.runs[run].judge.explain for run in silent),
-        "alike": len({run_values.signatures_of(batch) for batch in asked.runs}) == 1,
+        "alike": len({run_names.signatures_of(batch) for batch in asked.runs}) == 1,
         "chips": await list_chips(container, project, asked, counted=not found.total),
         "most_filed": MOST_FILED if found.total > MOST_FILED and asked.is_list else None,
     }

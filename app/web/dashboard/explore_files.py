@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.errors import InvalidRequest
 from app.domain.rubric import Rubric
+from app.runtime.computations import PendingComputation
 from app.scoring.explanation import reasons_of
 from app.web.dashboard.cases import CaseView
 from app.web.dashboard.explore import (

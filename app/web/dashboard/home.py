@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.errors import SaitenError
 from app.domain.summary import Summary
+from app.runtime.computations import PendingComputation
 from app.web.dashboard.language import Speech
 from app.web.dashboard.leaderboard import choose, pick_first, rank
-from app.web.dashboard.run_values import find_rubric, name_measures, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import name_measures, system_of
 
 MOST_NAMES = 3
 """Names whose systems are ranked."""

@@ -27,7 +27,7 @@ from app.web.dashboard.page import (
     require_write,
 )
 from app.web.dependencies import Serving
-from app.web.limits import count_caller
+from app.web.request_limits import count_caller
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -16,7 +16,7 @@ from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
 from app.domain.browsing import Browsed, CaseQuery, ResultQuery
 from app.domain.conversation import texts_of_conversation
-from app.domain.dialogue import Dialogue, Utterance
+from app.domain.dialogue import Dialogue, Utterance, responder_of
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
     AspectResult,
@@ -51,10 +51,12 @@ from app.web.dashboard.page import (
     render,
     toggle_invisible,
 )
-from app.web.dashboard.run_values import ENDED, find_rubric, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import system_of
+from app.web.dashboard.run_values import ENDED
 from app.web.dependencies import Serving, may_write
-from app.web.limits import count_request
 from app.web.reasons import ask_reasons
+from app.web.request_limits import count_request
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -478,12 +480,6 @@ def list_said(
         )
         for number, utterance in enumerate(context)
     ]
-
-
-def responder_of(context: Sequence[Utterance]) -> str | None:
-    """The speaker of the response: the last one other than the last speaker, or None if there is no other."""
-    last = context[-1].speaker if context else None
-    return next((said.speaker for said in reversed(context) if said.speaker != last), None)
 
 
 def codes_at(place: str, warned: Sequence[tuple[str, str]]) -> list[str]:

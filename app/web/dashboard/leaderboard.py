@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import PendingComputation
 from app.comparison.service import MOST_RANKED, MOST_RANKED_RESULTS
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
@@ -17,10 +16,12 @@ from app.domain.conversation import FAULTY_TURNS
 from app.domain.reports import CorrectedFigure, Interval
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread, Summary
+from app.runtime.computations import PendingComputation
 from app.web.dashboard import run_values
 from app.web.dashboard.language import query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, find_rubric, name_measures, signatures_of, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, name_measures, signatures_of, system_of
 from app.web.dashboard.trend import ways_of
 from app.web.dependencies import Serving
 

@@ -16,7 +16,8 @@ from app.domain.rubric import Rubric
 from app.domain.validation import InvalidDocument, validate
 from app.web.dashboard.language import mark
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from app.web.dashboard.run_values import build_of, find_rubric, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, system_of
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -10,7 +10,6 @@ from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.errors import InvalidRequest, NotFound
@@ -18,11 +17,13 @@ from app.domain.human_rating import EarlierRating, Invitation, RatedTask, Rating
 from app.domain.reports import AgreementReport, CorrectedAspect, CorrectedReport
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import measure_round, read_rater
+from app.runtime.computations import PendingComputation
 from app.web.dashboard.invited import RoundVisitor
 from app.web.dashboard.language import query, speech_of
 from app.web.dashboard.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
 from app.web.dashboard.rate import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
-from app.web.dashboard.run_values import find_rubric, name_measures
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import name_measures
 from app.web.dependencies import Serving, may_write
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

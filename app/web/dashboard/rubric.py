@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
+from app.container import Container
 from app.domain.errors import NotFound, UnknownRubric
 from app.domain.rubric import Composite, Example, LinearComposite, Rubric
 from app.storage.rubric_files import RubricSource
@@ -187,3 +188,11 @@ def formula(composite: Composite) -> str:
             part = f"{part} / {transform.divide:g}"
         terms.append(f"{term.weight:g} · {f'|{part}|' if transform.absolute else part}")
     return f"{composite.id} = {' + '.join(terms)}"
+
+
+def find_rubric(container: Container, name: str) -> Rubric | None:
+    """The rubric in that version, else its newest version; None if it is no longer installed."""
+    try:
+        return container.scoring.context.rubrics.nearest(name)
+    except UnknownRubric:
+        return None

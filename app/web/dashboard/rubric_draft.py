@@ -30,8 +30,9 @@ from app.storage.rubric_files import RubricFault, RubricSource, examine_draft
 from app.web.body import while_connected
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, render
 from app.web.dependencies import Serving, may_write
-from app.web.limits import count_request, evaluating, require_price
+from app.web.limits import evaluating, require_price
 from app.web.problems import clip
+from app.web.request_limits import count_request
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -12,11 +12,10 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from app.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
-from app.comparison.computations import PendingComputation, correlate_results
+from app.comparison.computations import correlate_results
 from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.batch import Batch
-from app.domain.browsing import MOST_MEASURES
 from app.domain.composites import range_of
 from app.domain.errors import InvalidRequest, SaitenError
 from app.domain.reliability import FEWEST_ITEMS, Reliability
@@ -24,11 +23,15 @@ from app.domain.reports import CorrectedAspect, CorrectedReport, Correlations
 from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import AspectSummary, Summary
-from app.web.dashboard import run_values
+from app.runtime.computations import PendingComputation
+from app.storage.sql.tables import MOST_MEASURES
+from app.web.dashboard import run_names, run_values
 from app.web.dashboard.conversation import gather_findings
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, signatures_of, system_of
+from app.web.dashboard.run_values import paint
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
 from app.web.dependencies import Serving, may_write, note
 
@@ -53,7 +56,7 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         rubric=rubric,
         system=system_of(batch),
         build=build_of(batch),
-        judges=run_values.judges_of(container, batch),
+        judges=run_names.judges_of(container, batch),
         before=befores.get(batch.id),
         **await describe_baseline(container, project, batch),
         may_write=may_write(request),
@@ -122,7 +125,7 @@ async def gather_figures(
         "simulated": simulated,
         "needed": FEWEST_ITEMS,
         "is_rated": is_rated(summary.reliability),
-        "only_rules": run_values.has_only_rules(summary),
+        "only_rules": run_names.has_only_rules(summary),
         "trend": trend if isinstance(trend, Trend) else None,
         "summing": isinstance(trend, PendingComputation),
         "corrected": people.by_aspect if people else {},
@@ -181,7 +184,7 @@ async def correct(
     found = await container.dashboard.computations.get(project, key, work)
     if found is None or isinstance(found, PendingComputation):
         return None if found is None else PeopleScale((), {}, is_computing=True)
-    names = run_values.name_measures(rubric, speech, marked=True)
+    names = run_names.name_measures(rubric, speech, marked=True)
     several = len(found.systems) > 1
     rows = [
         PeopleRow(aspect, f"{system} · {names.get(aspect, aspect)}" if several else names.get(aspect, aspect), one)

@@ -13,17 +13,19 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
+from app.runtime.computations import PendingComputation
 from app.web.dashboard import home, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, examine, find_rubric, has_only_rules, signatures_of, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, has_only_rules, signatures_of, system_of
+from app.web.dashboard.run_values import examine
 from app.web.dashboard.verdict import MOST_NAMED, make_tables
 from app.web.dependencies import Serving, read_cursor, write_cursor
 
@@ -108,7 +110,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         statuses=STATUSES,
         system_of=system_of,
         build_of=build_of,
-        judges_of=partial(run_values.judges_of, container),
+        judges_of=partial(run_names.judges_of, container),
         watch=watch(asked, batches) if after is None else None,
         first=None if after is None else asked.address(),
         following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id)) if len(found) > PAGE else None,

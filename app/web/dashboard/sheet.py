@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.container import Container
 from app.domain.conversation import Conversation
+from app.domain.dialogue import responder_of
 from app.domain.errors import NotFound
 from app.domain.human_rating import OwnRating, RatingRound, RatingSheet
 from app.domain.model import pointer
@@ -21,7 +22,6 @@ from app.domain.rubric import Aspect, Example, Level
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import read_rater
 from app.web.dashboard.invited import RatingVisitor, RoundVisitor, require_rater
-from app.web.dashboard.item import responder_of
 from app.web.dashboard.language import query
 from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dependencies import Serving

@@ -26,7 +26,6 @@ from app.charts.trend import (
     TrendPoint,
     build_trend,
 )
-from app.comparison.computations import PendingComputation
 from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
@@ -35,10 +34,13 @@ from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
 from app.domain.signature import read_comparable
 from app.domain.summary import Summary
-from app.web.dashboard import run_values
+from app.runtime.computations import PendingComputation
+from app.web.dashboard import run_names, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
+from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.run_names import build_of, signatures_of, system_of
+from app.web.dashboard.run_values import paint
 from app.web.dependencies import Serving
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
@@ -184,7 +186,7 @@ def trend_faulty(rubric: Rubric, speech: Speech) -> list[TrendAspect]:
     """The faulty turns as what is drawn, where the rubric is of conversations."""
     if rubric.unit != "conversation" or any(one.id == FAULTY_TURNS for one in rubric.aspects):
         return []
-    return [TrendAspect(FAULTY_TURNS, {speech.language: run_values.name_faulty(speech)}, (0.0, 100.0), 0)]
+    return [TrendAspect(FAULTY_TURNS, {speech.language: run_names.name_faulty(speech)}, (0.0, 100.0), 0)]
 
 
 def fit_scale(aspect: TrendAspect, runs: Sequence[TrendRun]) -> TrendAspect:

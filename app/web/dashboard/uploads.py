@@ -13,10 +13,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.batches.datasets import PART_BYTES, check_name, name_of
 from app.batches.intake import translate_errors
-from app.comparison.computations import PendingComputation
 from app.container import Container
 from app.domain.dataset import FileQuestion, FileReport, UploadedFile
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
+from app.runtime.computations import PendingComputation
 from app.web.body import Upload, require_media_type, while_connected
 from app.web.dashboard.language import language_of, mark, query
 from app.web.dashboard.page import (
@@ -29,8 +29,8 @@ from app.web.dashboard.page import (
     require_same_origin,
 )
 from app.web.dependencies import Serving
-from app.web.limits import count_request
 from app.web.problems import RequestRefused
+from app.web.request_limits import count_request
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from babel.lists import format_list
 
 from app.charts.intervals import ForestLabels, ForestRow, build_forest
-from app.comparison.computations import Examination, PendingComputation
+from app.comparison.badges import asked_of
+from app.comparison.computations import Examination
 from app.comparison.links import choose_link
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.comparison import (
-    FINDING,
     Comparison,
     CorrectedMeasure,
     GateReason,
@@ -27,25 +27,18 @@ from app.domain.comparison import (
     Verdict,
 )
 from app.domain.composites import range_of
-from app.domain.conversation import FAULTY_TURNS, KIND
+from app.domain.conversation import FAULTY_TURNS, FINDING, KIND
 from app.domain.errors import NotFound, SignatureMismatch
 from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
-from app.ratings.reliability import asked_of
-from app.web.dashboard import run_values
+from app.runtime.computations import PendingComputation
+from app.web.dashboard import run_names, run_values
 from app.web.dashboard.exploration import Exploration
 from app.web.dashboard.language import Speech, mark
 from app.web.dashboard.run import meaning_of
-from app.web.dashboard.run_values import (
-    BLENDED,
-    build_of,
-    examine,
-    name_faulty,
-    name_measures,
-    paint,
-    system_of,
-)
+from app.web.dashboard.run_names import build_of, name_faulty, name_measures, system_of
+from app.web.dashboard.run_values import BLENDED, examine, paint
 from saiten.wording import name_run
 
 
@@ -58,7 +51,7 @@ async def give_verdict(
         "baseline": both[0],
         "candidate": both[1],
         "called": shorten(*both),
-        "judges_of": lambda batch: run_values.judges_of(container, batch),
+        "judges_of": lambda batch: run_names.judges_of(container, batch),
     }
     kept, names = await find_kept(container, project, state, both), name_measures(rubric, speech)
     page["kept"] = kept
@@ -74,7 +67,7 @@ async def give_verdict(
     try:
         examined = await examine(container, project, both, rubric, mismatch=state.mismatch, link=link)
     except SignatureMismatch as error:
-        links, lines = await container.comparison.links.list(project), [run_values.signatures_of(run) for run in both]
+        links, lines = await container.comparison.links.list(project), [run_names.signatures_of(run) for run in both]
         known = choose_link(links, *lines)
         linked = state.address(link=known.id) if known else None
         pieces = explain_pieces(error.pieces)
@@ -119,7 +112,7 @@ async def make_report(
     """Everything that the verdict shows."""
     names = name_measures(rubric, speech, marked=True)
     tables = make_tables(found.comparison, rubric, speech)
-    lines = {line for batch in both for line in run_values.signatures_of(batch)}
+    lines = {line for batch in both for line in run_names.signatures_of(batch)}
     gate = found.gate
     trust = await container.ratings.reliabilities.weakest(project, lines, asked_of(gate))
     drawn: Mapping[str, Measure | CorrectedMeasure | None] = {row.id: row.measure for row in tables["aspects"]}

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from app.comparison.computations import ERROR_SECONDS, Computations, PendingComputation
 from app.domain.errors import NotFound
+from app.runtime.computations import ERROR_SECONDS, Computations, PendingComputation
 from tests.support.batches import HandClock
 
 FOREVER = 3600.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from app.comparison.badges import asked_of, attach_states
 from app.comparison.computations import Examiner
-from app.domain.analysis_request import ComparisonRequest, GateRequest
+from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.errors import NotFound, SignatureMismatch, UnknownRubric
-from app.ratings.reliability import asked_of, attach_states
 from tests.support.bench import Bench
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.comparison import overview
 from app.comparison.overview import Overviews
-from app.domain.analysis_request import REQUESTS, ComparisonRequest
+from app.domain.analysis_request import REQUESTS
+from app.domain.comparison_request import ComparisonRequest
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import HumanRating
 from app.domain.rubric import Rubric

@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.analysis_request import (
-    REQUESTS,
-    AgreementRequest,
-    AnalysisRequest,
-    ComparisonRequest,
-    GateRequest,
-)
+from app.domain.analysis_request import REQUESTS, AgreementRequest, AnalysisRequest
 from app.domain.comparison import GateRule
+from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.errors import InvalidLines, InvalidRequest, JudgeUnavailable, NotFound, SignatureMismatch, UnknownAspect
 from app.domain.evaluation import JudgeOptions
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter

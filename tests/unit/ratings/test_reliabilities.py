@@ -14,6 +14,7 @@ from rich.console import Console
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.comparison.badges import asked_of, attach_states
 from app.domain.batch import Entry, Failure, ItemResult
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
 from app.domain.model import canonical_json, digest
@@ -27,7 +28,7 @@ from app.domain.reliability import (
     ValidationSource,
     describe_reliability,
 )
-from app.ratings.reliability import FRESH_SECONDS, Reliabilities, asked_of, attach_states, key_in, validation_of
+from app.ratings.reliability import FRESH_SECONDS, Reliabilities, key_in, validation_of
 from app.stats.correlation import correlate
 from app.storage.sql.engine import write
 from app.storage.sql.ratings import RatingStore

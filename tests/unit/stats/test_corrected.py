@@ -12,9 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from app.domain.comparison import Looks
 from app.domain.errors import InvalidLines, InvalidRequest
-from app.domain.reports import CorrectedAspect
+from app.domain.reports import CorrectedAspect, Looks
 from app.stats.corrected import (
     FEWEST_RATED,
     CorrectedSample,

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.limits import seconds_left
+from app.web.key_limits import seconds_left
 from tests.support.conversations import make_turns
 from tests.support.fake_openai import Answer, FakeOpenAI, hang, say, valid
 from tests.support.keyed import make_keys

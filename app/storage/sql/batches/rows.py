@@ -12,14 +12,13 @@ from sqlalchemy import Row, bindparam, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
-from app.domain.browsing import FINDING, MOST_MEASURES
-from app.domain.conversation import ANY_CODE
+from app.domain.conversation import ANY_CODE, FINDING
 from app.domain.dialogue import CHECKED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
 from app.domain.model import Value, key_of, listed
 from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of, unpack_scores
 from app.domain.work import FinishedCandidate
-from app.storage.sql.tables import result_figures
+from app.storage.sql.tables import MOST_MEASURES, result_figures
 
 ACTIVE = ("queued", "running")
 """Statuses of a batch that is worked on."""

@@ -9,21 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.domain.dialogue import Utterance
+from app.domain.dialogue import Utterance, responder_of
 from app.domain.evaluation import IntegrityReport, MaskedSpan, PathResult, Paths, RubricReference
 from app.domain.human_rating import HumanRating
 from app.storage.sql.engine import open_engine
 from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.ratings import RatingStore
-from app.web.dashboard.item import (
-    MOST_RELOADS,
-    blend_of,
-    digits_of,
-    list_composites,
-    list_said,
-    responder_of,
-    view_integrity,
-)
+from app.web.dashboard.item import MOST_RELOADS, blend_of, digits_of, list_composites, list_said, view_integrity
 from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.keyed import make_keys

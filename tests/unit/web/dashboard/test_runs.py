@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.comparison.computations import PendingComputation
 from app.domain.errors import SignatureMismatch
+from app.runtime.computations import PendingComputation
 from app.web.dashboard import runs
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for

@@ -1,0 +1,75 @@
+"""`/v1/comparisons` and `/v1/judge-checks`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from app.domain.comparison import Comparison, GateReport
+from app.domain.comparison_request import ComparisonRequest
+from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.web.body import JSON, body_of, while_connected
+from app.web.dependencies import Serving
+from app.web.given_runs import read_runs, receive_runs
+from app.web.idempotency import once
+from app.web.languages import DEFAULT, tell_report
+from app.web.limits import evaluating, require_place, require_price
+from app.web.openapi import PROBLEMS, form, reads
+from app.web.problems import language_of
+
+COMPARISON = {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"}
+router = APIRouter(prefix="/v1", tags=["comparisons"])
+
+
+@router.post(
+    "/router",
+    summary="Compare two runs",
+    responses={200: {"model": Comparison}, **PROBLEMS},
+    openapi_extra=read_runs(ComparisonRequest, COMPARISON),
+)
+async def compare_batches(request: Request, container: Serving) -> Response:
+    """Every measure of both runs, with test, effect size, interval and smallest detectable difference. A run is the id
+    of a batch, or `{"results": […]}`, of which nothing is stored.
+
+    409 `signature-mismatch`, with the differing `pieces`, if the two were not scored in the same way.
+    """
+    body, given = await receive_runs(request, ComparisonRequest)
+    comparison = await container.comparison.compare(request.state.project, body, given)
+    return await answer_in_language(request, container, comparison)
+
+
+@router.post(
+    "/judge-checks",
+    summary="Check the judge for drift",
+    responses={200: {"model": JudgeCheck}, **PROBLEMS},
+    openapi_extra=reads({JSON: form(JudgeCheckRequest, {"rubric": "ja-dialogue"})}, repeatable=True),
+    dependencies=[Depends(require_place)],
+)
+async def check_judge(
+    request: Request, container: Serving, body: Annotated[JudgeCheckRequest, Depends(body_of(JudgeCheckRequest))]
+) -> Response:
+    """Scores the rubric's frozen anchors without any cache, and compares them with the stored ratings."""
+
+    async def make() -> Response:
+        async with evaluating(request) as scope:
+            require_price(request, body.rubric, body.judge)
+            checking = container.comparison.check_judge(request.state.project, body, scope)
+            check = await while_connected(request, checking)
+        return Response(check.model_dump_json(), media_type=JSON)
+
+    return await once(request, container.scoring.evaluations, make)
+
+
+async def answer_in_language(request: Request, container: Serving, report: Comparison | GateReport) -> Response:
+    """The report, its sentences in the language that the caller prefers."""
+    language = language_of(request)
+    headers = {"Content-Language": language, "Vary": "Accept-Language"}
+
+    def write() -> str:
+        if language == DEFAULT:
+            return report.model_dump_json()
+        return json.dumps(tell_report(report.model_dump(mode="json"), language), ensure_ascii=False)
+
+    return Response(await container.comparison.compute(write), headers=headers, media_type=JSON)
