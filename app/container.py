@@ -61,6 +61,7 @@ from app.storage.sql.frames import FrameStore
 from app.storage.sql.gates import GateStore
 from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
 from app.storage.sql.invitations import InvitationStore
+from app.storage.sql.judge_checks import AnchorStore
 from app.storage.sql.keys import APIKeyStore
 from app.storage.sql.links import LinkStore
 from app.storage.sql.quota import StorageQuota
@@ -478,7 +479,10 @@ def open_meta(
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
         anchors=AnchorCheck(
-            replace(instruments, judge=judge, lane="batch"), store, AuditLog(engine), now=instruments.now
+            replace(instruments, judge=judge, lane="batch"),
+            AnchorStore(engine),
+            AuditLog(engine),
+            now=instruments.now,
         ),
         now=instruments.now,
         links=LinkService(

@@ -9,8 +9,10 @@ from typing import Any
 
 from app.charts import canvas
 from app.charts.canvas import DASH, PHONE_WIDTH, SMALL, ChartLabels, Row, Ruler, Spec, fit, layer, small, write_number
-from app.domain.comparison import Verdict
 from app.domain.reports import AspectCorrelation, CorrelationReport
+
+if TYPE_CHECKING:
+    from app.domain.comparison import Verdict
 
 STEP, NAME_LINE, BAR_LINE, TICK = 44, 13, 31, 9
 EDGE = 14

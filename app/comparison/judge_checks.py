@@ -22,7 +22,7 @@ from app.runtime.tasks import run_few
 from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
-from app.storage.sql.ratings import RatingStore
+from app.storage.sql.judge_checks import AnchorStore
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
@@ -44,7 +44,7 @@ class AnchorCheck:
     """
 
     instruments: ScoringContext
-    store: RatingStore
+    store: AnchorStore
     audit: AuditLog
     now: Callable[[], datetime]
 
@@ -54,7 +54,7 @@ class AnchorCheck:
         anchors = load_anchors(rubric.id)
         judge = f"{self.instruments.judge.kind}/{request.judge.model or self.instruments.judge.default_model}"
         key = make_key(rubric, request, judge)
-        stored = request.reference or await self.store.find_anchor_ratings(project, key)
+        stored = request.reference or await self.store.find(project, key)
         hindrance = None  # why the stored ratings cannot be compared with those of now
         if stored is not None and stored.anchors != digest_anchors(rubric, anchors):
             hindrance = "are of other anchors"
@@ -94,8 +94,8 @@ class AnchorCheck:
 
     async def _keep(self, project: str, key: str, ratings: AnchorRatings, actor: str) -> None:
         """Stores the ratings; where they replace others, notes who did so."""
-        before = await self.store.find_anchor_ratings(project, key)
-        await self.store.keep_anchor_ratings(project, key, ratings)
+        before = await self.store.find(project, key)
+        await self.store.keep(project, key, ratings)
         if before is None:
             return
         event = AuditEvent(

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from app.domain.comparison import Alpha
-from app.domain.given_run import BatchId
+from app.domain.batch import BatchId
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
-from app.domain.reports import Decorrelation, Looks, Quantile
+from app.domain.reports import Alpha, Decorrelation, Looks, Quantile
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 AspectName = Annotated[str, Field(min_length=1, max_length=128)]

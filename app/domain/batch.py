@@ -28,6 +28,9 @@ from app.domain.governance import Integrity, TextKeeping
 from app.domain.model import Finite, RubricName, Value, is_none, listed
 from app.domain.rubric import name_version
 
+BatchId = Annotated[str, Field(min_length=1, max_length=64)]
+
+
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
 

@@ -31,7 +31,6 @@ Estimate = Literal["judge", "corrected"]
 
 
 GateVerdict = Literal["pass", "fail", "inconclusive"]
-Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from pydantic import Field, model_validator
 
 from app.domain.analysis_request import Seed
 from app.domain.batch import BatchName
-from app.domain.comparison import Alpha, ChosenTest, Estimate, GateRule
+from app.domain.comparison import ChosenTest, Estimate, GateRule
 from app.domain.evaluation import JudgeOptions, Metadata, PathChoice
 from app.domain.given_run import GivenRun, RunSource
 from app.domain.judge_check import JudgeCheck
 from app.domain.link import LinkId
 from app.domain.model import Finite, RubricName, Value, listed, refuse
-from app.domain.reports import Looks
+from app.domain.reports import Alpha, Looks
 
 
 def refuse_batches_only(request: ComparisonRequest | GateRequest) -> None:

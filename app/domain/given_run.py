@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from app.domain.batch import BatchName, ItemId
+from app.domain.batch import BatchId, BatchName, ItemId
 from app.domain.conversation import FaultyTurns, Finding, mark_faulty
 from app.domain.evaluation import Metadata
 from app.domain.model import Finite, Id, RubricName, Value, listed
@@ -165,7 +165,6 @@ def kind_of_run(value: Any) -> str:
     return "given-run" if isinstance(value, dict | GivenRun) else "batch-id"
 
 
-BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 RunSource = Annotated[
     Annotated[BatchId, Tag("batch-id")] | Annotated[GivenRun, Tag("given-run")], Discriminator(kind_of_run)
 ]

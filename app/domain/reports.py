@@ -10,7 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from app.domain.model import Value, listed
+from app.domain.model import Finite, Value, listed
+
+Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
+
 
 FEWEST_SHARED = 15
 """Responses of each of two runs that people who rate both must have rated for a difference on their scale: dialogues,

@@ -6,15 +6,17 @@ import re
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
 from app.domain.errors import StoreError
 from app.domain.governance import ANONYMOUS, APIKey
-from app.storage.sql.keys import APIKeyStore
 from app.web.problems import RequestRefused
+
+if TYPE_CHECKING:
+    from app.storage.sql.keys import APIKeyStore
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 LOCAL = LOOPBACK | {"localhost"}

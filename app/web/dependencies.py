@@ -12,17 +12,21 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 from cachetools import TTLCache
 from fastapi import Depends, Request
 
-from app.container import Container
 from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
 from app.domain.model import pointer
 from app.web.problems import RequestRefused
+
+if TYPE_CHECKING:
+    from app.container import Container
+else:
+    Container = Any  # FastAPI evaluates `Serving`, and only the application imports the container
 
 logger = logging.getLogger("saiten.web")
 audit_logger = logging.getLogger("saiten.audit")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, time, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 
-from app.container import Container
 from app.domain.errors import CostLimitReached
 from app.domain.governance import APIKey
 from app.web.request_limits import requests_of
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 
 def usd_of(key: APIKey, container: Container) -> float | None:

@@ -6,11 +6,11 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 from fastapi import Request
 
-from app.container import Container
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.errors import CostLimitReached, InvalidRequest, Overloaded, PriceUnknown, StoreError
 from app.domain.evaluation import JudgeOptions
@@ -21,6 +21,9 @@ from app.scoring.admission import Experience, ReservingPurse
 from app.scoring.case import ENGLISH
 from app.scoring.evaluate import ScoringContext
 from app.web.key_limits import refuse_cost, require_money, seconds_left, usd_of
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 logger = logging.getLogger("saiten.web")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fastapi import Request
 
-from app.container import Container
 from app.domain.errors import NotFound, PriceUnknown
 from app.domain.evaluation import Evaluation
 from app.governance.policies import settle_for
@@ -12,6 +13,9 @@ from app.scoring.admission import CappedPurse, admit
 from app.scoring.evaluate import evaluate
 from app.scoring.explanation import plan_explanation, read_explanation, reasons_of
 from app.web.limits import evaluating, has_price, require_price
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 GONE = "there is no such evaluation in this project"
 

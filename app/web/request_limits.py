@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 from starlette.types import Scope
 
-from app.container import Container
 from app.domain import errors
 from app.domain.governance import APIKey
 from app.storage.request_windows import RateLimitDecision
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 
 async def count_request(request: Request, key: APIKey | None) -> None:

@@ -28,6 +28,7 @@ from app.domain.judge_check import AnchorRatings
 from app.domain.reliability import AspectValidation, JudgeKey, Validation
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore
+from app.storage.sql.judge_checks import AnchorStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
 from tests.support.batches import START, claim, fail, finish, make_batch, make_candidates
@@ -46,6 +47,11 @@ class Bench:
     batches: BatchStore
     records: EvaluationStore
     rounds: RoundStore
+
+
+@pytest.fixture
+def anchors(engine: AsyncEngine) -> AnchorStore:
+    return AnchorStore(engine)
 
 
 @pytest.fixture
@@ -250,7 +256,9 @@ async def test_candidates_are_rated_by_their_number(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0", "\ud800"])
-async def test_what_no_column_can_hold_is_refused_or_not_there(meta: RatingStore, text: str) -> None:
+async def test_what_no_column_can_hold_is_refused_or_not_there(
+    meta: RatingStore, anchors: AnchorStore, text: str
+) -> None:
     good = make_rating()
     await keep(meta, good)
     for name in ("item", "rater", "comment", "system"):
@@ -268,8 +276,8 @@ async def test_what_no_column_can_hold_is_refused_or_not_there(meta: RatingStore
         await meta.keep_validation("team", replace(KEY, judge=text), VALIDATION)
     assert await meta.validations(text) == {}
     with pytest.raises(InvalidRequest):
-        await meta.keep_anchor_ratings("team", text, ANCHORS)
-    assert await meta.find_anchor_ratings("team", text) is None
+        await anchors.keep("team", text, ANCHORS)
+    assert await anchors.find("team", text) is None
 
 
 # Reading
@@ -433,24 +441,24 @@ async def test_the_newest_validation_of_each_judge_is_kept(meta: RatingStore) ->
     assert await meta.validations("rivals") == {KEY: VALIDATION}
 
 
-async def test_anchor_ratings_are_found_by_project_and_key(meta: RatingStore) -> None:
+async def test_anchor_ratings_are_found_by_project_and_key(anchors: AnchorStore) -> None:
     key, newer = "鍵" * 1000, ANCHORS.model_copy(update={"signature": "saiten:1", "at": LATER})
-    assert await meta.find_anchor_ratings("team", key) is None
-    await meta.keep_anchor_ratings("team", key, ANCHORS)
-    assert await meta.find_anchor_ratings("team", key) == ANCHORS
-    await meta.keep_anchor_ratings("team", key, newer)
-    assert await meta.find_anchor_ratings("team", key) == newer
-    assert await meta.find_anchor_ratings("team", key[1:]) is None
-    assert await meta.find_anchor_ratings("rivals", key) is None
+    assert await anchors.find("team", key) is None
+    await anchors.keep("team", key, ANCHORS)
+    assert await anchors.find("team", key) == ANCHORS
+    await anchors.keep("team", key, newer)
+    assert await anchors.find("team", key) == newer
+    assert await anchors.find("team", key[1:]) is None
+    assert await anchors.find("rivals", key) is None
 
 
-async def test_who_keep_for_the_first_time_at_once_do_not_collide(meta: RatingStore) -> None:
+async def test_who_keep_for_the_first_time_at_once_do_not_collide(meta: RatingStore, anchors: AnchorStore) -> None:
     await asyncio.gather(
         *(meta.keep_validation("team", KEY, VALIDATION) for _ in range(5)),
-        *(meta.keep_anchor_ratings("team", "k", ANCHORS) for _ in range(5)),
+        *(anchors.keep("team", "k", ANCHORS) for _ in range(5)),
     )
     assert await meta.validations("team") == {KEY: VALIDATION}
-    assert await meta.find_anchor_ratings("team", "k") == ANCHORS
+    assert await anchors.find("team", "k") == ANCHORS
 
 
 # Exclusions

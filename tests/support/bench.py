@@ -26,6 +26,7 @@ from app.storage.sql.evaluations import EvaluationStore
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.gates import GateStore
 from app.storage.sql.governance import AuditLog
+from app.storage.sql.judge_checks import AnchorStore
 from app.storage.sql.links import LinkStore
 from app.storage.sql.quota import StorageQuota
 from app.storage.sql.ratings import RatingStore
@@ -84,7 +85,7 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
         lane="batch",
     )
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
-    anchors = AnchorCheck(instruments, store, audit, now=now)
+    anchors = AnchorCheck(instruments, AnchorStore(engine), audit, now=now)
     rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now, revalidation=Revalidation())
     comparison = ComparisonService(
         batches=batches,

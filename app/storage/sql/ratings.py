@@ -1,4 +1,4 @@
-"""Human ratings, exclusions, validations of judges, and ratings of anchors."""
+"""Human ratings, exclusions and validations of judges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
-from app.domain.judge_check import AnchorRatings
 from app.domain.model import canonical_json, digest
 from app.domain.reliability import JudgeKey, Validation
 from app.domain.signature import read_signature
@@ -48,7 +47,7 @@ METHOD = "|validation:within-systems"
 """What the judge of a stored validation ends with: how it was computed. One by an earlier method is neither read nor
 compared with, and while processes of two releases run, neither takes the other's for its own."""
 
-table, validation, anchor = t.human_ratings.c, validations.c, t.anchor_ratings.c
+table, validation = t.human_ratings.c, validations.c
 excluded, rounds, task, result = t.rating_exclusions.c, t.rating_rounds.c, t.round_tasks.c, evaluations.c
 
 ITEM_START_CHARACTERS = 64
@@ -64,8 +63,8 @@ REQUESTS_AT_ONCE = 200
 
 
 class RatingStore:
-    """Human ratings by project, exclusions, validations of judges, and a judge's ratings of the anchors. Raises the
-    `Store…` errors of `app.domain.errors`. A rater has one rating per target: (item, batch, candidate, system), or an
+    """Human ratings by project, exclusions and validations of judges. Raises the `Store…` errors of
+    `app.domain.errors`. A rater has one rating per target: (item, batch, candidate, system), or an
     evaluation. A later one replaces the earlier one, whose values it keeps. It gets a new number and comes last, so
     that a caller who reads in pages finds it. Ratings of an evaluation or of a batch's item are erased with the
     batch."""
@@ -295,21 +294,6 @@ class RatingStore:
             for key, row in zip(keys, rows, strict=True)
             if key.judge.endswith(METHOD)
         }
-
-    async def find_anchor_ratings(self, project: str, key: str) -> AnchorRatings | None:
-        if not can_store(key):
-            return None
-        query = select(anchor.ratings).where(equals(anchor.project, project), anchor.key == digest(key))
-        found = await db.fetch_value(self._engine, query)
-        return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
-
-    async def keep_anchor_ratings(self, project: str, key: str, ratings: AnchorRatings) -> None:
-        """Stores the ratings, replacing earlier ones with the same key."""
-        text = ratings.model_dump_json()
-        if not can_store(project, key):
-            raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
-        row = {"project": project, "key": digest(key), "ratings": text}
-        await db.execute(self._engine, db.insert_or_replace(self._engine, t.anchor_ratings), row)
 
     # Last, for its name hides the type's from whatever stands below
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.responses import JSONResponse
 
-from app.container import Container
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
     CallTrace,
@@ -43,6 +42,9 @@ from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import LINK, PROBLEMS, form, reads
 from app.web.reasons import ask_reasons
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 

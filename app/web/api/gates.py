@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from app.container import Container
 from app.domain.comparison import GateReport
 from app.domain.comparison_request import GateRequest
 from app.domain.given_run import batch_of
@@ -22,6 +21,9 @@ from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_price
 from app.web.openapi import LINK, PROBLEMS
 from app.web.problems import RequestRefused, language_of
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(prefix="/v1/gates", tags=["comparisons"])
 

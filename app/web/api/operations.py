@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.staticfiles import StaticFiles
 
 from app import __version__
-from app.container import Container
 from app.domain.errors import StoreUnavailable
 from app.providers.registry import is_baseline
 from app.web import problems
@@ -21,6 +20,9 @@ from app.web.key_limits import describe_key
 from app.web.openapi import PROBLEMS, answers
 from app.web.problems import RequestRefused
 from saiten.models import Info
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])

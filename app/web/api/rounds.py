@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.human_rating import (
     DrawnItem,
@@ -25,6 +24,9 @@ from app.web.body import JSON, body_of
 from app.web.dependencies import Serving, refuse_other_queries
 from app.web.idempotency import once
 from app.web.openapi import PROBLEMS, form, reads
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(prefix="/v1/ratings/rounds", tags=["ratings"])
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from app.charts.dependencies import DependencyLabels, build_dependencies
 from app.charts.intervals import IntervalLabels, build_correlation
 from app.comparison.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.reports import (
     AgreementReport,
@@ -31,6 +30,9 @@ from app.web.dashboard.run_names import build_of, line_of, name_measures, signat
 from app.web.dashboard.run_values import ENDED, is_missing, paint, state_of
 from app.web.dependencies import Serving
 from saiten.wording import title_run
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachetools import LRUCache
 from fastapi import APIRouter, Request, Response
 
-from app.container import Container
 from app.domain import errors
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.domain.evaluation import EvaluationRequest, Record
@@ -31,6 +30,9 @@ from app.web.dependencies import Serving
 from app.web.limits import evaluating, require_price
 from app.web.problems import clip, faults_of, find_status, headers_of
 from app.web.request_limits import count_request
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from app.batches.summaries import score_pages
 from app.charts.histogram import HistogramLabels, build_histogram
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.conversation import ANY_CODE, FINDING, JUDGED, RULES, Finding, Turn
 from app.domain.rubric import Aspect, Rubric
@@ -21,6 +20,7 @@ from app.web.dashboard import run_values
 from app.web.dashboard.language import Speech, query
 
 if TYPE_CHECKING:
+    from app.container import Container
     from app.stats.turns import TurnRate, TurnReading
 
 QUOTED = re.compile(r"「[^」]*」")

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from app.batches.intake import Intake, Spool
-from app.container import Container
 from app.domain import errors
 from app.domain.batch import Batch, BatchFilter, EstimateReport
 from app.domain.dataset import Dataset
@@ -37,6 +36,9 @@ from app.web.key_limits import require_money
 from app.web.limits import require_price
 from app.web.problems import clip, faults_of, find_status, headers_of
 from app.web.request_limits import count_request
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(prefix="/datasets", include_in_schema=False, route_class=PageRoute)
 

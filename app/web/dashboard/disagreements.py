@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
 from app.comparison.disagreements import Disagreements, RatedTwice, lay_out
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.rubric import Rubric
 from app.runtime.computations import PendingComputation
@@ -18,6 +17,9 @@ from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, name_measures, signatures_of, system_of
 from app.web.dependencies import Serving, may_write
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
 

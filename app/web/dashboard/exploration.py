@@ -14,7 +14,7 @@ from app.domain.conversation import FINDING
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.web.dashboard.language import query
-from app.web.dashboard.run_values import BLENDED
+from app.web.dashboard.run_names import BLENDED
 
 STATUSES = ("scored", "partial", "failed")
 MOST_CHARACTERS = 200

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
 from app.domain.conversation import CODES, FINDING, KIND_CODES
@@ -17,7 +16,7 @@ from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
 from app.runtime.computations import PendingComputation
 from app.scoring.explanation import is_explainable
-from app.web.dashboard import disagreements, run_values
+from app.web.dashboard import disagreements, run_names, run_values
 from app.web.dashboard.cases import CaseView, read_cases
 from app.web.dashboard.exploration import (
     LINES,
@@ -35,6 +34,9 @@ from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, name_measures, system_of
 from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving, may_write
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

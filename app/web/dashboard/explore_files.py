@@ -6,12 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from app.container import Container
 from app.domain.errors import InvalidRequest
 from app.domain.rubric import Rubric
 from app.runtime.computations import PendingComputation
@@ -32,6 +31,9 @@ from app.web.dashboard.page import PageRoute, Project, read_assets, render_text
 from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving
 from saiten.spreadsheet import Cell, write_rows
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

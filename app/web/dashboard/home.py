@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.errors import SaitenError
 from app.domain.summary import Summary
@@ -15,6 +14,9 @@ from app.web.dashboard.language import Speech
 from app.web.dashboard.leaderboard import choose, pick_first, rank
 from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import name_measures, system_of
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 MOST_NAMES = 3
 """Names whose systems are ranked."""

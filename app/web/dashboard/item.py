@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
 from app.domain.browsing import Browsed, CaseQuery, ResultQuery
 from app.domain.conversation import texts_of_conversation
@@ -57,6 +56,9 @@ from app.web.dashboard.run_values import ENDED
 from app.web.dependencies import Serving, may_write
 from app.web.reasons import ask_reasons
 from app.web.request_limits import count_request
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.browsing import Browsed, CaseRow
 from app.domain.composites import range_of
@@ -13,7 +12,10 @@ from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import Scores
 from app.web.dashboard.cases import CaseView, read_cases, shorten
 from app.web.dashboard.exploration import Exploration
-from app.web.dashboard.run_values import BLENDED
+from app.web.dashboard.run_names import BLENDED
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 MOST_COLUMNS = 9
 """Values in a line; a response that is open has all."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from app.comparison.service import MOST_RANKED, MOST_RANKED_RESULTS
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.composites import range_of
 from app.domain.conversation import FAULTY_TURNS
@@ -26,6 +25,7 @@ from app.web.dashboard.trend import ways_of
 from app.web.dependencies import Serving
 
 if TYPE_CHECKING:
+    from app.container import Container
     from app.stats.leaderboard import Leaderboard
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -12,12 +12,11 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
 from app.web.api import batches
@@ -29,6 +28,9 @@ from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
 from app.web.watching import Opened, RunWatch, StreamPlaces, steady
 from saiten.wording import title_run
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 logger = logging.getLogger("saiten.web")
 

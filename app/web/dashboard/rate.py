@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
@@ -19,6 +18,9 @@ from app.web.dashboard.page import PageRoute, Project, WritableProject, read_for
 from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, system_of
 from app.web.dependencies import Serving, may_write
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 
-from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import EarlierRating, Invitation, RatedTask, RatingRound, StoredRating
@@ -25,6 +24,9 @@ from app.web.dashboard.rate import CHOICES, NAME, WHOLE_NUMBER, RatingFault, rea
 from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import name_measures
 from app.web.dependencies import Serving, may_write
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

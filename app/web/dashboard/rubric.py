@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
-from app.container import Container
 from app.domain.errors import NotFound, UnknownRubric
 from app.domain.rubric import Composite, Example, LinearComposite, Rubric
 from app.storage.rubric_files import RubricSource
 from app.web.dashboard.language import language_of, mark
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dependencies import Serving
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

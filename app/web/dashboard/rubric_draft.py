@@ -6,12 +6,11 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from app.batches.estimates import BatchEstimate
-from app.container import Container
 from app.domain import errors
 from app.domain.batch import BatchOptions, Candidate, EstimateReport, parts_of
 from app.domain.dialogue import Limits
@@ -33,6 +32,9 @@ from app.web.dependencies import Serving, may_write
 from app.web.limits import evaluating, require_price
 from app.web.problems import clip
 from app.web.request_limits import count_request
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from app.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
 from app.comparison.computations import correlate_results
-from app.container import Container
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.batch import Batch
 from app.domain.composites import range_of
@@ -34,6 +33,9 @@ from app.web.dashboard.run_names import build_of, signatures_of, system_of
 from app.web.dashboard.run_values import paint
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
 from app.web.dependencies import Serving, may_write, note
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 MOST_ROWS = 100
 MOST_LOOKED_AT = 100

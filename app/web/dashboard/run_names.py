@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.evaluation import EXPECTED
@@ -14,7 +13,15 @@ from app.domain.signature import read_signature
 from app.domain.summary import SYSTEM, Summary
 from app.providers.registry import is_baseline
 from app.web.dashboard.language import Speech, mark
-from app.web.dashboard.run_values import BLENDED, BUILD, RunSequence
+
+if TYPE_CHECKING:
+    from app.container import Container
+
+BLENDED = ".blended"
+BUILD = "build"
+"""The metadata entry that names a system's build."""
+RunSequence = tuple[str, str | None, str]
+"""Name, system and rubric of runs that follow each other, so that each can be compared with the one before it."""
 
 
 class JudgeName(NamedTuple):

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from app.batches.service import BatchService
 from app.comparison.computations import Examination
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.runtime.computations import WAIT_SECONDS, PendingComputation
 from app.web.dashboard.language import Speech, mark
-from app.web.dashboard.run_names import line_of, system_of
+from app.web.dashboard.run_names import RunSequence, line_of, system_of
 
-BLENDED = ".blended"
-BUILD = "build"
-"""The metadata entry that names a system's build."""
+if TYPE_CHECKING:
+    from app.container import Container
 
 ENDED = ("completed", "cancelled")
 
 SPARE = 20
 """Extra runs to read if no system is named: no filter excludes those that name one."""
-
-RunSequence = tuple[str, str | None, str]
-"""Name, system and rubric of runs that follow each other, so that each can be compared with the one before it."""
 
 
 async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:

@@ -8,19 +8,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
 from app.runtime.computations import PendingComputation
-from app.web.dashboard import home, run_values
+from app.web.dashboard import home, run_names, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dashboard.rubric import find_rubric
@@ -28,6 +27,9 @@ from app.web.dashboard.run_names import build_of, has_only_rules, signatures_of,
 from app.web.dashboard.run_values import examine
 from app.web.dashboard.verdict import MOST_NAMED, make_tables
 from app.web.dependencies import Serving, read_cursor, write_cursor
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

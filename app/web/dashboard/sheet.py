@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
-from app.container import Container
 from app.domain.conversation import Conversation
 from app.domain.dialogue import responder_of
 from app.domain.errors import NotFound
@@ -25,6 +24,9 @@ from app.web.dashboard.invited import RatingVisitor, RoundVisitor, require_rater
 from app.web.dashboard.language import query
 from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dependencies import Serving
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, hypot, isclose
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
@@ -27,7 +27,6 @@ from app.charts.trend import (
     build_trend,
 )
 from app.comparison.links import choose_link
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.link import StoredLink
@@ -42,6 +41,9 @@ from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, signatures_of, system_of
 from app.web.dashboard.run_values import paint
 from app.web.dependencies import Serving
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
 

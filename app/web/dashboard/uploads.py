@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
@@ -13,7 +13,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.batches.datasets import PART_BYTES, check_name, name_of
 from app.batches.intake import translate_errors
-from app.container import Container
 from app.domain.dataset import FileQuestion, FileReport, UploadedFile
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
 from app.runtime.computations import PendingComputation
@@ -31,6 +30,9 @@ from app.web.dashboard.page import (
 from app.web.dependencies import Serving
 from app.web.problems import RequestRefused
 from app.web.request_limits import count_request
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from babel.lists import format_list
 
@@ -14,7 +14,6 @@ from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.badges import asked_of
 from app.comparison.computations import Examination
 from app.comparison.links import choose_link
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.comparison import (
     Comparison,
@@ -37,9 +36,12 @@ from app.web.dashboard import run_names, run_values
 from app.web.dashboard.exploration import Exploration
 from app.web.dashboard.language import Speech, mark
 from app.web.dashboard.run import meaning_of
-from app.web.dashboard.run_names import build_of, name_faulty, name_measures, system_of
-from app.web.dashboard.run_values import BLENDED, examine, paint
+from app.web.dashboard.run_names import BLENDED, build_of, name_faulty, name_measures, system_of
+from app.web.dashboard.run_values import examine, paint
 from saiten.wording import name_run
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 
 async def give_verdict(

@@ -157,7 +157,7 @@ async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> Non
     key = make_key(KO, JudgeCheckRequest(rubric="ko-comment"), "fake/fake-1")
     first = (await check(bench)).ratings
     old = AnchorRatings.model_validate({**first.model_dump(), "anchors": "0" * 64})
-    await bench.store.keep_anchor_ratings("team", key, old)
+    await bench.anchors.store.keep("team", key, old)
     again = await check(bench)
     assert (again.verdict, again.detail) == (
         "recorded",

@@ -18,6 +18,7 @@ from app.domain.errors import NotFound, StoreUnavailable
 from app.domain.human_rating import HumanRating, RatingFilter
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.engine import open_engine, read, write
+from app.storage.sql.judge_checks import AnchorStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.tables import batches, human_ratings
 from tests.support.batches import START, make_batch, run_chunk
@@ -177,7 +178,7 @@ async def test_a_missing_table_leaves_as_an_error_of_the_store(engine: AsyncEngi
         lambda: meta.of_batch("team", "ba_1", **ALL),
         lambda: meta.remove("team", RatingFilter(rater="r1")),
         lambda: meta.validations("team"),
-        lambda: meta.find_anchor_ratings("team", "k"),
+        lambda: AnchorStore(engine).find("team", "k"),
     ]
     for call in calls:
         with pytest.raises(StoreUnavailable):
