@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-import app
+from app import __file__ as SERVER
 from app.container import open_container
 from app.domain.evaluation import EvaluationRequest
 from app.runtime.settings import Settings
 from app.scoring.evaluate import evaluate
 
-ROOT = str(Path(app.__file__).parent) + "/"
+ROOT = str(Path(SERVER).parent) + "/"
 
 
 def make_request(asked: str, response: str) -> EvaluationRequest:

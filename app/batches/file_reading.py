@@ -50,7 +50,7 @@ MOST_COLUMNS = 200
 MOST_SHOWN = 100
 MOST_CHARACTERS = 300
 
-CHILD = "import sys; sys.path[:] = sys.argv[2:]; from app.batches.file_reading import main; main(sys.argv[1])"
+CHILD = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import main; main(sys.argv[1])"
 
 OPTIONS = {"--map": "columns", "--input-encoding": "encoding"}
 """Messages that advise these options of the command are for a command line: pages say it in their own words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.charts import canvas
 from app.charts.canvas import DASH, PHONE_WIDTH, SMALL, ChartLabels, Row, Ruler, Spec, fit, layer, small, write_number

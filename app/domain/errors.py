@@ -19,7 +19,8 @@ SaitenError
 └── StoreError
     └── StoreUnavailable · StoreFull · ProjectFull
 
-Each class has a stable `code`; `app/web/problems.py` maps each to its HTTP status; a test checks that it maps all.
+Each class has a stable `code`; `app/web/problems.py` maps each to its
+HTTP status; a test checks that it maps all.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Judgement:
 
 
 class Judge(Protocol):
-    """Rates a dialogue by a rubric. Raises the `Judge…` errors of `app.domain.errors`. `estimate` gives what `judge`
+    """Rates a dialogue by a rubric. Raises the `Judge…` errors. `estimate` gives what `judge`
     would take, without making a call, and raises as `judge` does if the task cannot be judged."""
 
     @property
@@ -194,7 +194,7 @@ class Translated:
 
 
 class Translator(Protocol):
-    """Puts a dialogue into English (US). Raises the `Translator…` errors of `app.domain.errors`. `scope` is given the
+    """Puts a dialogue into English (US). Raises the `Translator…` errors. `scope` is given the
     call cache's keys."""
 
     @property

@@ -1,7 +1,7 @@
 """Human ratings as conversations that a judge can be fine-tuned on.
 
-System and user message are what Saiten's judge sends (`app.domain.prompt`), the assistant's is the reply that Saiten's
-parser reads (`app.domain.verdict`). So a model that has learned them is asked, and answers, as it was taught.
+System and user message are what Saiten's judge is sent, the assistant's is the reply that Saiten's parser reads. So a
+model that has learned them is asked, and answers, as it was taught.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Faults of a conversation's system turns that code can see for certain, beside the judge.
 
 Change of politeness, 합쇼체 mixed with 해요체, another language, a turn said again, and contradictions of structured
-facts (`app.text.facts`). One pass over the turns, in which nothing depends on a later turn. What each rule can and
+facts. One pass over the turns, in which nothing depends on a later turn. What each rule can and
 cannot see is in docs/conversation-rules.md.
 """
 

@@ -237,7 +237,7 @@ def write_lines(*values: dict[str, Any]) -> str:
 
 
 def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body, a form per media type, `app.web.body` reads; `repeatable` under a key."""
+    """`openapi_extra` of a route that reads its own body, of one form per media type; `repeatable` under a key."""
     parameters = {"parameters": [IDEMPOTENCY_KEY]} if repeatable else {}
     return {"requestBody": {"required": True, "content": content}, **parameters}
 

@@ -120,7 +120,7 @@ class Charge:
 class SpendingStore:
     """What each key has cost, exactly and for all processes. Batches are charged when their results are committed;
     other work reserves its cost before it begins, and gives back what it did not need.
-    Raises the `Store…` errors of `app.domain.errors`. Charges that arrive while others are committed share the next
+    Raises the `Store…` errors. Charges that arrive while others are committed share the next
     transaction: those of one key all change one row, and would wait for each other's commits, each holding a
     connection."""
 

@@ -41,7 +41,7 @@ def hash_key(key: str) -> str:
 
 
 class APIKeyStore:
-    """API keys and dashboard sessions. Raises the `Store…` errors of `app.domain.errors`. Every request looks its key
+    """API keys and dashboard sessions. Raises the `Store…` errors. Every request looks its key
     up, so a revocation holds at once on every replica. Requests that come together share one statement, which begins
     after the last of them has asked. `actor` is who makes, limits and revokes keys: that goes to the audit log in the
     same transaction."""

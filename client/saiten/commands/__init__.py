@@ -1,7 +1,7 @@
 """The command `saiten`: what a caller does over HTTP, and the way to the commands of the server.
 
-A command is imported when it is called. Those of the server are never imported: each is run as `python -I -m app NAME`,
-isolated, so that a folder `app` of the user is not taken for the server.
+A command is imported when it is called. Those of the server are never imported, which would take most of a second: each
+is run as `python -I -m app NAME`, isolated from what stands in the user's folder.
 """
 
 from __future__ import annotations

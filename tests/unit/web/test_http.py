@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-import app
+import app as server
 from app.domain import errors
 from app.domain.errors import SaitenError
 from app.storage.sql.engine import open_engine
@@ -40,10 +40,12 @@ def test_every_error_of_the_tree_has_a_status() -> None:
 
 
 def test_every_error_that_the_service_can_raise_has_a_status_of_its_own_or_of_its_kind() -> None:
-    for module in pkgutil.walk_packages(app.__path__, "app."):
+    for module in pkgutil.walk_packages(server.__path__, f"{server.__name__}."):
         if "migrations" not in module.name:
             importlib.import_module(module.name)
-    raised = {kind for kind in all_errors() if kind.__module__.startswith("app.") and ".cli." not in kind.__module__}
+    raised = {
+        kind for kind in all_errors() if kind.__module__.startswith(server.__name__) and ".cli." not in kind.__module__
+    }
     assert set(STATUSES) <= raised
     without = {kind for kind in raised - {SaitenError} if not any(each in STATUSES for each in kind.__mro__[:-4])}
     assert without == set()
