@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from app import __file__ as SERVER
+import app as server
 from app.container import open_container
 from app.domain.evaluation import EvaluationRequest
 from app.runtime.settings import Settings
 from app.scoring.evaluate import evaluate
 
-ROOT = str(Path(SERVER).parent) + "/"
+ROOT = str(Path(server.__file__).parent) + "/"
 
 
 def make_request(asked: str, response: str) -> EvaluationRequest:
