@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from app.runtime.telemetry import Telemetry
 
 
-@translator(
-    "deepl", wanted=lambda settings: settings.deepl_api_key is not None, preload=("app.providers.deepl.client",)
-)
+@translator("deepl", wanted=lambda settings: settings.deepl_api_key is not None, preload=(f"{__name__}.client",))
 def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry, pauses: FlowState) -> Translator:
     """DeepL, with the key in DEEPL_API_KEY."""
     from app.providers.deepl.translator import DeepLTranslator
