@@ -30,6 +30,9 @@ from app.domain.model import Finite, Id, RubricName, Value, canonical_json, list
 from app.domain.plain_text import is_korean
 from app.domain.reliability import Reliability
 
+PATHS = ("source", "english", "both")
+
+
 Path = Literal["source", "english"]
 PathChoice = Literal["source", "english", "both"]
 SCREENED_FROM = 2

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
@@ -19,6 +19,9 @@ from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import Location, pointer
 from app.domain.plain_text import hint
 from app.domain.rubric import Rubric
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -434,3 +437,11 @@ def scalar(node: yaml.Node) -> Any:
     if kind == "bool":
         return node.value.lower() == "true"
     return {"int": int, "float": float}.get(kind, str)(node.value)
+
+
+def find_rubric(container: Container, name: str) -> Rubric | None:
+    """The rubric in that version, else its newest version; None if it is no longer installed."""
+    try:
+        return container.scoring.context.rubrics.nearest(name)
+    except UnknownRubric:
+        return None

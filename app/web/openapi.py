@@ -16,6 +16,17 @@ from starlette.routing import BaseRoute
 from app.web.glossary import ALIKE, FIELDS, PARAMETERS
 from app.web.problems import TITLES
 
+EXAMPLE = {
+    "rubric": "ja-dialogue",
+    "context": [
+        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
+        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
+    ],
+    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
+    "metadata": {"system": "bot-a"},
+}
+
+
 Operation = dict[str, Any]
 
 EVERYWHERE = (400, 431, 500)

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends
+from fastapi import Depends, Request
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from app.domain.batch import Batch
-from app.domain.errors import StreamLimitReached
+from app.domain.errors import StoreError, StreamLimitReached
 from app.runtime.tasks import cancel_for_good
+from app.web.admission import Authenticator, credential_of
+
+SHORTEST_POLL_SECONDS = 0.5
+LONGEST_POLL_SECONDS = 2.0
+HEARTBEAT_SECONDS = 15.0
+"""Proxies close connections that are silent for longer."""
+RECONNECT_MILLISECONDS = 2000
+logger = logging.getLogger("saiten.web")
+
+GoesOn = Callable[[float], Awaitable[bool]]
+"""Waits so many seconds, and returns whether the stream goes on."""
+ENDS = frozenset({"completed", "cancelled", "erased"})
+
 
 Value = TypeVar("Value")
 Key = tuple[str, str]
@@ -163,3 +179,58 @@ async def open_stream() -> AsyncIterator[ExitStack]:
 
 
 Opened = Annotated[ExitStack, Depends(open_stream)]
+
+
+def make_rest(request: Request) -> GoesOn:
+    """The `rest` function for this request."""
+    admission: Authenticator = request.app.state.admission
+    return partial(rest, partial(admission.holds, credential_of(request)), request.app.state.stopping)
+
+
+async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:
+    """Waits, and returns whether the stream goes on: not if the service stops or the caller's key is not valid."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stopping.wait(), seconds)
+        return False
+    return await admitted()
+
+
+async def stream_events(
+    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn
+) -> AsyncIterator[bytes]:
+    """The events from `batch` to its end, or as long as the stream goes on."""
+    clock = asyncio.get_running_loop().time
+    yield write_event("progress", batch)
+    sent_at, wait = clock(), SHORTEST_POLL_SECONDS
+    while batch.status not in ENDS:
+        if not await goes_on(wait):
+            return
+        found = await look(find, batch)
+        if found is None:
+            yield format_sse_event(event="erased", data_str=f'{{"id":"{batch.id}"}}', id="erased")
+            return
+        if steady(found) != steady(batch):
+            yield write_event("progress", found)
+            sent_at, wait = clock(), SHORTEST_POLL_SECONDS
+        else:
+            wait = min(LONGEST_POLL_SECONDS, wait * 1.5)
+        if clock() - sent_at >= HEARTBEAT_SECONDS:
+            yield KEEPALIVE_COMMENT
+            sent_at = clock()
+        batch = found
+    yield write_event(batch.status, batch)
+
+
+async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
+    """The batch as it is now, or as it was if the store is unavailable, so that an outage does not end long streams."""
+    try:
+        return await find()
+    except StoreError as error:
+        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "batch_id": batch.id})
+        return batch
+
+
+def write_event(name: str, batch: Batch) -> bytes:
+    """One event with the batch as its data. The id of an end is its name, so that a reconnecting caller reports it."""
+    event_id, retry = (name, None) if name in ENDS else (None, RECONNECT_MILLISECONDS)
+    return format_sse_event(event=name, data_str=batch.model_dump_json(), id=event_id, retry=retry)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
@@ -29,18 +25,16 @@ from app.domain.batch import (
     Entry,
     EstimateReport,
     Failure,
-    KeyedAnswer,
 )
 from app.domain.conversation import Persona, Turn
 from app.domain.dialogue import Utterance
-from app.domain.errors import InvalidRequest, NotFound, StoreError
+from app.domain.errors import InvalidRequest, NotFound
 from app.domain.evaluation import Evaluation, Metadata
 from app.domain.model import Value
 from app.domain.strict_json import StrictJSONError
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
-from app.web.admission import Authenticator, credential_of
-from app.web.api.evaluations import EXAMPLE
+from app.web.batch_answers import ACCEPTED, answer, keep_under
 from app.web.body import JSON, NDJSON, Upload, invalid_json
 from app.web.dependencies import (
     METADATA,
@@ -56,12 +50,10 @@ from app.web.dependencies import (
 from app.web.idempotency import claimed, digest_of, key_of
 from app.web.key_limits import require_money
 from app.web.limits import require_price
-from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
-from app.web.watching import Opened, StreamPlaces, steady
+from app.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
+from app.web.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
-
-ACCEPTED = 202
 
 
 class BatchRequest(BatchOptions):
@@ -283,16 +275,6 @@ async def erase_batch(request: Request, container: Serving, batch_id: str) -> No
     await note(request, container, "batch.erased", batch_id)
 
 
-def answer(batch: Batch, status: int = 200) -> Response:
-    """The batch as JSON."""
-    return Response(batch.model_dump_json(), status, media_type=JSON)
-
-
-def keep_under(key: str, batch: Batch) -> KeyedAnswer:
-    """What a replay of the acceptance answers."""
-    return KeyedAnswer(key, ACCEPTED, bytes(answer(batch, ACCEPTED).body))
-
-
 Format = Literal["ndjson", "csv", "parquet"]
 TABLES = {
     "csv": ("text/csv; charset=utf-8; header=present", stream_csv),
@@ -358,20 +340,6 @@ async def read_batch_summary(request: Request, container: Serving, batch_id: str
     return Response(summary.model_dump_json(), media_type=JSON)
 
 
-logger = logging.getLogger("saiten.web")
-
-SHORTEST_POLL_SECONDS = 0.5
-LONGEST_POLL_SECONDS = 2.0
-HEARTBEAT_SECONDS = 15.0
-"""Proxies close connections that are silent for longer."""
-
-RECONNECT_MILLISECONDS = 2000
-GoesOn = Callable[[float], Awaitable[bool]]
-"""Waits so many seconds, and returns whether the stream goes on."""
-
-ENDS = frozenset({"completed", "cancelled", "erased"})
-
-
 @router.get(
     "/{batch_id}/events",
     summary="Follow a batch",
@@ -411,61 +379,6 @@ async def follow_batch(
     stream = stream_events(first, find, make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-
-
-def make_rest(request: Request) -> GoesOn:
-    """The `rest` function for this request."""
-    admission: Authenticator = request.app.state.admission
-    return partial(rest, partial(admission.holds, credential_of(request)), request.app.state.stopping)
-
-
-async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event, seconds: float) -> bool:
-    """Waits, and returns whether the stream goes on: not if the service stops or the caller's key is not valid."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stopping.wait(), seconds)
-        return False
-    return await admitted()
-
-
-async def stream_events(
-    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn
-) -> AsyncIterator[bytes]:
-    """The events from `batch` to its end, or as long as the stream goes on."""
-    clock = asyncio.get_running_loop().time
-    yield write_event("progress", batch)
-    sent_at, wait = clock(), SHORTEST_POLL_SECONDS
-    while batch.status not in ENDS:
-        if not await goes_on(wait):
-            return
-        found = await look(find, batch)
-        if found is None:
-            yield format_sse_event(event="erased", data_str=f'{{"id":"{batch.id}"}}', id="erased")
-            return
-        if steady(found) != steady(batch):
-            yield write_event("progress", found)
-            sent_at, wait = clock(), SHORTEST_POLL_SECONDS
-        else:
-            wait = min(LONGEST_POLL_SECONDS, wait * 1.5)
-        if clock() - sent_at >= HEARTBEAT_SECONDS:
-            yield KEEPALIVE_COMMENT
-            sent_at = clock()
-        batch = found
-    yield write_event(batch.status, batch)
-
-
-async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
-    """The batch as it is now, or as it was if the store is unavailable, so that an outage does not end long streams."""
-    try:
-        return await find()
-    except StoreError as error:
-        logger.warning("%s: %s", error.code, error.loggable, extra={"code": error.code, "batch_id": batch.id})
-        return batch
-
-
-def write_event(name: str, batch: Batch) -> bytes:
-    """One event with the batch as its data. The id of an end is its name, so that a reconnecting caller reports it."""
-    event_id, retry = (name, None) if name in ENDS else (None, RECONNECT_MILLISECONDS)
-    return format_sse_event(event=name, data_str=batch.model_dump_json(), id=event_id, retry=retry)
 
 
 estimates = APIRouter(prefix="/v1/estimates", tags=["batches"])

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from app.domain.comparison import Comparison, GateReport
+from app.domain.comparison import Comparison
 from app.domain.comparison_request import ComparisonRequest
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.web.body import JSON, body_of, while_connected
+from app.web.comparison_answers import answer_in_language
 from app.web.dependencies import Serving
 from app.web.given_runs import read_runs, receive_runs
 from app.web.idempotency import once
-from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads
-from app.web.problems import language_of
 
 COMPARISON = {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"}
 router = APIRouter(prefix="/v1", tags=["comparisons"])
@@ -60,16 +58,3 @@ async def check_judge(
         return Response(check.model_dump_json(), media_type=JSON)
 
     return await once(request, container.scoring.evaluations, make)
-
-
-async def answer_in_language(request: Request, container: Serving, report: Comparison | GateReport) -> Response:
-    """The report, its sentences in the language that the caller prefers."""
-    language = language_of(request)
-    headers = {"Content-Language": language, "Vary": "Accept-Language"}
-
-    def write() -> str:
-        if language == DEFAULT:
-            return report.model_dump_json()
-        return json.dumps(tell_report(report.model_dump(mode="json"), language), ensure_ascii=False)
-
-    return Response(await container.comparison.compute(write), headers=headers, media_type=JSON)

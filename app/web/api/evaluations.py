@@ -40,7 +40,7 @@ from app.web.dependencies import (
 )
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
-from app.web.openapi import LINK, PROBLEMS, form, reads
+from app.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
 from app.web.reasons import ask_reasons
 
 if TYPE_CHECKING:
@@ -62,16 +62,6 @@ def require_zone(moment: datetime) -> datetime:
 
 FIRST_YEAR, LAST_YEAR = 1, 9999
 Moment = Annotated[datetime, BeforeValidator(require_moment), AfterValidator(require_zone)]
-
-EXAMPLE = {
-    "rubric": "ja-dialogue",
-    "context": [
-        {"speaker": "A", "text": "週末はどこかに出かけましたか？"},
-        {"speaker": "B", "text": "はい、家族で海まで行ってきました。"},
-    ],
-    "response": "いいですね。海の水はもう冷たくありませんでしたか？",
-    "metadata": {"system": "bot-a"},
-}
 
 
 class ReadEvaluation(Evaluation):

@@ -14,16 +14,16 @@ from app.domain.dialogue import UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from app.domain.validation import validate
-from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_type
+from app.web.body import JSON, NDJSON, body_of, receive, require_media_type
 from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
 from app.web.openapi import PROBLEMS, form, lines, reads, write_lines
+from app.web.rating_bodies import HUMAN, read_ratings
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
 MOST_NUMBER = 2**53
 
-HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
 RATINGS_BODY = reads(
     {NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN), JSON: form(HumanRating, HUMAN[0])},
     repeatable=True,
@@ -166,13 +166,3 @@ async def include_ratings(
     if removed:
         await note(request, container, "ratings.included", exclusion.round or "a rater")
     return {"removed": int(removed)}
-
-
-def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[HumanRating], list[int]]:
-    """The ratings, each with its line. Raises RequestRefused (400), InvalidDocument and InvalidLines."""
-    if media_type == JSON:
-        return [validate(HumanRating, decode(body), limits)], [1]
-    ratings, lines = human_rating.read_rating_lines(body, limits)
-    if not ratings:
-        raise InvalidRequest("the body holds no rating; send one JSON object per line")
-    return ratings, lines

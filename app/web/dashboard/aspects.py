@@ -22,9 +22,9 @@ from app.domain.reports import (
 )
 from app.domain.rubric import Rubric
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run import make_cell
 from app.web.dashboard.run_names import build_of, line_of, name_measures, signatures_of, system_of
 from app.web.dashboard.run_values import ENDED, is_missing, paint, state_of

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.domain import errors
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
-from app.domain.evaluation import EvaluationRequest, Record
+from app.domain.evaluation import PATHS, EvaluationRequest, Record
 from app.domain.redaction import is_covered
 from app.domain.rubric import Rubric, name_version, split_name
 from app.domain.validation import validate
@@ -23,9 +23,9 @@ from app.providers.registry import is_baseline
 from app.runtime.tasks import cancel_for_good, run_together
 from app.scoring.admission import admit
 from app.scoring.evaluate import evaluate
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dependencies import Serving
 from app.web.limits import evaluating, require_price
 from app.web.problems import clip, faults_of, find_status, headers_of
@@ -314,7 +314,6 @@ ROWS = 3
 """Utterances that an empty form has room for."""
 
 SPEAKERS = ("A", "B")
-PATHS = ("source", "english", "both")
 
 EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
     "ja": (

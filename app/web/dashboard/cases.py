@@ -17,7 +17,7 @@ from app.domain.summary import SYSTEM
 from app.storage.sql.frames import FrameStore, WholeResult
 from app.web.dashboard.conversation import TurnView
 from app.web.dashboard.item import RaterView, ResponseNames, list_turns, view_ratings
-from app.web.dashboard.rubric import Piece, compare_texts, replace_text
+from app.web.text_difference import Piece, compare_texts, replace_text
 
 EXCERPT_CHARACTERS = 90
 """Of a text in a case's line."""

@@ -18,16 +18,16 @@ from app.domain import errors
 from app.domain.batch import Batch, BatchFilter, EstimateReport
 from app.domain.dataset import Dataset
 from app.domain.errors import InvalidRequest, SaitenError
+from app.domain.evaluation import PATHS
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.governance.policies import settle_for
 from app.providers.registry import is_baseline
 from app.runtime.computations import PendingComputation
-from app.web.api.batches import keep_under
+from app.web.batch_answers import keep_under
 from app.web.body import NDJSON
 from app.web.dashboard import run_names
-from app.web.dashboard.attempt import PATHS
 from app.web.dashboard.language import query
 from app.web.dashboard.page import HEADERS, Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving, may_write, note, read_cursor, write_cursor

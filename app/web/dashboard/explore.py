@@ -16,6 +16,7 @@ from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
 from app.runtime.computations import PendingComputation
 from app.scoring.explanation import is_explainable
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard import disagreements, run_names, run_values
 from app.web.dashboard.cases import CaseView, read_cases
 from app.web.dashboard.exploration import (
@@ -30,7 +31,6 @@ from app.web.dashboard.exploration import (
 from app.web.dashboard.items import ItemColumn, ItemLine, ItemList, list_columns, read_items, show_columns
 from app.web.dashboard.language import mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, redirect, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, name_measures, system_of
 from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving, may_write

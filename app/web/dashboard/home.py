@@ -10,9 +10,9 @@ from app.domain.batch import Batch
 from app.domain.errors import SaitenError
 from app.domain.summary import Summary
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard.language import Speech
 from app.web.dashboard.leaderboard import choose, pick_first, rank
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import name_measures, system_of
 
 if TYPE_CHECKING:

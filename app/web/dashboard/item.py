@@ -36,6 +36,7 @@ from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from app.ratings.service import RatingService
 from app.scoring.explanation import is_explainable
+from app.storage.rubric_files import find_rubric
 from app.storage.sql.browsing import ResultBrowser
 from app.text.injection import list_places
 from app.web.dashboard.conversation import TurnView, view_findings
@@ -50,7 +51,6 @@ from app.web.dashboard.page import (
     render,
     toggle_invisible,
 )
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import system_of
 from app.web.dashboard.run_values import ENDED
 from app.web.dependencies import Serving, may_write

@@ -16,10 +16,10 @@ from app.domain.reports import CorrectedFigure, Interval
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread, Summary
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard import run_values
 from app.web.dashboard.language import query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, name_measures, signatures_of, system_of
 from app.web.dashboard.trend import ways_of
 from app.web.dependencies import Serving

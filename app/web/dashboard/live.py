@@ -19,14 +19,13 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
 from app.domain.batch import Batch
 from app.domain.errors import NotFound, StoreError
-from app.web.api import batches
-from app.web.api.batches import ENDS, GoesOn
+from app.web import watching
 from app.web.dashboard.exploration import read_number
 from app.web.dashboard.language import Speech, speech_of
 from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
-from app.web.watching import Opened, RunWatch, StreamPlaces, steady
+from app.web.watching import ENDS, GoesOn, Opened, RunWatch, StreamPlaces, steady
 from saiten.wording import title_run
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ async def follow_runs(
     def show(batch: Batch) -> str:
         return watch.show(batch, project, language, lambda one: render_text(request, "progress.html", batch=one))
 
-    told = stream_events(runs, find, show, partial(say_end, request), batches.make_rest(request), news=news)
+    told = stream_events(runs, find, show, partial(say_end, request), watching.make_rest(request), news=news)
     # Otherwise nginx holds events back until its buffer is full.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return EventSourceResponse(told, headers=headers)
@@ -155,7 +154,7 @@ async def stream_events(
     open_runs = {run_id: batch for run_id, batch in runs.items() if batch.status not in ENDS}
     for batch in runs.values():
         yield write_event(batch, show, say)
-    sent_at, wait, told = clock(), batches.SHORTEST_POLL_SECONDS, 0
+    sent_at, wait, told = clock(), watching.SHORTEST_POLL_SECONDS, 0
     while open_runs or news is not None:
         if not await goes_on(wait):
             return
@@ -173,11 +172,11 @@ async def stream_events(
         if news is not None and (count := await count_again(news, told)) != told:
             told, changed = count, True
             yield write("news", {"text": news.say(count) if count else ""})
-        longest = min(LONGEST_POLL_SECONDS, batches.LONGEST_POLL_SECONDS)
-        wait = batches.SHORTEST_POLL_SECONDS if changed else min(longest, wait * 1.5)
+        longest = min(LONGEST_POLL_SECONDS, watching.LONGEST_POLL_SECONDS)
+        wait = watching.SHORTEST_POLL_SECONDS if changed else min(longest, wait * 1.5)
         if changed:
             sent_at = clock()
-        elif clock() - sent_at >= batches.HEARTBEAT_SECONDS:
+        elif clock() - sent_at >= watching.HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
             sent_at = clock()
     yield write(OVER, {}, event_id=OVER)
@@ -210,7 +209,7 @@ def write_event(batch: Batch, show: Show, say: Show) -> bytes:
 
 def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) -> bytes:
     """One event."""
-    retry = None if event_id else batches.RECONNECT_MILLISECONDS
+    retry = None if event_id else watching.RECONNECT_MILLISECONDS
     return format_sse_event(event=name, data_str=json.dumps(data, ensure_ascii=False), id=event_id, retry=retry)
 
 

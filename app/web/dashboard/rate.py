@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -13,9 +13,10 @@ from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubr
 from app.domain.human_rating import MOST_ITEMS, MOST_JUDGES, RoundOptions
 from app.domain.rubric import Rubric
 from app.domain.validation import InvalidDocument, validate
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard.language import mark
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.rating_form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
 from app.web.dashboard.run_names import build_of, system_of
 from app.web.dependencies import Serving, may_write
 
@@ -113,16 +114,6 @@ async def look(container: Container, project: str, batch_id: str, known: dict[st
     return known.get(batch_id)
 
 
-CHOICES: Mapping[str, str] = {
-    "random": mark("At random"),
-    "informative": mark("More of those in which the judge is unsteady"),
-    "stratified": mark("Some of every level of the judge's ratings"),
-    "chosen": mark("Chosen one by one. Their ratings say nothing of the others, so they are left out of figures."),
-}
-
-WHOLE_NUMBER = mark("Enter a whole number from %(low)s to %(high)s.")
-NAME = mark("Enter a name on one line, with at most %(most)s characters.")
-
 BOUNDS = {
     "items": (1, MOST_ITEMS),
     "raters_per_item": (1, 100),
@@ -142,13 +133,6 @@ REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (InvalidRequest, mark("No response in this run has been scored, so there is nothing to rate.")),
 )
 """Why a run cannot have a round; the first match counts."""
-
-
-class RatingFault(NamedTuple):
-    """The fault of a field: a message and its values."""
-
-    message: str
-    values: Mapping[str, Any]
 
 
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
@@ -184,11 +168,3 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
     if name in WRONG_CHOICE:
         return RatingFault(WRONG_CHOICE[name], {"most": MOST_JUDGES})
     return RatingFault(NAME, {"most": limits.name_characters})
-
-
-def read_whole(text: str) -> int | str:
-    """The number, or the text if it is not one."""
-    try:
-        return int(text)
-    except ValueError:
-        return text

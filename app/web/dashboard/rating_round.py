@@ -17,11 +17,11 @@ from app.domain.reports import AgreementReport, CorrectedAspect, CorrectedReport
 from app.domain.validation import InvalidDocument
 from app.ratings.rounds import measure_round, read_rater
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard.invited import RoundVisitor
 from app.web.dashboard.language import query, speech_of
 from app.web.dashboard.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
-from app.web.dashboard.rate import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
-from app.web.dashboard.rubric import find_rubric
+from app.web.dashboard.rating_form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
 from app.web.dashboard.run_names import name_measures
 from app.web.dependencies import Serving, may_write
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,9 +15,10 @@ from app.storage.rubric_files import RubricSource
 from app.web.dashboard.language import language_of, mark
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dependencies import Serving
+from app.web.text_difference import MOST_PAIRS, Piece, compare_texts, replace_text
 
 if TYPE_CHECKING:
-    from app.container import Container
+    pass
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -89,21 +89,6 @@ def find(rubrics: RubricSource, name: str) -> Rubric:
         raise NotFound(error.detail) from error
 
 
-MOST_PAIRS = 4_000_000
-"""Pairs of characters that one page compares, which takes about a second; longer texts are shown whole."""
-
-
-LEAST_SHARED = 3
-"""Characters in a row that two texts have in common beyond chance."""
-
-
-class Piece(NamedTuple):
-    """A part of a text. `kind` is `same`, `gone` or `new`."""
-
-    kind: str
-    text: str
-
-
 class TextChange(NamedTuple):
     """A text that differs. `aspect` is an aspect's id, empty for the whole rubric; `level` one of its ratings, or None;
     `field` is a message's id."""
@@ -128,24 +113,6 @@ def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextCh
             left -= len(a) * len(b) if is_short else 0
             found.append(TextChange(*place, compare_texts(a, b) if is_short else replace_text(a, b)))
     return found
-
-
-def compare_texts(before: str, after: str) -> list[Piece]:
-    """The difference character by character. Texts with little in common are replaced whole: what single characters
-    two other sentences share says nothing."""
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    shared = sum(block.size for block in matcher.get_matching_blocks() if block.size >= LEAST_SHARED)
-    if 2 * shared < min(len(before), len(after)):
-        return replace_text(before, after)
-    pieces = []
-    for kind, i, j, m, n in matcher.get_opcodes():
-        pieces += [Piece("same", before[i:j])] if kind == "equal" else replace_text(before[i:j], after[m:n])
-    return pieces
-
-
-def replace_text(before: str, after: str) -> list[Piece]:
-    """The one text as gone and the other as new."""
-    return [piece for piece in (Piece("gone", before), Piece("new", after)) if piece.text]
 
 
 def texts_of(rubric: Rubric, language: str) -> Mapping[Place, str]:
@@ -190,11 +157,3 @@ def formula(composite: Composite) -> str:
             part = f"{part} / {transform.divide:g}"
         terms.append(f"{term.weight:g} · {f'|{part}|' if transform.absolute else part}")
     return f"{composite.id} = {' + '.join(terms)}"
-
-
-def find_rubric(container: Container, name: str) -> Rubric | None:
-    """The rubric in that version, else its newest version; None if it is no longer installed."""
-    try:
-        return container.scoring.context.rubrics.nearest(name)
-    except UnknownRubric:
-        return None

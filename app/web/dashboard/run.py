@@ -23,12 +23,12 @@ from app.domain.rubric import Aspect, Rubric
 from app.domain.signature import read_signature
 from app.domain.summary import AspectSummary, Summary
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.storage.sql.tables import MOST_MEASURES
 from app.web.dashboard import run_names, run_values
 from app.web.dashboard.conversation import gather_findings
 from app.web.dashboard.language import Speech, mark, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, signatures_of, system_of
 from app.web.dashboard.run_values import paint
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty

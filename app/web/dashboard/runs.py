@@ -19,10 +19,10 @@ from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, Spread, Summary
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard import home, run_names, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, has_only_rules, signatures_of, system_of
 from app.web.dashboard.run_values import examine
 from app.web.dashboard.verdict import MOST_NAMED, make_tables

@@ -34,10 +34,10 @@ from app.domain.rubric import Rubric
 from app.domain.signature import read_comparable
 from app.domain.summary import Summary
 from app.runtime.computations import PendingComputation
+from app.storage.rubric_files import find_rubric
 from app.web.dashboard import run_names, run_values
 from app.web.dashboard.language import Speech, query, speech_of
 from app.web.dashboard.page import PageRoute, Project, render
-from app.web.dashboard.rubric import find_rubric
 from app.web.dashboard.run_names import build_of, signatures_of, system_of
 from app.web.dashboard.run_values import paint
 from app.web.dependencies import Serving

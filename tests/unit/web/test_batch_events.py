@@ -16,7 +16,7 @@ from app.domain.batch import Batch
 from app.domain.errors import StoreUnavailable
 from app.storage.sql.engine import open_engine
 from app.storage.sql.keys import APIKeyStore
-from app.web.api.batches import rest, stream_events
+from app.web.watching import rest, stream_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -28,8 +28,8 @@ Event = tuple[str, Any]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls often, so that tests need not wait."""
-    monkeypatch.setattr("app.web.api.batches.SHORTEST_POLL_SECONDS", 0.01)
-    monkeypatch.setattr("app.web.api.batches.LONGEST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr("app.web.watching.SHORTEST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr("app.web.watching.LONGEST_POLL_SECONDS", 0.01)
 
 
 def read_event(block: str) -> Event:
@@ -175,7 +175,7 @@ async def test_a_store_that_is_away_for_a_while_ends_nothing(batch: Batch, caplo
 
 
 async def test_silence_is_broken_by_comments(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.web.api.batches.HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("app.web.watching.HEARTBEAT_SECONDS", 0.0)
     events = await collect(batch, Sightings(batch, batch, None))
     assert [name for name, _ in events] == ["progress", ":", ":", "erased"]
 

@@ -31,8 +31,8 @@ Event = tuple[str, dict[str, Any]]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls often, so that tests need not wait."""
-    monkeypatch.setattr("app.web.api.batches.SHORTEST_POLL_SECONDS", 0.01)
-    monkeypatch.setattr("app.web.api.batches.LONGEST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr("app.web.watching.SHORTEST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr("app.web.watching.LONGEST_POLL_SECONDS", 0.01)
 
 
 def read_event(block: str) -> Event:
@@ -111,7 +111,7 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
     async with serving(tmp_path, judge="lexical") as client:
         batch = Batch(**await wait_for(client, (await post_batch(client))["id"]))
     batch = batch.model_copy(update={"status": "running"})
-    monkeypatch.setattr("app.web.api.batches.HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("app.web.watching.HEARTBEAT_SECONDS", 0.0)
     over = False
 
     async def find(_: Iterable[str]) -> dict[str, Batch | None]:

@@ -9,7 +9,8 @@ import pytest
 from app.domain.rubric import Rubric
 from app.storage.rubric_files import default_folder
 from app.web.dashboard.language import pick
-from app.web.dashboard.rubric import MOST_PAIRS, compare_rubrics
+from app.web.dashboard.rubric import compare_rubrics
+from app.web.text_difference import MOST_PAIRS
 from tests.support.elements import Page
 from tests.support.serving import serving
 from tests.support.shown_batch import load_rubric

@@ -1,0 +1,22 @@
+"""Human ratings as they are posted."""
+
+from __future__ import annotations
+
+from app.domain import human_rating
+from app.domain.dialogue import Limits
+from app.domain.errors import InvalidRequest
+from app.domain.human_rating import HumanRating
+from app.domain.validation import validate
+from app.web.body import JSON, decode
+
+HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
+
+
+def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[HumanRating], list[int]]:
+    """The ratings, each with its line. Raises RequestRefused (400), InvalidDocument and InvalidLines."""
+    if media_type == JSON:
+        return [validate(HumanRating, decode(body), limits)], [1]
+    ratings, lines = human_rating.read_rating_lines(body, limits)
+    if not ratings:
+        raise InvalidRequest("the body holds no rating; send one JSON object per line")
+    return ratings, lines
