@@ -22,7 +22,7 @@ router = APIRouter(prefix="/v1", tags=["comparisons"])
 
 
 @router.post(
-    "/router",
+    "/comparisons",
     summary="Compare two runs",
     responses={200: {"model": Comparison}, **PROBLEMS},
     openapi_extra=read_runs(ComparisonRequest, COMPARISON),
