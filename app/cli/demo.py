@@ -37,7 +37,7 @@ from saiten.commands import exits
 from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
 from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
-from saiten.language import mark, tell, tell_all
+from saiten.core.language import mark, tell, tell_all
 from saiten.models import Batch, Summary
 from saiten.reading import read
 

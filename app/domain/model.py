@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from saiten.faults import pointer
+from saiten.core.faults import pointer
 
 __all__ = ["pointer"]
 

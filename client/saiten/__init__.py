@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from saiten.errors import (
+from saiten.core.errors import (
     AnswerInvalid,
     BatchStopped,
     PrivateServiceFailed,

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
-from saiten.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
+from saiten.core.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
@@ -95,7 +95,7 @@ RunSource = str | HasId | Results
 class AsyncClient:
     """A client of the service at `url`, or at SAITEN_URL, with `api_key` or SAITEN_API_KEY.
 
-    Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten.errors`:
+    Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten`:
     ServiceRefused with the problem's `code`, ServiceUnreachable and AnswerInvalid. A request is sent again only where
     that does no harm. An answer may take `read_seconds`.
 

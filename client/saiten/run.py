@@ -8,13 +8,13 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from saiten.connection import Connection
-from saiten.errors import ServiceUnreachable
+from saiten.core.errors import ServiceUnreachable
+from saiten.core.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, name_findings, name_kinds, write_text
 from saiten.models import AspectResult, Batch, ResultRow, Summary
 from saiten.reading import read_line
-from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, name_findings, name_kinds, write_text
 
 if TYPE_CHECKING:
-    from saiten.formats.parquet import Kind
+    from saiten.core.formats.parquet import Kind
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]

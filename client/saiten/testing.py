@@ -12,10 +12,10 @@ from typing import Any, Unpack
 import pytest
 
 from saiten.client import Client, Reference, Run
+from saiten.core.wording import name_rule
 from saiten.models import Context, Evaluation, EvaluationOptions, GateReport, GateTerms, Rule
 from saiten.pytest_plugin import PROPERTIES
 from saiten.run import HasId, id_of
-from saiten.wording import name_rule
 
 
 def assert_no_regression(

@@ -19,13 +19,13 @@ from app.domain.errors import MOST_REFUSED, InvalidRequest, RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
 from app.domain.human_rating import HumanRating, locate_fault
 from app.domain.redaction import refuse_covered
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.web.api.evaluations import EXAMPLE
 from app.web.api.ratings import HUMAN, read_ratings
 from app.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
 from app.web.dependencies import Serving, refuse_other_queries
 from app.web.openapi import PROBLEMS, form, lines, reads
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 router = APIRouter(prefix="/v1/validations", tags=["validations"])
 

@@ -39,7 +39,7 @@ from app.web.dashboard.run_values import (
     system_of,
 )
 from app.web.dependencies import Serving
-from saiten.wording import title_run
+from saiten.core.wording import title_run
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -31,7 +31,6 @@ from app.domain.evaluation import (
     Unrated,
 )
 from app.domain.human_rating import RatingFilter, StoredRating
-from app.domain.plain_text import round_figure
 from app.domain.redaction import kind_of_text
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
@@ -55,6 +54,7 @@ from app.web.dashboard.run_values import ENDED, find_rubric, system_of
 from app.web.dependencies import Serving, may_write
 from app.web.limits import count_request
 from app.web.reasons import ask_reasons
+from saiten.core.figures import round_figure
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

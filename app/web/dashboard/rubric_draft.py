@@ -19,7 +19,6 @@ from app.domain.errors import InvalidRequest
 from app.domain.evaluation import ConversationRequest, Evaluation, EvaluationRequest, JudgeOptions
 from app.domain.model import digest
 from app.domain.rubric import Rubric
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.governance.policies import settle_for
 from app.runtime.tasks import run_together
@@ -32,6 +31,7 @@ from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, re
 from app.web.dependencies import Serving, may_write
 from app.web.limits import count_request, evaluating, require_price
 from app.web.problems import clip
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -29,7 +29,6 @@ from app.domain.comparison import (
 from app.domain.composites import range_of
 from app.domain.conversation import FAULTY_TURNS, KIND
 from app.domain.errors import NotFound, SignatureMismatch
-from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.ratings.reliability import asked_of
@@ -46,7 +45,8 @@ from app.web.dashboard.run_values import (
     paint,
     system_of,
 )
-from saiten.wording import name_run
+from saiten.core.figures import find_digits
+from saiten.core.wording import name_run
 
 
 async def give_verdict(

@@ -17,10 +17,10 @@ from saiten.commands.items import choose_reading, read_whole, reading_options
 from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
 from saiten.commands.service import LEXICAL, URL, open_service
-from saiten.errors import SaitenError
-from saiten.language import tell
+from saiten.core.errors import SaitenError
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls
 from saiten.models import Batch, Summary
-from saiten.plain_text import escape_controls
 from saiten.reading import read
 
 

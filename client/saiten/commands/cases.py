@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from saiten.language import tell
+from saiten.core.language import tell
 from saiten.models import CaseSide, GateCase
 
 BLENDED = ".blended"

@@ -25,12 +25,12 @@ from saiten.commands.output import open_progress
 from saiten.commands.results import require_output_file
 from saiten.commands.score import command as score_command
 from saiten.commands.service import URL
-from saiten.connection import is_http_url
-from saiten.errors import SaitenError
-from saiten.formats import UnreadableInput, parse_map, read_items
-from saiten.formats.mapping import MOST_METADATA
-from saiten.language import tell
-from saiten.plain_text import escape_controls, printable
+from saiten.core.addresses import is_http_url
+from saiten.core.errors import SaitenError
+from saiten.core.formats import UnreadableInput, parse_map, read_items
+from saiten.core.formats.mapping import MOST_METADATA
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
 from saiten.reply_cache import ReplyCache, digest_of
 
 EXIT_SOME_FAILED = 1

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from saiten.commands.output import TerminalTable, bounds, figure, print_sheet
-from saiten.language import tell
+from saiten.core.language import tell
 from saiten.models import FixFirst
 
 LEAST = 8

@@ -25,12 +25,12 @@ from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.connection import Object
-from saiten.errors import SignatureMismatch
-from saiten.language import tell
+from saiten.core.errors import SignatureMismatch
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
+from saiten.core.wording import name_run
 from saiten.models import Batch, GateReport
-from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
-from saiten.wording import name_run
 
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob

@@ -53,13 +53,13 @@ from saiten.commands.runs import (
 )
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
-from saiten.errors import SaitenError, ServiceRefused
-from saiten.figures import find_digits, write_figure
-from saiten.language import mark, tell
+from saiten.core.errors import SaitenError, ServiceRefused
+from saiten.core.figures import find_digits, write_figure
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import printable
+from saiten.core.wording import name_rule, rate_measures, tell_p
 from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
-from saiten.plain_text import printable
 from saiten.reading import read
-from saiten.wording import name_rule, rate_measures, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from saiten.commands.service import URL, send
-from saiten.language import tell
+from saiten.core.language import tell
 from saiten.models import JudgePause
 from saiten.reading import read
 

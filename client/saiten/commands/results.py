@@ -16,13 +16,13 @@ from typing import IO, Any
 import click
 
 from saiten.commands.files import InvalidItems
-from saiten.formats.parquet import write_table
-from saiten.language import tell
+from saiten.core.formats.parquet import write_table
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls
+from saiten.core.spreadsheet import write_rows
 from saiten.models import ResultRow
-from saiten.plain_text import escape_controls
 from saiten.reading import read
 from saiten.run import kind_of, row_cells
-from saiten.spreadsheet import write_rows
 
 FORMS = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 """What a file is, by the end of its name."""

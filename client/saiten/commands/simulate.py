@@ -23,10 +23,12 @@ from saiten.commands.collect import (
 from saiten.commands.files import InvalidItems
 from saiten.commands.output import open_progress
 from saiten.commands.service import LEXICAL, URL, open_service
-from saiten.connection import Connection, is_http_url, once
-from saiten.errors import ServiceRefused
-from saiten.language import suggest, tell
-from saiten.plain_text import printable
+from saiten.connection import Connection, once
+from saiten.core.addresses import is_http_url
+from saiten.core.errors import ServiceRefused
+from saiten.core.language import suggest, tell
+from saiten.core.plain_text import printable
+from saiten.core.strict_json import MARK, parse_strict_json
 from saiten.simulation import (
     FEWEST_TURNS,
     LANGUAGES,
@@ -40,7 +42,6 @@ from saiten.simulation import (
     read_people,
     simulate,
 )
-from saiten.strict_json import MARK, parse_strict_json
 from saiten.waiting import read_object
 
 KEY = "SAITEN_USER_API_KEY"

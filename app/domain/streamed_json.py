@@ -1,8 +1,5 @@
-"""Strict JSON: UTF-8, one document, no duplicate keys, only finite numbers, no lone surrogates.
-
-A document is read whole, or as a stream: an object's members value by value, and one of its lists element by element,
-with no more in memory than one value and the last data received.
-"""
+"""Strict JSON as a stream: an object's members value by value, and one of its lists element by element, with no more in
+memory than one value and the last data received."""
 
 from __future__ import annotations
 
@@ -13,44 +10,13 @@ from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from saiten.strict_json import (
-    BYTE_ORDER_MARK,
-    DIGITS,
-    SAME_KEY,
-    SURROGATES,
-    StrictJSONError,
-    parse_strict_json,
-    read_strict_json,
-    refuse_surrogates,
-    strict_decoder,
-)
-
-__all__ = [
-    "BYTE_ORDER_MARK",
-    "DIGITS",
-    "SURROGATES",
-    "StrictJSONError",
-    "parse_line",
-    "parse_strict_json",
-    "read_strict_json",
-    "refuse_surrogates",
-    "strict_decoder",
-]
+from saiten.core.strict_json import BYTE_ORDER_MARK, SAME_KEY, StrictJSONError, refuse_surrogates, strict_decoder
 
 SPACE = re.compile(r"[ \t\n\r]*")
 NUMBER = re.compile(r"[-+.0-9eE]+")
 
 CUT_TOKEN = 12
 """An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
-
-
-def parse_line(line: bytes, number: int) -> Any:
-    """The value of a line of NDJSON; raises StrictJSONError that names the line."""
-    note = f"line {number}: "
-    try:
-        return parse_strict_json(line)
-    except StrictJSONError as error:
-        raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
 
 
 class Member(NamedTuple):

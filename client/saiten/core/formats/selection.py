@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import OTHERS, normalize
-from saiten.formats.records import Record
-from saiten.formats.report import Report
-from saiten.language import tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import OTHERS, normalize
+from saiten.core.formats.records import Record
+from saiten.core.formats.report import Report
+from saiten.core.language import tell
 
 METADATA = "metadata"
 MOST_SHOWN = 20

@@ -16,13 +16,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any
 
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import normalize
-from saiten.formats.mapping import MOST_ID_CHARACTERS, USERS, Skipped
-from saiten.formats.records import Record, write_text
-from saiten.formats.report import Report
-from saiten.formats.research import RatedItem, rate
-from saiten.language import mark, tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import normalize
+from saiten.core.formats.mapping import MOST_ID_CHARACTERS, USERS, Skipped
+from saiten.core.formats.records import Record, write_text
+from saiten.core.formats.report import Report
+from saiten.core.formats.research import RatedItem, rate
+from saiten.core.language import mark, tell
 
 Items = Iterator[dict[str, Any] | RatedItem | Skipped]
 

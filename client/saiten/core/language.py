@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from saiten.wording import find_near
+from saiten.core.wording import find_near
 
 LANGUAGES = ("en", "ja", "ko")
 DEFAULT = "en"
 DOMAIN = "saiten"
-LOCALES = Path(__file__).parent / "locales"
+LOCALES = Path(__file__).parent.parent / "locales"
 VARIABLES = ("SAITEN_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 """The first that says something decides."""
 

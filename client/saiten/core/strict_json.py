@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from saiten.plain_text import clip
+from saiten.core.plain_text import clip
 
 MARK = b"\xef\xbb\xbf"
 """A byte order mark in UTF-8."""
@@ -48,6 +48,15 @@ def parse_strict_json(body: bytes) -> Any:
     value = read_strict_json(text)
     refuse_surrogates(value, text, 0, len(text))
     return value
+
+
+def parse_line(line: bytes, number: int) -> Any:
+    """The value of a line of NDJSON; raises StrictJSONError that names the line."""
+    note = f"line {number}: "
+    try:
+        return parse_strict_json(line)
+    except StrictJSONError as error:
+        raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
 
 
 def read_integer(digits: str) -> int:

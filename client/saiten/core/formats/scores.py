@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from saiten.formats.mapping import Skipped
-from saiten.formats.records import Record, write_text
-from saiten.formats.research import (
+from saiten.core.formats.mapping import Skipped
+from saiten.core.formats.records import Record, write_text
+from saiten.core.formats.research import (
     COMMENT,
     MOST_COMMENT_CHARACTERS,
     RATER,
@@ -24,7 +24,7 @@ from saiten.formats.research import (
     name_aspect,
     rate,
 )
-from saiten.language import mark, tell
+from saiten.core.language import mark, tell
 
 NO_PERSON = mark("scores that no person gave")
 NO_NUMBER = mark("labels without a number")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from saiten.errors import InputUnusable
+from saiten.core.errors import InputUnusable
 
 
 class UnreadableInput(InputUnusable):

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from saiten.formats.encodings import MOST_LINE
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import count_known, is_known, normalize, recognize
-from saiten.formats.records import Record, is_blank, write_text
-from saiten.formats.report import Report
-from saiten.language import mark, tell
+from saiten.core.formats.encodings import MOST_LINE
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import count_known, is_known, normalize, recognize
+from saiten.core.formats.records import Record, is_blank, write_text
+from saiten.core.formats.report import Report
+from saiten.core.language import mark, tell
 
 MOST_COLUMNS = 1000
 HEADING_ROWS = 5

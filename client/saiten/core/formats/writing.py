@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from saiten.formats.report import Report
-from saiten.formats.tools import OPTION_FIELDS
-from saiten.language import tell
+from saiten.core.formats.report import Report
+from saiten.core.formats.tools import OPTION_FIELDS
+from saiten.core.language import tell
 
 Written = dict[str, Any]
 

@@ -14,20 +14,20 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from saiten.formats.chat_exports import is_discord, open_discord
-from saiten.formats.chats import find_chat, read_chat
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import Columns, find_columns, is_target, lacks_dialogues, parse_map, tell_targets
-from saiten.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
-from saiten.formats.reading import open_input, read_records
-from saiten.formats.records import Record, refuse_infinite, write_text
-from saiten.formats.report import Report
-from saiten.formats.research import RATINGS, RatedItem
-from saiten.formats.selection import parse_where, select
-from saiten.formats.tools import TOOLS, detect, is_saiten, open_table
-from saiten.formats.traces import Items, choose_answers
-from saiten.formats.turns import EveryTurn
-from saiten.language import tell
+from saiten.core.formats.chat_exports import is_discord, open_discord
+from saiten.core.formats.chats import find_chat, read_chat
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import Columns, find_columns, is_target, lacks_dialogues, parse_map, tell_targets
+from saiten.core.formats.mapping import Skipped, build_dialogue, build_item, group_utterances
+from saiten.core.formats.reading import open_input, read_records
+from saiten.core.formats.records import Record, refuse_infinite, write_text
+from saiten.core.formats.report import Report
+from saiten.core.formats.research import RATINGS, RatedItem
+from saiten.core.formats.selection import parse_where, select
+from saiten.core.formats.tools import TOOLS, detect, is_saiten, open_table
+from saiten.core.formats.traces import Items, choose_answers
+from saiten.core.formats.turns import EveryTurn
+from saiten.core.language import tell
 
 __all__ = ["SOURCES", "FoundItem", "ItemReader", "Report", "UnreadableInput", "parse_map", "parse_where", "read_items"]
 

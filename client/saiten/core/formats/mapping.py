@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from saiten.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize, recognize
-from saiten.formats.records import Record, is_blank, parse_cell, write_text
-from saiten.formats.report import Report
-from saiten.language import mark, tell
+from saiten.core.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize, recognize
+from saiten.core.formats.records import Record, is_blank, parse_cell, write_text
+from saiten.core.formats.report import Report
+from saiten.core.language import mark, tell
 
 USER, ASSISTANT = "user", "assistant"
 """The speakers of utterances whose speakers are not named."""

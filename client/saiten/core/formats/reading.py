@@ -22,17 +22,17 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import IO, Any, cast
 
-from saiten.formats.archives import FULL, choose_entry, open_gzip, refuse_large, zipfile
-from saiten.formats.chat_exports import is_slack, read_slack
-from saiten.formats.chat_texts import is_chat_text, read_chat_text
-from saiten.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import count_known
-from saiten.formats.parquet import ARROW, ARROW_STREAM, PARQUET
-from saiten.formats.records import Record, parse_documents, parse_json
-from saiten.formats.report import Report
-from saiten.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
-from saiten.language import tell
+from saiten.core.formats.archives import FULL, choose_entry, open_gzip, refuse_large, zipfile
+from saiten.core.formats.chat_exports import is_slack, read_slack
+from saiten.core.formats.chat_texts import is_chat_text, read_chat_text
+from saiten.core.formats.encodings import HINT, MOST_LINE, find_broken, find_encoding
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import count_known
+from saiten.core.formats.parquet import ARROW, ARROW_STREAM, PARQUET
+from saiten.core.formats.records import Record, parse_documents, parse_json
+from saiten.core.formats.report import Report
+from saiten.core.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
+from saiten.core.language import tell
 
 MOST_DOCUMENT = 256 * 1024 * 1024
 """Characters of one JSON document."""
@@ -261,7 +261,7 @@ def read_yaml(lines: Lines, name: str) -> Iterator[Record]:
     """The records of YAML: a document's, or those of each of several."""
     if find_spec("yaml") is None:
         raise UnreadableInput(tell("{name}: YAML needs the extra packages: pip install 'saiten[formats]'", name=name))
-    from saiten.formats.yaml_documents import parse_yaml
+    from saiten.core.formats.yaml_documents import parse_yaml
 
     for document in parse_yaml(lines, name):
         for number, value in enumerate(document if isinstance(document, list) else [document], start=1):
@@ -525,7 +525,7 @@ def read_parquet(file: IO[bytes], name: str, kind: str, report: Report) -> Itera
             answers.close()
 
 
-CHILD = "import sys; sys.path[:] = sys.argv[1:]; from saiten.formats.parquet import send; send()"
+CHILD = "import sys; sys.path[:] = sys.argv[1:]; from saiten.core.formats.parquet import send; send()"
 
 
 def receive(stream: IO[bytes]) -> dict[str, list[Any]] | None:

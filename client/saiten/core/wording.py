@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from saiten.plain_text import clip
+from saiten.core.plain_text import clip
 
 NEAR = 0.75
 """Similarity from which a name counts as a misspelling; "factuality" and "acceptability" have 0.7."""

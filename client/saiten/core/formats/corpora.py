@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from saiten.formats.mapping import (
+from saiten.core.formats.mapping import (
     ASSISTANT,
     NO_RESPONSE,
     USER,
@@ -24,9 +24,9 @@ from saiten.formats.mapping import (
     make_item,
     read_messages,
 )
-from saiten.formats.records import Record, is_blank, list_objects, parse_cell, write_text
-from saiten.formats.traces import Items
-from saiten.language import mark, tell
+from saiten.core.formats.records import Record, is_blank, list_objects, parse_cell, write_text
+from saiten.core.formats.traces import Items
+from saiten.core.language import mark, tell
 
 MOST_DEPTH = 1_000
 """Messages from the first to an answer."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from saiten.formats.records import Record
+from saiten.core.formats.records import Record
 
 HALF = r"(?:오전|오후|午前|午後|上午|下午|[AaPp]\.?[Mm]\.?)"
 TIME = rf"(?:{HALF}\s?)?\d{{1,2}}:\d\d(?:\s?{HALF})?"

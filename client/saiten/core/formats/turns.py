@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from saiten.formats.headings import normalize
-from saiten.formats.mapping import ASSISTANTS, MOST_ID_CHARACTERS
-from saiten.formats.report import Report
-from saiten.language import tell
+from saiten.core.formats.headings import normalize
+from saiten.core.formats.mapping import ASSISTANTS, MOST_ID_CHARACTERS
+from saiten.core.formats.report import Report
+from saiten.core.language import tell
 
 MOST_TURNS = 1_000
 """Of a dialogue: each has all turns before it as its context."""

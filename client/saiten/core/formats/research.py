@@ -14,8 +14,8 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from saiten.formats.headings import normalize
-from saiten.formats.mapping import (
+from saiten.core.formats.headings import normalize
+from saiten.core.formats.mapping import (
     MOST_ID_CHARACTERS,
     NO_RESPONSE,
     USERS,
@@ -25,8 +25,8 @@ from saiten.formats.mapping import (
     read_lines,
     take_spoken,
 )
-from saiten.formats.records import Record, is_blank, write_text
-from saiten.language import mark, tell
+from saiten.core.formats.records import Record, is_blank, write_text
+from saiten.core.language import mark, tell
 
 RATINGS, RATER, COMMENT, SCORES = "ratings", "ratings.rater", "ratings.comment", "ratings.scores"
 """Where a field went that holds ratings by people, or what stands beside these; the last is a metric's."""

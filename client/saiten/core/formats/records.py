@@ -13,9 +13,9 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.report import Report
-from saiten.language import tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.report import Report
+from saiten.core.language import tell
 
 MOST_LITERAL = 1_000_000
 """Characters of a cell that is read as a literal of Python."""

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import IO
 
-from saiten.formats.errors import UnreadableInput
-from saiten.language import mark, tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.language import mark, tell
 
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",

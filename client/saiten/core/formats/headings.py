@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from saiten.formats.errors import UnreadableInput
-from saiten.language import tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.language import tell
 
 HISTORY = (
     "context history messages conversations conversation dialogue dialog 文脈 対話 会話 対話履歴 会話履歴 履歴 "

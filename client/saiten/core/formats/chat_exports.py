@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.mapping import MOST_ID_CHARACTERS
-from saiten.formats.records import Record, parse_json, write_text
-from saiten.language import tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.mapping import MOST_ID_CHARACTERS
+from saiten.core.formats.records import Record, parse_json, write_text
+from saiten.core.language import tell
 
 USERS = "users.json"
 DAY = re.compile(r"(?:[^/]+/)?[^/]+/(?:\d{4}-\d\d-\d\d)\.json")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from saiten.formats.chats import MOST_CONTEXT
-from saiten.formats.corpora import (
+from saiten.core.formats.chats import MOST_CONTEXT
+from saiten.core.formats.corpora import (
     is_aihub,
     is_sample,
     is_tree,
@@ -19,9 +19,9 @@ from saiten.formats.corpora import (
     read_sample,
     read_tree,
 )
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import Columns, count_known, find_columns
-from saiten.formats.mapping import (
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import Columns, count_known, find_columns
+from saiten.core.formats.mapping import (
     ASSISTANT,
     MOST_ID_CHARACTERS,
     NO_RESPONSE,
@@ -35,9 +35,17 @@ from saiten.formats.mapping import (
     make_item,
     take_spoken,
 )
-from saiten.formats.records import Record, is_blank, list_objects, parse_cell, parse_text, refuse_infinite, write_text
-from saiten.formats.report import Report
-from saiten.formats.research import (
+from saiten.core.formats.records import (
+    Record,
+    is_blank,
+    list_objects,
+    parse_cell,
+    parse_text,
+    refuse_infinite,
+    write_text,
+)
+from saiten.core.formats.report import Report
+from saiten.core.formats.research import (
     MOST_TURNS,
     OVERALL_OF_DSTC9,
     join_raters,
@@ -48,9 +56,9 @@ from saiten.formats.research import (
     read_unieval,
     read_usr,
 )
-from saiten.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
-from saiten.formats.tables import OUTPUT
-from saiten.formats.traces import (
+from saiten.core.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
+from saiten.core.formats.tables import OUTPUT
+from saiten.core.formats.traces import (
     OF_LANGSMITH,
     OF_OPENTELEMETRY,
     Items,
@@ -60,7 +68,7 @@ from saiten.formats.traces import (
     place_langfuse,
     place_row,
 )
-from saiten.language import tell
+from saiten.core.language import tell
 
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
 CONVERSATION_FIELDS = ("id", "turns", "persona", "goal", "infer_roles", "metadata", "dialogue")

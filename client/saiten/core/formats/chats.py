@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from saiten.formats.chat_texts import is_noted
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.headings import normalize
-from saiten.formats.mapping import ASSISTANT, ASSISTANTS, USER, Skipped, Spoken, make_item
-from saiten.formats.records import Record, is_blank, write_text
-from saiten.formats.report import Report
-from saiten.language import mark, tell
+from saiten.core.formats.chat_texts import is_noted
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.headings import normalize
+from saiten.core.formats.mapping import ASSISTANT, ASSISTANTS, USER, Skipped, Spoken, make_item
+from saiten.core.formats.records import Record, is_blank, write_text
+from saiten.core.formats.report import Report
+from saiten.core.language import mark, tell
 
 MOST_CONTEXT = 20
 """Utterances before a response that are its context."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from saiten.formats.errors import UnreadableInput
-from saiten.formats.records import NumberTooLarge, read_float, read_integer
-from saiten.language import tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.records import NumberTooLarge, read_float, read_integer
+from saiten.core.language import tell
 
 MOST_CHARACTERS = 32 * 1024 * 1024
 """Of a YAML file."""

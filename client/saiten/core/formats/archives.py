@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from saiten.formats.errors import UnreadableInput
-from saiten.language import tell
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.language import tell
 
 if not TYPE_CHECKING:
     with suppress(ImportError):

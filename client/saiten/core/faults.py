@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
-from saiten.plain_text import clip
-from saiten.wording import hint
+from saiten.core.plain_text import clip
+from saiten.core.wording import hint
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -58,7 +58,7 @@ def explain(
     tell: Callable[..., str] | None = None,
 ) -> list[tuple[str, str]]:
     """Each fault's JSON pointer with its message, without the caller's value, each once: in English, or as `tell` of
-    `saiten.language` tells it. Unknown fields are told which field of the `model` they may mean."""
+    `saiten.core.language` tells it. Unknown fields are told which field of the `model` they may mean."""
     faults = error.errors(include_url=False, include_input=False)
     found = {(locate(fault, value), describe(fault, tell)): fault["type"] for fault in faults}
     unknown = [fault for fault, kind in found.items() if kind == "extra_forbidden"]

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from saiten.formats.errors import show
-from saiten.language import mark, tell, tell_items
+from saiten.core.formats.errors import show
+from saiten.core.language import mark, tell, tell_items
 
 MOST_NAMES = 300
 """Fields that are counted by name. A file may have more: keys that are data, say."""
