@@ -19,6 +19,7 @@ import saiten
 from app.cli.backend import open_backend
 from app.cli.reports import count
 from app.domain.errors import InvalidRequest
+from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
 from saiten.commands.ratings import AS_NDJSON, VALIDATIONS, RatingFile, explaining, post_pieces
@@ -28,7 +29,6 @@ from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.formats import FoundItem
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
-from saiten.models import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.reading import read, read_all, read_line
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import Any, Unpack
 
 import pytest
 
+from saiten.answers import Evaluation, GateReport
 from saiten.client import Client, Reference, Run
 from saiten.core.wording import name_rule
-from saiten.models import Context, Evaluation, EvaluationOptions, GateReport, GateTerms, Rule
 from saiten.pytest_plugin import PROPERTIES
+from saiten.requests import Context, EvaluationOptions, GateTerms, Rule
 from saiten.run import HasId, id_of
 
 

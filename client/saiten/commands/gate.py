@@ -16,8 +16,10 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from saiten.answers import Batch
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
+from saiten.commands.cases import GateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
@@ -29,7 +31,6 @@ from saiten.core.errors import SignatureMismatch
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.wording import name_run
-from saiten.models import Batch, GateReport
 from saiten.reading import read
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from saiten.commands.cases import BLENDED
+from saiten.answers import Batch, Explanation, Measure
+from saiten.commands.cases import BLENDED, CaseSide, GateCase, GateReport
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.markdown import has_moved
 from saiten.commands.runs import ResultLine, Results, fetch_results
@@ -14,7 +15,6 @@ from saiten.connection import Connection, Object
 from saiten.core.errors import SaitenError, ServiceRefused
 from saiten.core.language import tell
 from saiten.core.wording import name_rule, name_run, rate_measures
-from saiten.models import Batch, CaseSide, Explanation, GateCase, GateReport, Measure
 from saiten.reading import read
 from saiten.waiting import read_object
 

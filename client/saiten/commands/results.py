@@ -15,12 +15,12 @@ from typing import IO, Any
 
 import click
 
+from saiten.answers import ResultRow
 from saiten.commands.files import InvalidItems
 from saiten.core.formats.parquet import write_table
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls
 from saiten.core.spreadsheet import write_rows
-from saiten.models import ResultRow
 from saiten.reading import read
 from saiten.run import kind_of, row_cells
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from saiten.answers import Baselines, Batch, GateSequence
 from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file, parse
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
@@ -26,7 +27,6 @@ from saiten.core.formats import FoundItem
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.wording import lift, read_signature
-from saiten.models import Baselines, Batch, GateSequence
 from saiten.reading import read
 from saiten.waiting import read_object
 

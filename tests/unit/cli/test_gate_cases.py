@@ -9,13 +9,14 @@ import httpx
 import pytest
 from rich.console import Console
 
+from saiten.answers import Batch
 from saiten.commands import gating, junit, markdown
+from saiten.commands.cases import GateReport
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.reasons import Pair, describe, find_address, name_of, rank, tell_case
 from saiten.commands.runs import ResultLine, Results
 from saiten.connection import Connection
 from saiten.core.errors import ServiceRefused
-from saiten.models import Batch, GateReport
 from tests.support.gate_files import make_result
 from tests.support.gates import FAILED, answer, make_report
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from app.cli.judges import run
 from app.cli.judging import Judged, has_little, read_study, share_budget
+from saiten.answers import Batch, EstimateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.items import choose_reading
-from saiten.models import Batch, EstimateReport
 from saiten.reading import read
 from tests.support.command import saiten, served
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, status, verdict_of

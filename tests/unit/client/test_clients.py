@@ -16,8 +16,11 @@ import httpx
 import pytest
 
 import saiten
+from saiten.answer import Report
+from saiten.answers import AgreementReport, Batch, Evaluation, ResultRow
+from saiten.client import REPORTS
 from saiten.items import LinesBody, name_speakers
-from saiten.models import REPORTS, AgreementReport, Batch, Evaluation, GateVerdict, Report, ResultRow
+from saiten.requests import GateVerdict
 from saiten.run import need
 from tests.support.both_clients import Kind, client_of
 from tests.support.keyed import make_keys
