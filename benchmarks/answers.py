@@ -131,6 +131,8 @@ def describe_answers(document: Schema) -> Schemas:
     schemas: Schemas = document["components"]["schemas"]
     # An evaluation that is read has all that one has that was just made, and what was asked.
     schemas["Evaluation"] = schemas.pop("ReadEvaluation")
+    # Of a result that failed before it was judged, a command knows no more than what it asked for.
+    schemas["RubricReference"]["required"] = ["id"]
     row = "A candidate's place in its batch with its evaluation, or with the `error` in place of one."
     lines = [schemas.pop(name) for name in ("EvaluatedLine", "FailedLine")]
     schemas["ResultRow"] = merge(*lines, description=row)
@@ -159,7 +161,7 @@ def render() -> str:
         base_class_map={name: f"saiten.answer.{base}" for name, base in bases.items()},
         model_name_map=NAMES,
         aliases={"lambda": "weight"},
-        type_overrides={"GateRule": "saiten.requests.Rule"},
+        type_overrides={"GateRule": "saiten.rules.Rule"},
         import_overrides={"Sequence": "saiten.answer"},
         output_datetime_class=DatetimeClassType.Datetime,
         enum_field_as_literal=LiteralType.All,

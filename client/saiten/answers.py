@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from saiten.answer import Answer, CandidateCounts, RatedBatch, Report, Sequence, VersionedRubric
-from saiten.requests import Rule
+from saiten.rules import Rule
 
 
 class AnchorRatings(Answer):
@@ -856,9 +856,9 @@ class RubricAspect(Answer):
 class RubricReference(Answer):
     id: str
     """the rubric's id"""
-    version: int
+    version: int | None = None
     """the rubric's version"""
-    digest: str
+    digest: str | None = None
     """SHA-256 of the rubric"""
 
 

@@ -78,8 +78,8 @@ from saiten.requests import (
     Item,
     JudgeCheckOptions,
     RoundOptions,
-    Rule,
 )
+from saiten.rules import Rule
 from saiten.run import AsyncRun, HasId, Progress, id_of, open_progress, stream_results
 from saiten.waiting import read_object
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
-if TYPE_CHECKING:
-    from saiten.answers import AnchorRatings, JudgeCheck
+from saiten.answers import AnchorRatings, JudgeCheck
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 GateVerdict = Literal["pass", "fail", "inconclusive"]
@@ -34,23 +32,6 @@ class Item(TypedDict, total=False):
     reference: str | Sequence[str]
     metadata: Mapping[str, str]
     dialogue: str
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What a gate requires of an aspect, a composite or `NAME.blended`: a least mean, or a largest drop in scale
-    points. Of the code of a `finding` in conversations, `kind:KIND` among them, or of the `measure` `faulty_turns`: a
-    largest rise, in system turns per 100. `must_detect` is the
-    drop or rise that the data must be able to show with 80 % power."""
-
-    aspect: str | None = None
-    _: KW_ONLY
-    min_mean: float | None = None
-    max_drop: float | None = None
-    finding: str | None = None
-    measure: str | None = None
-    max_rise: float | None = None
-    must_detect: float | None = None
 
 
 class EvaluationOptions(TypedDict, total=False):

@@ -15,7 +15,8 @@ from saiten.answers import Evaluation, GateReport
 from saiten.client import Client, Reference, Run
 from saiten.core.wording import name_rule
 from saiten.pytest_plugin import PROPERTIES
-from saiten.requests import Context, EvaluationOptions, GateTerms, Rule
+from saiten.requests import Context, EvaluationOptions, GateTerms
+from saiten.rules import Rule
 from saiten.run import HasId, id_of
 
 

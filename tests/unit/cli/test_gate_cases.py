@@ -143,6 +143,7 @@ async def test_a_rule_on_findings_shows_where_they_are() -> None:
 def make_batch(number: int, **changes: Any) -> Batch:
     counts = {"total": 1, "queued": 0, "scored": 1, "partial": 0, "failed": 0}
     known = {"id": f"ba_{number}", "status": "completed", "rubric": "ja-dialogue", "rubric_version": 2}
+    known |= {"path": "source", "judge": {}, "progress": 1, "usage": {}}
     return Batch.model_validate({**known, "counts": counts, "created_at": "2026-11-24T09:30:00Z", **changes})
 
 

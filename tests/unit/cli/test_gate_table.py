@@ -164,6 +164,7 @@ def make_batch(queued: int, *, status: str = "running") -> Batch:
         "progress": 1 - queued / 60,
         "rate_per_second": None,
         "estimated_end": None,
+        "usage": {},
         "signature": None,
         "metadata": {},
         "created_at": datetime(2026, 11, 21, tzinfo=UTC),

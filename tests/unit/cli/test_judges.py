@@ -185,6 +185,10 @@ def test_a_batch_that_used_up_its_budget_begins_anew_with_a_greater_one(
         "name": None,
         "rubric": "ja-dialogue",
         "counts": counts,
+        "path": "source",
+        "judge": {},
+        "progress": 0.5,
+        "usage": {},
         "created_at": "2026-11-23T00:00:00Z",
     }
     batch = read(Batch, {**known, "status": status, "pause_reason": reason, "budget_usd": 1.0})
