@@ -190,9 +190,9 @@ def command(
         given["rules"] = rules
     table = read_gate_file(config)
     judge = {"temperature": temperature, "max_tokens": max_tokens}
-    if judge := {key: value for key, value in judge.items() if value is not None}:
-        own = table.get("judge", {})
-        table["judge"] = {**own, **judge} if isinstance(own, dict) else own
+    own = table.get("judge", {})
+    if (judge := {key: value for key, value in judge.items() if value is not None}) and isinstance(own, dict):
+        table["judge"] = {**own, **judge}
     if pairs:
         own = table.get("metadata", {})
         given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}

@@ -15,7 +15,8 @@ from typing import Any
 import click
 
 from saiten import __version__
-from saiten.commands.collect import open_bot, write_items
+from saiten.commands.bot import BotOptions
+from saiten.commands.collect import write_items
 from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
@@ -159,7 +160,7 @@ def check_bot(bot: str) -> None:
     """Raises InvalidItems for a bot that cannot be asked."""
     if not bot.isprintable():
         raise InvalidItems(tell("--bot: write it on one line"))
-    open_bot(bot, None, "response", (), plain=False, timeout=1, retries=0, lanes=1)
+    BotOptions(bot).open()
 
 
 def collect_line(bot: str) -> str:

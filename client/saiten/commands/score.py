@@ -399,21 +399,13 @@ async def score_and_show(
                         await asyncio.to_thread(print_ndjson, result)
                     position += 1
                     if "error" in result:
-                        say(
-                            progress,
-                            tell(
-                                "item {position}: {code}: {detail}",
-                                position=position,
-                                code=result["error"]["code"],
-                                detail=result["error"]["detail"],
-                            ),
-                        )
-                    else:
-                        explain(progress, position, result, unused)
-                        show_suspected(progress, position, result, request)
-                        if (line := name_dropped(result)) is not None and line not in reported:
-                            reported.add(line)
-                            say(progress, line)
+                        say(progress, tell("item {position}: {code}: {detail}", position=position, **result["error"]))
+                        continue
+                    explain(progress, position, result, unused)
+                    show_suspected(progress, position, result, request)
+                    if (line := name_dropped(result)) is not None and line not in reported:
+                        reported.add(line)
+                        say(progress, line)
     finally:
         # Also after an interruption: these results were paid for.
         print_scores(rows)
