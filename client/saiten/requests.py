@@ -8,7 +8,6 @@ from typing import Any, Literal, TypedDict
 from saiten.answers import AnchorRatings, JudgeCheck
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
-GateVerdict = Literal["pass", "fail", "inconclusive"]
 
 
 class Utterance(TypedDict):

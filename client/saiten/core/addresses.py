@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import httpx
-
 
 def is_http_url(written: str) -> bool:
     """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
+    import httpx  # here: a service that opens names none, and does without it
+
     try:
         url = httpx.URL(written)
         url.raw_host.decode("ascii").encode("idna")
