@@ -189,10 +189,7 @@ def command(
     if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
-    judge = {"temperature": temperature, "max_tokens": max_tokens}
-    own = table.get("judge", {})
-    if (judge := {key: value for key, value in judge.items() if value is not None}) and isinstance(own, dict):
-        table["judge"] = {**own, **judge}
+    set_judge(table, temperature=temperature, max_tokens=max_tokens)
     if pairs:
         own = table.get("metadata", {})
         given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}
@@ -216,6 +213,14 @@ def command(
         told += "".join(f" --where {quote(column)}=…" for column in settings.where)
         click.echo(printable(told), err=True)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+
+
+def set_judge(table: dict[str, Any], **options: float | None) -> None:
+    """Puts those options of the judge that are given over the file's, unless these are no table, which is refused."""
+    given = {key: value for key, value in options.items() if value is not None}
+    own = table.get("judge", {})
+    if given and isinstance(own, dict):
+        table["judge"] = {**own, **given}
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:
