@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from app.runtime.settings import Settings
 from app.web.application import create_application
 
 
+def make_document() -> dict[str, Any]:
+    """The document of a service with the settings of this environment."""
+    return create_application(Settings()).openapi()
+
+
 def main() -> None:
-    json.dump(create_application(Settings()).openapi(), sys.stdout, ensure_ascii=False, indent=1)
+    json.dump(make_document(), sys.stdout, ensure_ascii=False, indent=1)
 
 
 if __name__ == "__main__":

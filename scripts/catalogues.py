@@ -25,8 +25,8 @@ from babel.messages.pofile import read_po, write_po
 from app.cli import CATALOGUE, PLACES, ServersGroup
 from saiten.commands import LazyGroup, exits, saiten
 from saiten.commands.init import list_comments
-from saiten.faults import LIMITS, MESSAGES, MORE
-from saiten.language import DOMAIN, LOCALES
+from saiten.core.faults import LIMITS, MESSAGES, MORE
+from saiten.core.language import DOMAIN, LOCALES
 
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
 SERVER = CLIENT.parents[1] / "app" / "cli"

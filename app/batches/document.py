@@ -10,18 +10,10 @@ from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, RubricRequired
 from app.domain.evaluation import texts_of
 from app.domain.model import pointer
-from app.domain.plain_text import is_korean
-from app.domain.strict_json import (
-    Element,
-    IsAList,
-    Member,
-    StrictJSONError,
-    TooLarge,
-    Window,
-    parse_line,
-    read_object,
-)
+from app.domain.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
 from app.domain.validation import MESSAGES, InvalidDocument, clip, fields_of, suggest, validate
+from saiten.core.plain_text import is_korean
+from saiten.core.strict_json import StrictJSONError, parse_line
 
 ITEMS = "items"
 BLANK = b" \t\r"

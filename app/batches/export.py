@@ -22,10 +22,18 @@ from app.domain.batch import BatchOptions, ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
-from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, Cell, name_findings, name_kinds, write_rows, write_text
+from saiten.core.spreadsheet import (
+    BATCH_METADATA,
+    TEXT_COLUMNS,
+    Cell,
+    name_findings,
+    name_kinds,
+    write_rows,
+    write_text,
+)
 
 if TYPE_CHECKING:
-    from saiten.formats.parquet import Kind
+    from saiten.core.formats.parquet import Kind
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -92,7 +100,7 @@ def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[by
 
 def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
     """Writes the table of these pages of rows, so many of them in a group, and goes to its start."""
-    from saiten.formats.parquet import write_table
+    from saiten.core.formats.parquet import write_table
 
     def load_pages() -> Iterator[list[list[Cell]]]:
         rows.seek(0)

@@ -26,8 +26,8 @@ from app.domain.batch import BatchConversation, BatchItem, GivenItem, count_cand
 from app.domain.dataset import MIXED, FileQuestion, FileReport
 from app.domain.dialogue import Limits
 from app.domain.evaluation import texts_of
-from app.domain.plain_text import is_korean
 from app.domain.validation import InvalidDocument, validate
+from saiten.core.plain_text import is_korean
 
 logger = logging.getLogger("saiten.datasets")
 
@@ -178,8 +178,8 @@ class FileReading:
 
     def run(self, source: int, items: IO[bytes] | None) -> dict[str, Any]:
         """The fields of a FileReport. `source` is the file's descriptor."""
-        from saiten.formats import Report, UnreadableInput, read_items
-        from saiten.language import use_language
+        from saiten.core.formats import Report, UnreadableInput, read_items
+        from saiten.core.language import use_language
 
         use_language(self._asked.language)
         mapping: dict[str, list[str]] = {}
@@ -257,7 +257,7 @@ class FileReading:
 
     def _tell(self, report: Any) -> dict[str, Any]:
         """What became of the file's fields and rows."""
-        from saiten.language import tell
+        from saiten.core.language import tell
 
         return {
             "reads": cut(report.reads),
@@ -284,9 +284,9 @@ def cut(text: str) -> str:
 
 def list_columns(source: int, name: str, encoding: str | None, mapping: dict[str, list[str]]) -> list[str]:
     """The columns of the file's first row; raises UnreadableInput."""
-    from saiten.formats.reading import read_records
-    from saiten.formats.report import Report
-    from saiten.formats.tools import open_table
+    from saiten.core.formats.reading import read_records
+    from saiten.core.formats.report import Report
+    from saiten.core.formats.tools import open_table
 
     records = read_records(NamedFile(source, name), name, input_encoding=encoding, mapping=mapping, report=Report())
     start = list(islice(records, 2))

@@ -33,7 +33,7 @@ from app.domain.dialogue import CHECKED
 from app.domain.errors import StoreError, StoreFull
 from app.domain.rubric import Unit
 from app.storage.sql.batches.store import BatchStore
-from saiten.wording import lift
+from saiten.core.wording import lift
 
 BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
 FULL = {errno.ENOSPC, errno.EDQUOT}

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from app.domain.plain_text import printable, round_figure
+from saiten.core.figures import round_figure
+from saiten.core.plain_text import printable
 
 INK, INK_SOFT, LINE, SURFACE = "var(--ink)", "var(--ink-soft)", "var(--line)", "var(--surface)"
 GOOD, BAD, NEUTRAL = "var(--good)", "var(--bad)", "var(--neutral)"

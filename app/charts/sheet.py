@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from app.charts.canvas import DASH, INK, INK_SOFT, LIGHT, SMALL, TEXT, Spec, fit_ends, measure, sanitize
 from app.charts.render import draw_svg, sanitize_spec
 from app.domain.errors import InvalidRequest
-from app.domain.plain_text import printable
+from saiten.core.plain_text import printable
 
 SUFFIXES = (".png", ".svg", ".pdf")
 FAMILIES = (

@@ -14,11 +14,11 @@ from app import __version__
 from app.cli.process import leave_on_sigterm, say
 from app.domain.errors import SaitenError
 from app.runtime.memory import without_collection
-from saiten import language
 from saiten.commands import HELP_OPTIONS, LazyGroup
 from saiten.commands import run as run_group
 from saiten.commands.process import open_streams, require_output
-from saiten.language import tell
+from saiten.core import language
+from saiten.core.language import tell
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""

@@ -17,7 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.cli.process import TERMINATED, cli_actor, leave_on_sigterm
 from app.domain.errors import NotFound
 from app.domain.governance import APIKey, AuditEvent, ProjectPolicy, Scope
-from app.domain.plain_text import printable
 from app.domain.redaction import Erased
 from app.governance.policies import PolicyService, RecentPolicies
 from app.runtime.settings import read_settings
@@ -34,7 +33,8 @@ from app.storage.sql.schema import (
     revisions_above,
 )
 from saiten.commands.output import console, print_ndjson
-from saiten.language import tell, tell_all
+from saiten.core.language import tell, tell_all
+from saiten.core.plain_text import printable
 
 Result = TypeVar("Result")
 

@@ -10,13 +10,13 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from app.domain.analysis_request import AnalysisRequest
 from app.domain.errors import InvalidLines
-from app.domain.plain_text import printable
-from app.domain.strict_json import StrictJSONError
 from app.domain.validation import MARK, InvalidDocument, Unfit
 from app.runtime.memory import without_collection
 from app.storage.rubric_files import RubricSource
 from saiten.commands.files import InvalidItems, guess, name_file, refuse_foreign, shorten_faults, split
-from saiten.language import tell
+from saiten.core.language import tell
+from saiten.core.plain_text import printable
+from saiten.core.strict_json import StrictJSONError
 
 if TYPE_CHECKING:
     from app.stats.observations import Observations

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from app.cli.process import say
 from app.domain.errors import InvalidRequest
 from saiten.commands import translate
-from saiten.language import mark, tell
+from saiten.core.language import mark, tell
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest
@@ -367,8 +367,8 @@ def show_table(
 ) -> None:
     """Prints a table of the papers, and draws it where a file is named."""
     from app.cli.paper_tables import print_table
-    from app.domain.plain_text import printable
     from app.stats.paper_tables import make_table
+    from saiten.core.plain_text import printable
 
     table = make_table(name, observations, aspect=aspect, match=getattr(request, "match", None))
     print_table(table, form)
@@ -421,7 +421,7 @@ def show_report(report: Value, observations: Observations | None, plot: str | No
 def show(report: Value, form: str) -> None:
     """Prints the report as JSON, or as tables in one of their forms."""
     if form == "json":
-        from app.domain.plain_text import escape_controls
+        from saiten.core.plain_text import escape_controls
 
         click.echo(escape_controls(report.model_dump_json(indent=2)))
         return
@@ -436,7 +436,7 @@ def show(report: Value, form: str) -> None:
 def draw(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and prints notes for the reader of the drawing."""
     from app.charts.analyses import plot
-    from app.domain.plain_text import printable
+    from saiten.core.plain_text import printable
 
     for note in plot(report, observations, path):
         click.echo(f"saiten: {printable(note)}", err=True)

@@ -17,7 +17,6 @@ from rich.text import Text
 from app.cli.analysis_input import read_whole
 from app.comparison.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
 from app.domain.dialogue import Limits
-from app.domain.plain_text import escape_controls, printable
 from app.domain.redaction import refuse_covered
 from app.domain.reference_metrics import (
     FIGURES,
@@ -37,7 +36,8 @@ from saiten.commands import exits
 from saiten.commands.files import name_file, read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 from saiten.commands.output import figure as write_cell
-from saiten.language import mark, tell
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import escape_controls, printable
 
 HEADS: dict[Figure, str] = {
     "len": "Len",

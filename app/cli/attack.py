@@ -16,7 +16,7 @@ from saiten.commands import exits
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
-from saiten.language import tell
+from saiten.core.language import tell
 
 if TYPE_CHECKING:
     from app.cli.attacking import Options, ScoredTrial

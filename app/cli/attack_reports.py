@@ -8,7 +8,7 @@ from app.cli.process import say
 from app.domain.attack import AttackGroup, AttackReport, Count, Mean
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import DASH, GATE_VERDICTS, escape
-from saiten.language import tell, tell_all
+from saiten.core.language import tell, tell_all
 
 
 def write_attack_markdown(report: AttackReport) -> str:

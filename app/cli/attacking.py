@@ -22,7 +22,6 @@ from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forg
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
 from app.domain.evaluation import Evaluation, Path
-from app.domain.plain_text import escape_controls
 from app.domain.rubric import Rubric
 from app.domain.validation import validate
 from app.providers.registry import is_baseline
@@ -33,7 +32,8 @@ from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems, name_file, read_bytes
 from saiten.commands.markdown import GATE_VERDICTS
 from saiten.commands.output import DASH, TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
-from saiten.language import mark, tell, tell_all
+from saiten.core.language import mark, tell, tell_all
+from saiten.core.plain_text import escape_controls
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

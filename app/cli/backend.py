@@ -15,7 +15,7 @@ from app.domain.evaluation import CallTrace, Evaluation
 from app.domain.model import Value
 from app.domain.rubric import Rubric, split_name
 from saiten.commands.service import open_service
-from saiten.language import tell
+from saiten.core.language import tell
 
 if TYPE_CHECKING:
     from app.domain.analysis_request import AnalysisRequest

@@ -33,12 +33,12 @@ from app.domain.evaluation import EvaluationRequest, JudgeOptions
 from app.domain.human_rating import HumanRating, Rated
 from app.domain.model import Id, Value, listed
 from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from saiten.answers import Batch, Summary
 from saiten.commands import exits
 from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
 from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
-from saiten.language import mark, tell, tell_all
-from saiten.models import Batch, Summary
+from saiten.core.language import mark, tell, tell_all
 from saiten.reading import read
 
 RUNS = {

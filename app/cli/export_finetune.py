@@ -14,10 +14,8 @@ from app.cli.analysis_input import read, read_whole
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
 from app.domain.evaluation import EvaluationRequest
-from app.domain.plain_text import escape_controls, printable
 from app.domain.redaction import refuse_covered
 from app.domain.rubric import Rubric
-from app.domain.strict_json import StrictJSONError
 from app.domain.summary import SYSTEM
 from app.domain.validation import MARK, Unfit, clip, validate
 from app.ratings.training_data import (
@@ -36,7 +34,9 @@ from app.stats.reading import ObservationReader
 from app.stats.record_columns import name_of
 from app.storage.rubric_files import open_rubrics
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
-from saiten.language import tell
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
+from saiten.core.strict_json import StrictJSONError
 
 SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it

@@ -16,7 +16,6 @@ import click
 from app.cli.analyze import make_request, show_report
 from app.cli.process import say
 from app.domain.errors import InvalidRequest
-from app.domain.plain_text import escape_controls, printable
 from saiten.commands import exits
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate import make_progress
@@ -25,7 +24,8 @@ from saiten.commands.output import TerminalTable, console, figure, open_progress
 from saiten.commands.results import write_whole
 from saiten.commands.runs import BATCH
 from saiten.commands.service import URL
-from saiten.language import tell, tell_all
+from saiten.core.language import tell, tell_all
+from saiten.core.plain_text import escape_controls, printable
 
 if TYPE_CHECKING:
     from app.cli.judging import Judged

@@ -19,16 +19,16 @@ import saiten
 from app.cli.backend import open_backend
 from app.cli.reports import count
 from app.domain.errors import InvalidRequest
-from app.domain.plain_text import printable
+from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
 from saiten.commands.ratings import AS_NDJSON, VALIDATIONS, RatingFile, explaining, post_pieces
 from saiten.commands.runs import Items, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
-from saiten.formats import FoundItem
-from saiten.language import mark, tell
-from saiten.models import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
+from saiten.core.formats import FoundItem
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import printable
 from saiten.reading import read, read_all, read_line
 
 if TYPE_CHECKING:

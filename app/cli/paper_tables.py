@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
-from app.domain.plain_text import printable, round_figure
 from app.stats.paper_tables import PaperColumn, PaperTable
 from saiten.commands.output import DASH, TerminalTable, console, print_sheet
-from saiten.spreadsheet import defuse
+from saiten.core.figures import round_figure
+from saiten.core.plain_text import printable
+from saiten.core.spreadsheet import defuse
 
 FORMS = ("text", "csv", "latex")
 

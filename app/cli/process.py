@@ -11,9 +11,9 @@ import socket
 from types import FrameType
 
 from app.domain.errors import SettingsInvalid
-from app.domain.plain_text import printable
-from saiten import language
-from saiten.language import tell
+from saiten.core import language
+from saiten.core.language import tell
+from saiten.core.plain_text import printable
 
 
 def say(detail: str) -> str:

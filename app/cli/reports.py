@@ -11,7 +11,6 @@ from rich.text import Text
 from app.cli.paper_tables import comment_latex, write_sheet_csv, write_sheet_latex
 from app.cli.process import say
 from app.domain.model import Value
-from app.domain.plain_text import printable
 from app.domain.reports import (
     AgreementReport,
     AspectCorrelation,
@@ -32,7 +31,8 @@ from app.domain.reports import (
     WinShare,
 )
 from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
-from saiten.language import mark, tell, tell_all
+from saiten.core.language import mark, tell, tell_all
+from saiten.core.plain_text import printable
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 

@@ -21,7 +21,7 @@ from app.storage.rubric_files import check_rubric, default_folder, open_rubrics,
 from saiten.commands import exits
 from saiten.commands.output import console
 from saiten.commands.service import URL
-from saiten.language import tell
+from saiten.core.language import tell
 
 if TYPE_CHECKING:
     from app.cli.backend import Backend

@@ -17,7 +17,7 @@ from app.runtime.settings import Settings, find_unknown, read_settings
 from app.runtime.telemetry import configure_logging
 from app.web.private import serve_privately
 from app.web.server import make_server
-from saiten.language import tell
+from saiten.core.language import tell
 
 logger = logging.getLogger("saiten")
 

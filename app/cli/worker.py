@@ -21,7 +21,7 @@ from app.runtime.memory import tune_collection
 from app.runtime.settings import Settings, find_unknown, open_tracing, read_settings
 from app.runtime.telemetry import configure_logging
 from app.web.api.operations import create_probes
-from saiten.language import tell
+from saiten.core.language import tell
 
 logger = logging.getLogger("saiten.batches")
 

@@ -13,7 +13,6 @@ from app.domain.evaluation import Evaluation, EvaluationRequest
 from app.domain.governance import AuditEvent
 from app.domain.judge_check import Anchor, AnchorRatings, AspectDrift, JudgeCheck, JudgeCheckRequest, PooledDrift
 from app.domain.model import digest
-from app.domain.plain_text import write_figure
 from app.domain.rubric import Rubric
 from app.domain.signature import differences
 from app.providers.ports import RequestScope
@@ -23,6 +22,7 @@ from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.judge_checks import AnchorStore
+from saiten.core.figures import write_figure
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from app.domain.model import Value, digest, listed
-from app.domain.plain_text import cut_mark_runs
+from saiten.core.plain_text import cut_mark_runs
 
 NOT_IN_TEXTS = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 """Lone surrogates and C0 controls other than tab and newline."""

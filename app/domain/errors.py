@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.domain.plain_text import clean
+from saiten.core.plain_text import clean
 
 
 class SaitenError(Exception):

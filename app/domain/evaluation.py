@@ -27,8 +27,8 @@ from app.domain.dialogue import (
 from app.domain.errors import RubricRequired
 from app.domain.governance import Integrity
 from app.domain.model import Finite, Id, RubricName, Value, canonical_json, listed
-from app.domain.plain_text import is_korean
 from app.domain.reliability import Reliability
+from saiten.core.plain_text import is_korean
 
 PATHS = ("source", "english", "both")
 

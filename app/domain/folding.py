@@ -10,7 +10,7 @@ import unicodedata
 from functools import lru_cache
 
 from app.domain.dialogue import FILLERS
-from app.domain.plain_text import cut_mark_runs
+from saiten.core.plain_text import cut_mark_runs
 
 EXPANDING = ("\ufdfa", "\ufdfb")
 """Ligatures that NFKC expands to 18 and 8 characters; without them a text grows by a small factor only."""

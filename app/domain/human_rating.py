@@ -20,8 +20,8 @@ from app.domain.errors import MOST_REFUSED, InvalidLines, InvalidRequest, NotFou
 from app.domain.model import Finite, Id, Location, Value, listed, refuse
 from app.domain.reports import FEWEST_SHARED
 from app.domain.rubric import Aspect, Rubric
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 MOST_BATCHES = 1000
 """Whose items are rated at a time: each is looked up for its rubric."""

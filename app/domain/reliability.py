@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.domain.model import Value
-from app.domain.plain_text import write_figure
 from app.domain.reports import Interval
+from saiten.core.figures import write_figure
 
 NOT_VALIDATED = "not validated against humans"
 

@@ -13,7 +13,7 @@ from app.domain.composites import depends_on_runs
 from app.domain.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from app.domain.model import canonical_json
 from app.domain.rubric import Rubric
-from saiten.wording import read_signature
+from saiten.core.wording import read_signature
 
 __all__ = ["read_signature"]
 

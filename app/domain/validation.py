@@ -12,9 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest
-from saiten.faults import MESSAGES, MOST_UNKNOWN, describe, explain, fields_of, pointer, suggest
-from saiten.plain_text import clip
-from saiten.strict_json import MARK, Unfit, number_of
+from saiten.core.faults import MESSAGES, MOST_UNKNOWN, describe, explain, fields_of, pointer, suggest
+from saiten.core.plain_text import clip
+from saiten.core.strict_json import MARK, Unfit, number_of
 
 __all__ = [
     "MARK",

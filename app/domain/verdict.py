@@ -17,10 +17,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.domain.evaluation import Unrated, UnratedReason
-from app.domain.plain_text import clean
 from app.domain.prompt import SCREEN, frame_of, leaks
 from app.domain.rubric import FAULTS, Aspect
-from app.domain.strict_json import StrictJSONError, read_strict_json
+from saiten.core.plain_text import clean
+from saiten.core.strict_json import StrictJSONError, read_strict_json
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """The tokens of a text that is known to be JSON."""

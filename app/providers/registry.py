@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.domain.errors import SettingsInvalid
-from app.domain.plain_text import printable
+from saiten.core.plain_text import printable
 
 if TYPE_CHECKING:
     from app.providers.call_cache import CachedCalls

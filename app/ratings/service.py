@@ -19,7 +19,6 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
-from app.domain.plain_text import hint
 from app.domain.rubric import split_name
 from app.domain.validation import clip
 from app.ratings.reliability import Revalidation
@@ -28,6 +27,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.quota import StorageQuota
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.sizes import ROW_BYTES
+from saiten.core.wording import hint
 
 UNKNOWN = "the rubric has no such aspect"
 

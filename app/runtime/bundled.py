@@ -8,8 +8,8 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, Model, validate
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 
 def bundled_folder(name: str) -> Traversable:

@@ -22,8 +22,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app import __version__
 from app.domain.dialogue import Limits
 from app.domain.errors import SettingsInvalid
-from app.domain.plain_text import printable
 from app.runtime.flow_state import LONGEST_PAUSE_SECONDS
+from saiten.core.plain_text import printable
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -53,7 +53,7 @@ def check_http_url(written: str | None) -> str | None:
     """The URL without surrounding spaces. Raises ValueError if it is not an HTTP URL."""
     if written is None:
         return None
-    from saiten.connection import is_http_url
+    from saiten.core.addresses import is_http_url
 
     if not is_http_url(written.strip()):
         raise ValueError("must be http://HOST… or https://HOST…, such as http://127.0.0.1:8080/v1")
@@ -309,7 +309,7 @@ class Settings(BaseSettings):
     @field_validator("api_key")
     @classmethod
     def _check_api_key(cls, key: SecretStr | None) -> SecretStr | None:
-        from saiten.private import check_key
+        from saiten.core.addresses import check_key
 
         check_key(key.get_secret_value() if key else "")
         return key
@@ -396,7 +396,7 @@ def read_settings() -> Settings:
 
 
 def _explain(error: ErrorDetails) -> str:
-    from saiten.faults import describe
+    from saiten.core.faults import describe
 
     message = describe(error)
     location = [str(part) for part in error["loc"]]

@@ -10,7 +10,6 @@ from datetime import datetime
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
 from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
-from app.domain.plain_text import quote_reply
 from app.domain.rubric import Rubric
 from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from app.runtime.helpers import Helpers
@@ -23,6 +22,7 @@ from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
 from app.storage.rubric_files import RubricSource
 from app.text.speech_check import SpeechChecks
+from saiten.core.plain_text import quote_reply
 
 
 @dataclass(frozen=True)

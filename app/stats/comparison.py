@@ -15,7 +15,6 @@ from app.domain.comparison import ChosenTest, ComparedRun, Comparison, Measure, 
 from app.domain.conversation import ANY_CODE, FINDING, KIND
 from app.domain.errors import SignatureMismatch
 from app.domain.link import LinkMark
-from app.domain.plain_text import stands_still, write_figure
 from app.domain.reports import PairedWins
 from app.domain.rubric import split_name
 from app.domain.signature import NONE, read_comparable
@@ -27,6 +26,8 @@ from app.stats.observations import Floats, Integers, Mask
 from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_units
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
+from saiten.core.figures import write_figure
+from saiten.core.wording import stands_still
 
 
 def compare(

@@ -34,7 +34,6 @@ from scipy.special import ndtr, ndtri, stdtr
 
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.errors import InvalidRequest
-from app.domain.plain_text import write_figure
 from app.domain.reports import (
     FEWEST_SHARED,
     AspectDifference,
@@ -64,6 +63,7 @@ from app.stats.resampling import (
 )
 from app.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
 from app.stats.statistics import count, refuse_many, settled_means
+from saiten.core.figures import write_figure
 
 FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""

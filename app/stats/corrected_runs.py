@@ -10,7 +10,6 @@ import numpy as np
 
 from app.domain.comparison import ComparedRun, CorrectedMeasure, GateReason
 from app.domain.conversation import ANY_CODE, FAULTY_TURNS, FINDING
-from app.domain.plain_text import find_digits, tell_p, write_figure
 from app.domain.reports import CorrectedFigure, Interval, Looks
 from app.domain.summary import MeasureKey
 from app.stats.corrected import (
@@ -36,6 +35,8 @@ from app.stats.pairing import FOLDED, fold, list_measures, match_runs, number_it
 from app.stats.resampling import find_quantile
 from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
+from saiten.core.figures import find_digits, write_figure
+from saiten.core.wording import tell_p
 
 MARKED: MeasureKey = ("finding", FINDING + ANY_CODE)
 """Faulty turns: of findings the one that people can correct, since a mark has no code and no kind."""

@@ -9,7 +9,6 @@ from scipy.special import stdtrit
 
 from app.domain.composites import transform
 from app.domain.errors import InvalidRequest, UnknownAspect
-from app.domain.plain_text import hint
 from app.domain.reports import BlendFit, CompositeFit
 from app.domain.rubric import LinearComposite
 from app.domain.validation import clip
@@ -17,6 +16,7 @@ from app.stats import resampling
 from app.stats.correlation import values_by_unit
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
 from app.stats.statistics import FEWEST, STATISTICS, Statistic, count, obstacle, pearson, settled_means
+from saiten.core.wording import hint
 
 RESAMPLES = 2000
 WORST_CONDITION = 1e12

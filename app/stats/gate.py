@@ -36,7 +36,6 @@ from app.domain.comparison import (
 from app.domain.conversation import ANY_CODE, FINDING, KIND
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
-from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
 from app.domain.reports import Looks
 from app.domain.summary import MeasureKey
 from app.stats import resampling
@@ -62,6 +61,8 @@ from app.stats.observations import Floats, Integers
 from app.stats.pairing import number_items, tabulate
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, count, reach
+from saiten.core.figures import find_digits, write_figure
+from saiten.core.wording import stands_still, tell_p
 
 MIN_COVERAGE = 0.98
 

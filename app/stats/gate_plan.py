@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from app.domain.comparison import ComparedRun, GateRule
 from app.domain.conversation import FINDING
 from app.domain.errors import InvalidRequest, UnknownAspect
-from app.domain.plain_text import hint
 from app.domain.run_frame import kind_of
 from app.domain.summary import MeasureKey
 from app.stats.pairing import list_measures
+from saiten.core.wording import hint
 
 SCALE_SHARE = 0.25
 """The drop that data must be able to show, as a share of the scale, where the rule does not say."""

@@ -23,7 +23,6 @@ from scipy.special import stdtr
 from app.domain.comparison import ComparedRun
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
-from app.domain.plain_text import write_figure
 from app.domain.rubric import MeanComposite, Rubric
 from app.domain.run_frame import RunTable, key_all
 from app.domain.summary import MeasureKey
@@ -31,6 +30,7 @@ from app.stats.correlation_intervals import estimate
 from app.stats.observations import Floats, Integers, join_shared, number_first
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach
+from saiten.core.figures import write_figure
 
 DRAWS = 200
 CELLS = 2_000_000

@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 
 from app.domain.errors import InvalidRequest
-from app.domain.plain_text import round_figure
 from app.domain.validation import clip
 from app.stats.agreement import measure_agreement
 from app.stats.correlation import ceiling_of, correlations, values_by_unit
 from app.stats.observations import Floats, Observations, average_groups
 from app.stats.scorers import group_columns
 from app.stats.statistics import settled_means
+from saiten.core.figures import round_figure
 
 TableName = Literal["systems", "aspects", "raters", "scorers"]
 TABLES: tuple[TableName, ...] = ("systems", "aspects", "raters", "scorers")

@@ -20,16 +20,6 @@ import numpy as np
 from pydantic_core import from_json
 
 from app.domain.errors import MOST_FAULTS, MOST_REFUSED, InvalidLines
-from app.domain.plain_text import hint
-from app.domain.strict_json import (
-    BYTE_ORDER_MARK,
-    DIGITS,
-    SURROGATES,
-    StrictJSONError,
-    parse_strict_json,
-    refuse_surrogates,
-    strict_decoder,
-)
 from app.domain.validation import LARGEST, MARK, Unfit, check_number, clip, number_of
 from app.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
 from app.stats.record_columns import (
@@ -43,6 +33,16 @@ from app.stats.record_columns import (
     name_by_scorer,
     name_of,
 )
+from saiten.core.strict_json import (
+    BYTE_ORDER_MARK,
+    DIGITS,
+    SURROGATES,
+    StrictJSONError,
+    parse_strict_json,
+    refuse_surrogates,
+    strict_decoder,
+)
+from saiten.core.wording import hint
 
 Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]

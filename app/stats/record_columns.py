@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.strict_json import DIGITS
 from app.domain.validation import Unfit, clip, number_of
 from app.stats.observations import Floats
+from saiten.core.strict_json import DIGITS
 
 Place = tuple[str, str | None]
 """The field of a record that a number stands in, and the aspect in it where the field has aspects."""

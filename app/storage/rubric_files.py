@@ -17,8 +17,8 @@ from pydantic_core import ErrorDetails
 
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import Location, pointer
-from app.domain.plain_text import hint
 from app.domain.rubric import Rubric
+from saiten.core.wording import hint
 
 if TYPE_CHECKING:
     from app.container import Container

@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect
 
 from app.domain.dialogue import Limits
 from app.domain.errors import Overloaded
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import Model, validate
 from app.runtime.tasks import cancel_for_good
 from app.web.problems import RequestRefused
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 Result = TypeVar("Result")
 

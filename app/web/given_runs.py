@@ -15,7 +15,6 @@ from app.comparison.given_runs import GivenResults
 from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.dialogue import Limits
 from app.domain.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
-from app.domain.strict_json import StrictJSONError, parse_line
 from app.domain.validation import InvalidDocument, validate
 from app.web.body import (
     JSON,
@@ -29,6 +28,7 @@ from app.web.body import (
     require_media_type,
 )
 from app.web.openapi import form, lines, reads, refer_to
+from saiten.core.strict_json import StrictJSONError, parse_line
 
 Asked = TypeVar("Asked", ComparisonRequest, GateRequest)
 Given = Mapping[Role, GivenResults]

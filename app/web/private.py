@@ -20,7 +20,7 @@ from app.runtime.settings import Settings
 from app.runtime.tasks import end_tasks
 from app.web.application import create_application
 from app.web.languages import tell_sentence
-from saiten.language import find_language
+from saiten.core.language import find_language
 
 BATCHES = "/v1/batches"
 

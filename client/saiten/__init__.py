@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from saiten.errors import (
+from saiten.core.errors import (
     AnswerInvalid,
     BatchStopped,
     PrivateServiceFailed,
@@ -23,7 +23,7 @@ from saiten.errors import (
 if TYPE_CHECKING:
     from saiten.client import AsyncClient, Client, Run
     from saiten.connection import Connection
-    from saiten.models import Rule
+    from saiten.rules import Rule
     from saiten.run import AsyncRun
 
 __version__ = "0.1.0"
@@ -51,7 +51,7 @@ LAZY = {
     "AsyncRun": "saiten.run",
     "Client": "saiten.client",
     "Connection": "saiten.connection",
-    "Rule": "saiten.models",
+    "Rule": "saiten.rules",
     "Run": "saiten.client",
 }
 """Imported when they are used: httpx and pydantic take a while, and `saiten --help` needs only the errors."""

@@ -24,8 +24,8 @@ from typing import Any, Protocol, Self
 import httpx
 
 from saiten.connection import wished_pause
-from saiten.errors import SaitenError
-from saiten.language import tell
+from saiten.core.errors import SaitenError
+from saiten.core.language import tell
 
 Utterance = Mapping[str, str]
 """`speaker` and `text`."""

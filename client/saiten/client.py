@@ -21,59 +21,79 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
-from saiten.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
-from saiten.following import Follower
-from saiten.items import LinesBody, prepare, write_json
-from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
-from saiten.models import (
-    REPORTS,
-    AnalysisOptions,
+from saiten.answer import Report
+from saiten.answers import (
+    AgreementReport,
     AuditEvent,
     Baseline,
     Baselines,
     Batch,
-    BatchOptions,
-    BatchStatus,
+    BlendFit,
     Comparison,
-    ComparisonOptions,
-    Context,
-    ConversationOptions,
+    CompositeFit,
     CorrectedReport,
+    CorrelationReport,
     DrawnItem,
     ErasureReport,
     EstimateReport,
     Evaluation,
-    EvaluationOptions,
     Exclusion,
     GateReport,
     GateSequence,
     GateSequences,
-    GateTerms,
+    HierarchyReport,
     Info,
-    Item,
     JudgeCheck,
-    JudgeCheckOptions,
     JudgePause,
+    JudgesReport,
     Link,
     Links,
     ProjectPolicy,
     Rating,
     RatingsAdded,
-    Report,
     ResultRow,
     Round,
-    RoundOptions,
     Rubric,
-    Rule,
     Summary,
     ValidEvaluations,
     ValidGate,
     ValidRatings,
+    WinReport,
 )
+from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
+from saiten.core.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
+from saiten.following import Follower
+from saiten.items import LinesBody, prepare, write_json
+from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
 from saiten.reading import read, read_all
+from saiten.requests import (
+    AnalysisOptions,
+    BatchOptions,
+    BatchStatus,
+    ComparisonOptions,
+    Context,
+    ConversationOptions,
+    EvaluationOptions,
+    GateTerms,
+    Item,
+    JudgeCheckOptions,
+    RoundOptions,
+)
+from saiten.rules import Rule
 from saiten.run import AsyncRun, HasId, Progress, id_of, open_progress, stream_results
 from saiten.waiting import read_object
+
+REPORTS: Mapping[str, type[Report]] = {
+    "agreement": AgreementReport,
+    "correlation": CorrelationReport,
+    "judges": JudgesReport,
+    "hierarchy": HierarchyReport,
+    "composite-fit": CompositeFit,
+    "blend-fit": BlendFit,
+    "win-rates": WinReport,
+    "corrected": CorrectedReport,
+}
+"""The report of each analysis. One that is not listed has a `Report` with what the service answers."""
 
 M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")
@@ -95,7 +115,7 @@ RunSource = str | HasId | Results
 class AsyncClient:
     """A client of the service at `url`, or at SAITEN_URL, with `api_key` or SAITEN_API_KEY.
 
-    Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten.errors`:
+    Use it as an asynchronous context manager, or call `aclose`. Methods raise the errors of `saiten`:
     ServiceRefused with the problem's `code`, ServiceUnreachable and AnswerInvalid. A request is sent again only where
     that does no harm. An answer may take `read_seconds`.
 
@@ -427,7 +447,7 @@ class AsyncClient:
         **options: Unpack[AnalysisOptions],
     ) -> Report:
         """The analysis `name`, such as `agreement`, of one or more batches or of `data`, a list of records. The report
-        is the one of that name in `saiten.models.REPORTS`."""
+        is the one of that name in `REPORTS`."""
         asked: dict[str, Any] = {**options}
         if batch is not None:
             asked["batch"] = id_of(batch)

@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 import httpx
 
-from saiten import language
-from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable, SignatureMismatch
-from saiten.language import tell
+from saiten.core import language
+from saiten.core.addresses import is_http_url
+from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable, SignatureMismatch
+from saiten.core.language import tell
 from saiten.waiting import WaitingTransport, is_final, read_object
 
 JSON = "application/json"
@@ -377,17 +378,6 @@ def list_causes(error: BaseException) -> list[BaseException]:
     while (cause := found[-1].__cause__ or found[-1].__context__) is not None:
         found.append(cause)
     return found
-
-
-def is_http_url(written: str) -> bool:
-    """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
-    try:
-        url = httpx.URL(written)
-        url.raw_host.decode("ascii").encode("idna")
-    except (httpx.InvalidURL, UnicodeError):
-        return False
-    port_fits = url.port is None or 1 <= url.port <= 65535
-    return url.scheme in {"http", "https"} and url.host != "" and "%" not in url.host and port_fits
 
 
 def time_limit(read_seconds: float | None, connect_seconds: float = CONNECT_SECONDS) -> httpx.Timeout:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx
 
 from saiten.connection import MOST_POLL_SECONDS, POLL_SECONDS, Connection, Object, may_pass
-from saiten.errors import SaitenError, ServiceRefused, ServiceUnreachable
+from saiten.core.errors import SaitenError, ServiceRefused, ServiceUnreachable
 
 ENDS = frozenset({"completed", "cancelled", "erased"})
 """Events after which there is nothing more to say."""

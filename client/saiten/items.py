@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from saiten.models import Context
+    from saiten.requests import Context
 
 ANSWERED, ANSWERING = "A", "B"
 """The speakers of a context of strings: the one who is answered, who spoke last, and the one who answers."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from saiten.figures import write_figure
+from saiten.core.figures import write_figure
 
 MOST_ROWS = 30
 MOST_CHARACTERS = 200

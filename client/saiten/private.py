@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Protocol
 
-from saiten.errors import PrivateServiceFailed, ServerMissing
-from saiten.language import tell
+from saiten.core.errors import PrivateServiceFailed, ServerMissing
+from saiten.core.language import tell
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -37,13 +37,6 @@ class Address:
     url: str
     api_key: str | None = None
     remarks: tuple[str, ...] = ()
-
-
-def check_key(key: str) -> str:
-    """The key of a service, which a header can hold; raises ValueError where it cannot."""
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
-    return key
 
 
 @contextmanager

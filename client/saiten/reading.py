@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from saiten.errors import AnswerInvalid
-from saiten.faults import describe
-from saiten.language import tell
+from saiten.core.errors import AnswerInvalid
+from saiten.core.faults import describe
+from saiten.core.language import tell
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from saiten.bots import Bot, Said, Turn
-from saiten.errors import SaitenError
-from saiten.language import tell
+from saiten.core.errors import SaitenError
+from saiten.core.language import tell
 
 APPLICATION = 0x5361_6974
 """Marks the file as this cache (`PRAGMA application_id`)."""

@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Container, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from saiten.answers import AspectResult, Batch, ResultRow, Summary
 from saiten.connection import Connection
-from saiten.errors import ServiceUnreachable
-from saiten.models import AspectResult, Batch, ResultRow, Summary
+from saiten.core.errors import ServiceUnreachable
+from saiten.core.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, name_findings, name_kinds, write_text
 from saiten.reading import read_line
-from saiten.spreadsheet import BATCH_METADATA, TEXT_COLUMNS, name_findings, name_kinds, write_text
 
 if TYPE_CHECKING:
-    from saiten.formats.parquet import Kind
+    from saiten.core.formats.parquet import Kind
 
 Progress = Callable[[Batch], None]
 Table = dict[str, list[Any]]
@@ -142,7 +142,7 @@ def row_cells(row: ResultRow, aspects: list[str], composites: list[str]) -> Iter
     yield "cluster", row.cluster
     for key, value in row.metadata.items():
         yield f"metadata.{key}", value
-    for key, value in row.batch_metadata.items():
+    for key, value in (row.batch_metadata or {}).items():
         yield f"{BATCH_METADATA}.{key}", value
 
 

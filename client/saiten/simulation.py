@@ -20,8 +20,8 @@ import httpx
 
 from saiten.bots import Bot, BotFailed, Turn, check_text, decode, quote, read_body
 from saiten.connection import wished_pause
-from saiten.errors import SaitenError
-from saiten.language import tell
+from saiten.core.errors import SaitenError
+from saiten.core.language import tell
 
 PERSONAS = Path(__file__).parent / "personas"
 LANGUAGES = ("ja", "ko")

@@ -11,11 +11,13 @@ from typing import Any, Unpack
 
 import pytest
 
+from saiten.answers import Evaluation, GateReport
 from saiten.client import Client, Reference, Run
-from saiten.models import Context, Evaluation, EvaluationOptions, GateReport, GateTerms, Rule
+from saiten.core.wording import name_rule
 from saiten.pytest_plugin import PROPERTIES
+from saiten.requests import Context, EvaluationOptions, GateTerms
+from saiten.rules import Rule
 from saiten.run import HasId, id_of
-from saiten.wording import name_rule
 
 
 def assert_no_regression(

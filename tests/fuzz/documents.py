@@ -7,16 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from app.domain.strict_json import (
-    Element,
-    IsAList,
-    Member,
-    StrictJSONError,
-    TooLarge,
-    Window,
-    parse_strict_json,
-    read_object,
-)
+from app.domain.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 from tests.fuzz.target import Target, run_guided
 
 REFUSED = ("same key", "byte order mark", "not UTF-8", "lone surrogate", "not a JSON number", "too large", "too deeply")

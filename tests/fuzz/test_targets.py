@@ -77,7 +77,7 @@ def test_a_parser_that_clamps_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_reader_that_passes_over_equal_keys_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.domain.strict_json.read_key", read_key_loosely)
+    monkeypatch.setattr("app.domain.streamed_json.read_key", read_key_loosely)
     with pytest.raises(AssertionError):
         documents.check(b'\x01{"a": 1, "a": 2}')
 

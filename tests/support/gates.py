@@ -8,8 +8,7 @@ from rich.console import Console
 
 from app.domain.comparison import GateReport, GateRule
 from app.stats.gate import judge_gate
-from saiten import models
-from saiten.commands import gating, junit, markdown
+from saiten.commands import cases, gating, junit, markdown
 from tests.support.runs import Column, make_run
 
 BEFORE = [5.0] * 12
@@ -29,9 +28,9 @@ def make_report(warmth: Column, *, baseline: str = "main", candidate: str = "pr-
     )
 
 
-def answer(report: GateReport) -> models.GateReport:
+def answer(report: GateReport) -> cases.GateReport:
     """The report as a caller reads it."""
-    return models.GateReport.model_validate(report.model_dump())
+    return cases.GateReport.model_validate(report.model_dump())
 
 
 def write_markdown(report: GateReport) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.domain.plain_text import printable
 from app.providers.registry import encoder
+from saiten.core.plain_text import printable
 
 if TYPE_CHECKING:
     from app.providers.ports import Encoder

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from app.domain.plain_text import cut_mark_runs
+from saiten.core.plain_text import cut_mark_runs
 
 SHINGLE_LENGTH = 4
 LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd", "Nl", "No"})

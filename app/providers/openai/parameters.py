@@ -15,7 +15,7 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.model import canonical_json, encode_pieces
 from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
-from app.domain.strict_json import StrictJSONError, parse_strict_json
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 # Members of a request that Saiten sets, or that would change the form of the answer
 RESERVED = frozenset({

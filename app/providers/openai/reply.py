@@ -20,7 +20,6 @@ from pydantic import Field
 from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
 from app.domain.expectation import Expectation, Token, expect, may_rate
 from app.domain.model import Value, digest, listed
-from app.domain.plain_text import clean
 from app.domain.rubric import Aspect
 from app.domain.verdict import (
     FILTER_CHARACTERS,
@@ -34,6 +33,7 @@ from app.providers.openai.parameters import Question
 from app.providers.openai.prices import Prices
 from app.providers.ports import Judgement, JudgingTask, Verdict
 from app.text.injection.inspection import CODE
+from saiten.core.plain_text import clean
 
 LARGEST_COUNT = 2**31 - 1
 # An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI

@@ -16,11 +16,11 @@ from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import Candidate, Entry
-from app.domain.plain_text import cut_mark_runs
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import RECEIVING, ROWS
 from app.storage.sql.tables import can_store, equals
+from saiten.core.plain_text import cut_mark_runs
 
 if TYPE_CHECKING:
     import numpy as np

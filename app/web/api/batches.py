@@ -31,7 +31,6 @@ from app.domain.dialogue import Utterance
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.evaluation import Evaluation, Metadata
 from app.domain.model import Value
-from app.domain.strict_json import StrictJSONError
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
 from app.web.batch_answers import ACCEPTED, answer, keep_under
@@ -52,6 +51,7 @@ from app.web.key_limits import require_money
 from app.web.limits import require_price
 from app.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
 from app.web.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
+from saiten.core.strict_json import StrictJSONError
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 

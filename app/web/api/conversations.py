@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.domain.errors import NotFound, RubricRequired
 from app.domain.evaluation import ConversationRequest, Evaluation, write_json
-from app.domain.plain_text import is_korean
 from app.governance.policies import settle_for
 from app.scoring.admission import admit
 from app.scoring.conversation import evaluate_conversation
@@ -18,6 +17,7 @@ from app.web.dependencies import Serving, refuse_other_queries
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads
+from saiten.core.plain_text import is_korean
 
 router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.staticfiles import StaticFiles
 
 from app import __version__
@@ -19,7 +20,6 @@ from app.web.dependencies import Serving
 from app.web.key_limits import describe_key
 from app.web.openapi import PROBLEMS, answers
 from app.web.problems import RequestRefused
-from saiten.models import Info
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -32,6 +32,33 @@ METRICS = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 
 READY_SECONDS = 3.0
 """A store that takes longer to answer counts as unavailable."""
+
+
+class JudgeInfo(BaseModel):
+    """The judge of a service; `baseline`: it is the embedded one."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    model: str | None = None
+    baseline: bool = False
+
+
+class Info(BaseModel):
+    """A service: its version, judge, rubrics and limits, the bytes that the caller's project stores, and the caller's
+    key with its limits and today's cost. A limit that is None does not bound."""
+
+    model_config = ConfigDict(extra="allow")
+
+    version: str
+    judge: JudgeInfo
+    translator: str | None = None
+    encoder: dict[str, Any] | str | None = None
+    rubrics: tuple[str, ...] = ()
+    rubric_versions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    limits: dict[str, int | None] = Field(default_factory=dict)
+    key: dict[str, Any] | None = None
+    stored_bytes: int = 0
 
 
 @probes.get("/livez", summary="Alive")

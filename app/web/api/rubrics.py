@@ -6,21 +6,52 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.domain.errors import NotFound, UnknownRubric
-from app.domain.rubric import Rubric
+from app.domain.rubric import Rubric as DomainRubric
 from app.web.dependencies import Serving
 from app.web.openapi import PROBLEMS, answers
-from saiten import models
 
 router = APIRouter(prefix="/v1/rubrics", tags=["rubrics"])
+
+
+class RubricAspect(BaseModel):
+    """An aspect of a rubric. A list of rubrics has `scale`; a rubric that is read by itself has its `levels`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    name: dict[str, str]
+    scale: tuple[int, int] | None = None
+    blended: bool = False
+    question: dict[str, str] = Field(default_factory=dict)
+    levels: tuple[dict[str, Any], ...] = ()
+    best: int | None = None
+
+
+class Rubric(BaseModel):
+    """A rubric. A list of rubrics has `versions`, and ids in place of the composites."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    version: int
+    versions: tuple[int, ...] = ()
+    digest: str
+    title: dict[str, str]
+    source_language: str
+    languages: tuple[str, ...] = ()
+    calls: str = "joint"
+    task: dict[str, str] = Field(default_factory=dict)
+    aspects: tuple[RubricAspect, ...]
+    composites: tuple[str | dict[str, Any], ...] = ()
 
 
 class RubricList(BaseModel):
     """Every rubric in its newest version."""
 
-    rubrics: list[models.Rubric]
+    rubrics: list[Rubric]
 
 
 @router.get("", summary="List the rubrics", responses={200: answers(RubricList), **PROBLEMS})
@@ -30,7 +61,7 @@ async def list_rubrics(container: Serving) -> dict[str, list[dict[str, Any]]]:
     return {"rubrics": [outline(rubric, rubrics.versions(rubric.id)) for rubric in rubrics.list()]}
 
 
-@router.get("/{rubric_id}", summary="Read one rubric", responses={200: answers(models.Rubric), **PROBLEMS})
+@router.get("/{rubric_id}", summary="Read one rubric", responses={200: answers(Rubric), **PROBLEMS})
 async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     """The whole rubric: questions, level descriptions and example dialogues in each of its languages.
 
@@ -43,7 +74,7 @@ async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     return {**rubric.model_dump(mode="json"), "digest": rubric.digest}
 
 
-def outline(rubric: Rubric, versions: Sequence[int]) -> dict[str, Any]:
+def outline(rubric: DomainRubric, versions: Sequence[int]) -> dict[str, Any]:
     """The rubric without its texts; `versions` are all available versions."""
     return {
         "id": rubric.id,

@@ -19,12 +19,12 @@ from app.domain.errors import MOST_REFUSED, InvalidRequest, RubricRequired
 from app.domain.evaluation import EvaluationRequest, require_rubric
 from app.domain.human_rating import HumanRating, locate_fault
 from app.domain.redaction import refuse_covered
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
 from app.web.dependencies import Serving, refuse_other_queries
 from app.web.openapi import EXAMPLE, PROBLEMS, form, lines, reads
 from app.web.rating_bodies import HUMAN, read_ratings
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 router = APIRouter(prefix="/v1/validations", tags=["validations"])
 

@@ -29,7 +29,7 @@ from app.web.dashboard.run import make_cell
 from app.web.dashboard.run_names import build_of, line_of, name_measures, signatures_of, system_of
 from app.web.dashboard.run_values import ENDED, is_missing, paint, state_of
 from app.web.dependencies import Serving
-from saiten.wording import title_run
+from saiten.core.wording import title_run
 
 if TYPE_CHECKING:
     from app.container import Container

@@ -30,7 +30,7 @@ from app.web.dashboard.language import speech_of
 from app.web.dashboard.page import PageRoute, Project, read_assets, render_text
 from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving
-from saiten.spreadsheet import Cell, write_rows
+from saiten.core.spreadsheet import Cell, write_rows
 
 if TYPE_CHECKING:
     from app.container import Container

@@ -30,7 +30,6 @@ from app.domain.evaluation import (
     Unrated,
 )
 from app.domain.human_rating import RatingFilter, StoredRating
-from app.domain.plain_text import round_figure
 from app.domain.redaction import kind_of_text
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
@@ -59,6 +58,7 @@ from app.web.request_limits import count_request
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.figures import round_figure
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

@@ -20,8 +20,9 @@ from babel.support import NullTranslations, Translations
 from fastapi import Request
 
 from app.domain.conversation import KIND
-from app.domain.plain_text import LEVELS, round_figure
 from app.web.languages import DEFAULT, LANGUAGES, negotiate
+from saiten.core.figures import round_figure
+from saiten.core.wording import LEVELS
 
 LANGUAGE_COOKIE = "saiten_language"
 

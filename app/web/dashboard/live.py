@@ -26,7 +26,7 @@ from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
 from app.web.watching import ENDS, GoesOn, Opened, RunWatch, StreamPlaces, steady
-from saiten.wording import title_run
+from saiten.core.wording import title_run
 
 if TYPE_CHECKING:
     from app.container import Container

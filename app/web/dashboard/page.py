@@ -34,7 +34,7 @@ from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, ma
 from app.web.dependencies import Serving, may_write
 from app.web.languages import LANGUAGES, tell_sentence
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
-from saiten.wording import name_run, title_run
+from saiten.core.wording import name_run, title_run
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -18,7 +18,6 @@ from app.domain.errors import InvalidRequest
 from app.domain.evaluation import ConversationRequest, Evaluation, EvaluationRequest, JudgeOptions
 from app.domain.model import digest
 from app.domain.rubric import Rubric
-from app.domain.strict_json import StrictJSONError, parse_strict_json
 from app.domain.validation import InvalidDocument, validate
 from app.governance.policies import settle_for
 from app.runtime.tasks import run_together
@@ -35,6 +34,7 @@ from app.web.request_limits import count_request
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

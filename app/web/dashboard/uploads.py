@@ -189,7 +189,7 @@ def name_field(target: str, number: int) -> str:
 
 def list_sources() -> tuple[str, ...]:
     """The formats that a file can be of."""
-    from saiten.formats import SOURCES  # loads what reads files, which no other page needs
+    from saiten.core.formats import SOURCES  # loads what reads files, which no other page needs
 
     return SOURCES
 

@@ -28,7 +28,6 @@ from app.domain.comparison import (
 from app.domain.composites import range_of
 from app.domain.conversation import FAULTY_TURNS, FINDING, KIND
 from app.domain.errors import NotFound, SignatureMismatch
-from app.domain.plain_text import find_digits
 from app.domain.reliability import AspectValidation
 from app.domain.rubric import Rubric
 from app.runtime.computations import PendingComputation
@@ -38,7 +37,8 @@ from app.web.dashboard.language import Speech, mark
 from app.web.dashboard.run import meaning_of
 from app.web.dashboard.run_names import BLENDED, build_of, name_faulty, name_measures, system_of
 from app.web.dashboard.run_values import examine, paint
-from saiten.wording import name_run
+from saiten.core.figures import find_digits
+from saiten.core.wording import name_run
 
 if TYPE_CHECKING:
     from app.container import Container

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from saiten import __version__, language
+from saiten import __version__
 from saiten.commands import exits
 from saiten.commands.process import OutputFailed, discard_output, open_streams, require_output
-from saiten.errors import InputUnusable, SaitenError, ServerMissing
-from saiten.language import mark, suggest, tell
+from saiten.core import language
+from saiten.core.errors import InputUnusable, SaitenError, ServerMissing
+from saiten.core.language import mark, suggest, tell
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.commands.gate_settings import ASSERTIONS, NAME
-from saiten.faults import explain
-from saiten.language import mark, tell
-from saiten.plain_text import clip, printable
+from saiten.core.faults import explain
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import clip, printable
 
 LATENCY = "latency_ms"
 """The metadata of an item that say how long the bot took."""

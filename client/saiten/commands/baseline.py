@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import click
 
+from saiten.answers import Baseline, Baselines
 from saiten.commands.service import URL, send
-from saiten.language import tell
-from saiten.models import Baseline, Baselines
-from saiten.plain_text import printable
+from saiten.core.language import tell
+from saiten.core.plain_text import printable
 from saiten.reading import read
 
 PATH = "/v1/baselines"

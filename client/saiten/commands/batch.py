@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from saiten.answers import AspectSummary, Batch, Spread, Summary
 from saiten.commands import exits
 from saiten.commands.files import name_file
 from saiten.commands.fixes import print_fixes
@@ -17,10 +18,9 @@ from saiten.commands.items import choose_reading, read_whole, reading_options
 from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
 from saiten.commands.service import LEXICAL, URL, open_service
-from saiten.errors import SaitenError
-from saiten.language import tell
-from saiten.models import Batch, Summary
-from saiten.plain_text import escape_controls
+from saiten.core.errors import SaitenError
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls
 from saiten.reading import read
 
 
@@ -99,8 +99,9 @@ def print_summary(summary: Summary) -> None:
     target, counts = console(), summary.counts
     heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
     rows: list[tuple[str, ...]] = []
-    for name, found in {**summary.aspects, **summary.composites}.items():
-        unrated = str(getattr(found, "unrated", ""))
+    measures: dict[str, AspectSummary | Spread] = {**summary.aspects, **summary.composites}
+    for name, found in measures.items():
+        unrated = str(found.unrated) if isinstance(found, AspectSummary) else ""
         rows.append((name, str(found.n), unrated, figure(found.mean, ".2f"), bounds(found.interval)))
     if summary.findings is not None:
         rates = {f"finding:{code}": rate for code, rate in summary.findings.codes.items()}

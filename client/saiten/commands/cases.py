@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from saiten.language import tell
-from saiten.models import CaseSide, GateCase
+from saiten import answers
+from saiten.answer import Answer
+from saiten.core.language import tell
 
 BLENDED = ".blended"
+
+
+class CaseSide(Answer):
+    """One run's response to a case. `rating` is of the case's aspect; `reasons` are the judge's, with `asked` those
+    that it gave when it was asked again, with the ratings that went with them."""
+
+    evaluation: str | None = None
+    response: str | None = None
+    rating: float | None = None
+    reasons: Mapping[str, str] = {}
+    asked: Mapping[str, int | None] = {}
+
+
+class GateCase(Answer):
+    """One of the items that speak most against the candidate; `said` is what was answered."""
+
+    item: str
+    aspect: str
+    said: str | None = None
+    candidate: CaseSide
+    baseline: CaseSide | None = None
+
+
+class GateReason(answers.GateReason):
+    """A finding of the gate; of an assertion, with what the command checked of every response, as `contains '円'`."""
+
+    assertion: str | None = None
+
+
+class GateReport(answers.GateReport):
+    """The verdict with what a reader wants beside the service's answer: what to call the runs (`names`, by what the
+    report calls them), the worst `cases`, why not all of them have `unexplained` reasons, and the explorer's `address`.
+    """
+
+    reasons: tuple[GateReason, ...]
+    names: Mapping[str, str] = {}
+    cases: tuple[GateCase, ...] = ()
+    unexplained: str | None = None
+    address: str | None = None
+
+    def call(self, run: str) -> str:
+        """What a reader calls a run of this report."""
+        return self.names.get(run, run)
 
 
 def list_lines(case: GateCase) -> Iterator[str]:

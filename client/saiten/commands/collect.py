@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -18,19 +14,19 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from saiten.bots import REPLY, RETRIES, TEMPLATE, Bot, BotFailed, BotUnusable, HttpBot, ProcessBot, Said, Turn
+from saiten.bots import Bot, BotFailed, HttpBot, ProcessBot, Said, Turn
 from saiten.commands.assertions import LATENCY, read_assertions, report_assertions
+from saiten.commands.bot import BOT, BotOptions, bot_options
 from saiten.commands.files import InvalidItems
 from saiten.commands.output import open_progress
-from saiten.commands.results import require_output_file
+from saiten.commands.results import replace_file, require_output_file
 from saiten.commands.score import command as score_command
 from saiten.commands.service import URL
-from saiten.connection import is_http_url
-from saiten.errors import SaitenError
-from saiten.formats import UnreadableInput, parse_map, read_items
-from saiten.formats.mapping import MOST_METADATA
-from saiten.language import tell
-from saiten.plain_text import escape_controls, printable
+from saiten.core.errors import SaitenError
+from saiten.core.formats import UnreadableInput, parse_map, read_items
+from saiten.core.formats.mapping import MOST_METADATA
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
 from saiten.reply_cache import ReplyCache, digest_of
 
 EXIT_SOME_FAILED = 1
@@ -46,7 +42,6 @@ GIVE_UP = 20
 """Failures from the first item on, without any reply, after which the bot is taken to be unreachable."""
 
 MOST_TOLD = 5
-HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:([A-Za-z]+) )?([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @dataclass
@@ -82,21 +77,9 @@ def note(item: Mapping[str, Any], key: str, value: str) -> dict[str, Any]:
 
 @click.command("collect")
 @click.option("--dataset", required=True, metavar="FILE|-", help="Contexts: a table, NDJSON or JSON, as for convert.")
-@click.option("--bot", required=True, metavar="URL|COMMAND", help="http://…, or a command that answers lines.")
+@BOT
 @click.option("--output", required=True, metavar="FILE", help="Where the items with their responses go, as NDJSON.")
-@click.option("--template", metavar="JSON|@FILE", help="What the bot is sent, with placeholders such as {{last}}.")
-@click.option("--reply", default=REPLY, show_default=True, metavar="PATH", help="Where the reply is: data.0.text")
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=[SCHEME ]VARIABLE",
-    help="A header whose value is that of an environment variable, as in 'Authorization=Bearer BOT_TOKEN'.",
-)
-@click.option("--plain", is_flag=True, help="The command reads and writes lines of text, not of JSON.")
-@click.option("--concurrency", type=click.IntRange(1, 256), help="Calls at once (8), or processes (1).")
-@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0.001, 86400), help="Seconds a call.")
-@click.option("--retries", default=RETRIES, show_default=True, type=click.IntRange(0, 20), help="Of HTTP calls.")
+@bot_options("Calls at once (8), or processes (1).")
 @click.option("--cache", metavar="FILE", help="Keep replies by what was sent; a later run asks only for the rest.")
 @click.option(
     "--map",
@@ -121,15 +104,8 @@ def note(item: Mapping[str, Any], key: str, value: str) -> dict[str, Any]:
 def command(
     context: click.Context,
     dataset: str,
-    bot: str,
+    bot: BotOptions,
     output: str,
-    template: str | None,
-    reply: str,
-    headers: tuple[str, ...],
-    plain: bool,
-    concurrency: int | None,
-    timeout: float,
-    retries: int,
     cache: str | None,
     maps: tuple[str, ...],
     input_encoding: str | None,
@@ -165,16 +141,7 @@ def command(
     found = Collected(read_contexts(dataset, maps, input_encoding))
     store = ReplyCache(cache) if cache is not None else None
     try:
-        asyncio.run(
-            run(
-                found,
-                lambda lanes: open_bot(
-                    bot, template, reply, headers, plain=plain, timeout=timeout, retries=retries, lanes=lanes
-                ),
-                store,
-                lanes=concurrency or (8 if is_http_url(bot) else 1),
-            )
-        )
+        asyncio.run(run(found, bot.open(), store, lanes=bot.lanes))
     finally:
         # Also after an interruption: what was collected took time, and may have cost money.
         if store is not None:
@@ -241,80 +208,8 @@ def read_contexts(dataset: str, maps: Sequence[str], input_encoding: str | None)
     return items
 
 
-def open_bot(
-    written: str,
-    template: str | None,
-    reply: str,
-    headers: Sequence[str],
-    *,
-    plain: bool,
-    timeout: float,
-    retries: int,
-    lanes: int,
-) -> HttpBot | ProcessBot:
-    """The bot that the options describe. Raises InvalidItems and UsageError."""
-    try:
-        if is_http_url(written):
-            if plain:
-                raise click.UsageError(tell("--plain goes with a command"))
-            return HttpBot(
-                written,
-                template=read_template(template),
-                reply=reply,
-                headers=dict(map(read_header, headers)),
-                timeout_seconds=timeout,
-                retries=retries,
-                concurrency=lanes,
-            )
-        if headers:
-            raise click.UsageError(tell("--header goes with a URL"))
-        return ProcessBot(written, template=read_template(template), reply=reply, plain=plain, timeout_seconds=timeout)
-    except BotUnusable as error:
-        raise InvalidItems(error.detail) from None
-
-
-def read_template(written: str | None) -> Any:
-    """The JSON of `--template`, or of the file that it names after an `@`."""
-    if written is None:
-        return TEMPLATE
-    try:
-        text = Path(written[1:]).read_text(encoding="utf-8") if written.startswith("@") else written
-        return json.loads(text)
-    except OSError as error:
-        raise InvalidItems(f"--template: {written[1:]}: {tell(error.strerror or '')}") from None
-    except (ValueError, RecursionError) as error:
-        raise InvalidItems(printable(tell("--template is not JSON: {error}", error=error))) from None
-
-
-def read_header(written: str) -> tuple[str, str]:
-    """Name and value of `Authorization=Bearer BOT_TOKEN`, where BOT_TOKEN is an environment variable."""
-    found = HEADER.fullmatch(written)
-    if found is None:
-        raise click.UsageError(
-            tell("--header: write NAME=VARIABLE or 'NAME=SCHEME VARIABLE'; the variable holds the value")
-        )
-    name, scheme, variable = found.groups()
-    value = os.environ.get(variable, "").strip()
-    if not value:
-        raise click.UsageError(
-            tell("--header {name}: the environment variable {variable} is not set", name=name, variable=variable)
-        )
-    if not (value.isascii() and value.isprintable()):
-        raise click.UsageError(
-            tell(
-                "--header {name}: {variable} holds what a header cannot: printable ASCII only",
-                name=name,
-                variable=variable,
-            )
-        )
-    return name, f"{scheme} {value}" if scheme else value
-
-
-async def run(
-    found: Collected, make: Callable[[int], HttpBot | ProcessBot], store: ReplyCache | None, *, lanes: int
-) -> None:
+async def run(found: Collected, bot: HttpBot | ProcessBot, store: ReplyCache | None, *, lanes: int) -> None:
     """Asks the bot for what is not cached, `lanes` items at once. Raises SaitenError where it answers nothing."""
-    bot = make(lanes)
     try:
         turns = [turn_of(item) for item in found.items]
         digests: list[bytes] = []
@@ -380,29 +275,9 @@ def turn_of(item: Mapping[str, Any]) -> Turn:
 
 def write_items(target: Path, items: Iterable[Mapping[str, Any]]) -> None:
     """Writes them as NDJSON, whole or not at all. Raises InvalidItems."""
-    handle = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="\n", dir=target.absolute().parent, prefix=".saiten-", delete=False
-        ) as file:
-            handle = file.name
-            for item in items:
-                file.write(escape_controls(json.dumps(item, ensure_ascii=False)) + "\n")
-        os.chmod(handle, 0o666 & ~current_mask())
-        os.replace(handle, target)
-    except OSError as error:
-        raise InvalidItems(f"{target}: {tell(error.strerror or '')}") from None
-    finally:
-        if handle is not None:
-            with suppress(OSError):
-                os.unlink(handle)
-
-
-def current_mask() -> int:
-    """The process's mask for new files, which a temporary file does not follow."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+    with replace_file(target) as file:
+        for item in items:
+            file.write(escape_controls(json.dumps(item, ensure_ascii=False) + "\n").encode())
 
 
 def write_failures(target: Path, found: Collected) -> None:

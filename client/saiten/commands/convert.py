@@ -13,11 +13,11 @@ import click
 from saiten.commands.files import InvalidItems, name_file
 from saiten.commands.items import choose_reading, open_items, reading_options
 from saiten.commands.results import write_whole
-from saiten.formats import FoundItem, UnreadableInput
-from saiten.formats.mapping import MOST_METADATA_CHARACTERS
-from saiten.formats.writing import TARGET_WRITERS, write_items
-from saiten.language import mark, tell
-from saiten.plain_text import escape_controls
+from saiten.core.formats import FoundItem, UnreadableInput
+from saiten.core.formats.mapping import MOST_METADATA_CHARACTERS
+from saiten.core.formats.writing import TARGET_WRITERS, write_items
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import escape_controls
 
 NO_ITEM = mark("no item was found; name the columns: --map response=COLUMN,context=COLUMN")
 

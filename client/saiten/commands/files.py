@@ -11,9 +11,9 @@ from typing import IO, Any
 import click
 
 from saiten.commands import exits
-from saiten.language import mark, tell
-from saiten.plain_text import printable
-from saiten.strict_json import StrictJSONError, parse_strict_json
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import printable
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 MOST_SHOWN = 5
 

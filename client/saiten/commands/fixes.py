@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from saiten.answers import FixFirst
 from saiten.commands.output import TerminalTable, bounds, figure, print_sheet
-from saiten.language import tell
-from saiten.models import FixFirst
+from saiten.core.language import tell
 
 LEAST = 8
 """Conversations below which there is no interval."""

@@ -16,8 +16,10 @@ import click
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
+from saiten.answers import Batch
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
+from saiten.commands.cases import GateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
@@ -25,12 +27,11 @@ from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.connection import Object
-from saiten.errors import SignatureMismatch
-from saiten.language import tell
-from saiten.models import Batch, GateReport
-from saiten.plain_text import escape_controls, printable
+from saiten.core.errors import SignatureMismatch
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
+from saiten.core.wording import name_run
 from saiten.reading import read
-from saiten.wording import name_run
 
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
@@ -188,10 +189,7 @@ def command(
     if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
-    judge = {"temperature": temperature, "max_tokens": max_tokens}
-    if judge := {key: value for key, value in judge.items() if value is not None}:
-        own = table.get("judge", {})
-        table["judge"] = {**own, **judge} if isinstance(own, dict) else own
+    set_judge(table, temperature=temperature, max_tokens=max_tokens)
     if pairs:
         own = table.get("metadata", {})
         given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}
@@ -215,6 +213,14 @@ def command(
         told += "".join(f" --where {quote(column)}=…" for column in settings.where)
         click.echo(printable(told), err=True)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+
+
+def set_judge(table: dict[str, Any], **options: float | None) -> None:
+    """Puts those options of the judge that are given over the file's, unless these are no table, which is refused."""
+    given = {key: value for key, value in options.items() if value is not None}
+    own = table.get("judge", {})
+    if given and isinstance(own, dict):
+        table["judge"] = {**own, **given}
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:

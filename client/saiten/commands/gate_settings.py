@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
-from saiten.errors import ServiceRefused
-from saiten.faults import LIMITS, MESSAGES, explain, pointer
-from saiten.language import suggest, tell
+from saiten.core.errors import ServiceRefused
+from saiten.core.faults import LIMITS, MESSAGES, explain, pointer
+from saiten.core.language import suggest, tell
 
 VALIDATIONS = "/v1/validations/gates"
 UNFIT = 422

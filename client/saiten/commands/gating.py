@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from saiten.answers import AnchorRatings, Batch, Comparison, Measure
 from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
-from saiten.commands.cases import list_lines
+from saiten.commands.cases import GateReason, GateReport, list_lines
 from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
@@ -53,13 +54,12 @@ from saiten.commands.runs import (
 )
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
-from saiten.errors import SaitenError, ServiceRefused
-from saiten.figures import find_digits, write_figure
-from saiten.language import mark, tell
-from saiten.models import AnchorRatings, Batch, Comparison, GateReason, GateReport, Measure
-from saiten.plain_text import printable
+from saiten.core.errors import SaitenError, ServiceRefused
+from saiten.core.figures import find_digits, write_figure
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import printable
+from saiten.core.wording import name_rule, rate_measures, tell_p
 from saiten.reading import read
-from saiten.wording import name_rule, rate_measures, tell_p
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

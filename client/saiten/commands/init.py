@@ -14,16 +14,18 @@ from typing import Any
 
 import click
 
-from saiten import __version__, language
-from saiten.commands.collect import open_bot, write_items
+from saiten import __version__
+from saiten.commands.bot import BotOptions
+from saiten.commands.collect import write_items
 from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
 from saiten.commands.gate_settings import NAME
 from saiten.commands.items import Reading, choose_reading, warn_of_repeats, where_option
-from saiten.formats import UnreadableInput, read_items
-from saiten.language import mark, tell
-from saiten.plain_text import printable
+from saiten.core import language
+from saiten.core.formats import UnreadableInput, read_items
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import printable
 
 NONE = "none"
 CONTEXTS = "contexts.ndjson"
@@ -158,7 +160,7 @@ def check_bot(bot: str) -> None:
     """Raises InvalidItems for a bot that cannot be asked."""
     if not bot.isprintable():
         raise InvalidItems(tell("--bot: write it on one line"))
-    open_bot(bot, None, "response", (), plain=False, timeout=1, retries=0, lanes=1)
+    BotOptions(bot).open()
 
 
 def collect_line(bot: str) -> str:

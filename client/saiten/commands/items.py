@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 from saiten.commands.files import BATCH_OPTIONS, InvalidItems, gather_faults, name_file
-from saiten.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, parse_where, read_items
-from saiten.formats.tools import CONVERSATION_FIELDS, ITEM_FIELDS, OPTION_FIELDS, TURN_FIELDS, is_saiten
-from saiten.language import tell
-from saiten.plain_text import printable
+from saiten.core.formats import SOURCES, FoundItem, ItemReader, UnreadableInput, parse_map, parse_where, read_items
+from saiten.core.formats.tools import CONVERSATION_FIELDS, ITEM_FIELDS, OPTION_FIELDS, TURN_FIELDS, is_saiten
+from saiten.core.language import tell
+from saiten.core.plain_text import printable
 
 OWN_FIELDS = {*ITEM_FIELDS, *CONVERSATION_FIELDS, *OPTION_FIELDS, *BATCH_OPTIONS}
 """What an item, or the first line of a batch's file, may hold."""

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
 
-from saiten.commands.cases import list_lines
+from saiten.commands.cases import GateReason, GateReport, list_lines
 from saiten.commands.markdown import LEXICAL_NOTE, has_moved, remark, uses_lexical
-from saiten.language import tell
-from saiten.models import GateReason, GateReport
-from saiten.wording import describe_rule, name_rule
+from saiten.core.language import tell
+from saiten.core.wording import describe_rule, name_rule
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import click
 
+from saiten.answers import Batch, Link, Links
 from saiten.commands.files import InvalidItems
 from saiten.commands.service import NO_JUDGE, URL, open_service, send
 from saiten.connection import Connection, Object
-from saiten.figures import write_figure
-from saiten.language import tell
-from saiten.models import Batch, Link, Links
-from saiten.plain_text import escape_controls, printable
+from saiten.core.figures import write_figure
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from saiten.commands.cases import list_lines
-from saiten.figures import find_digits, write_figure
-from saiten.language import mark, tell
-from saiten.models import Comparison, CorrectedMeasure, GateReason, GateReport, Measure, SequenceMark
-from saiten.plain_text import printable
-from saiten.wording import describe_rule, name_rule, rate_measures, read_signature, stands_still, tell_p
+from saiten.answers import Comparison, CorrectedMeasure, Measure, SequenceMark
+from saiten.commands.cases import GateReason, GateReport, list_lines
+from saiten.core.figures import find_digits, write_figure
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import printable
+from saiten.core.wording import describe_rule, name_rule, rate_measures, read_signature, stands_still, tell_p
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$:])")
 """What GitHub or GitLab could take for markup within a line; a backslash makes it plain (CommonMark 0.31, 2.4)."""

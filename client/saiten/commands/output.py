@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.commands.folding import fold
-from saiten.figures import write_figure
-from saiten.language import mark, tell, tell_items
-from saiten.plain_text import escape_controls, printable
+from saiten.core.figures import write_figure
+from saiten.core.language import mark, tell, tell_items
+from saiten.core.plain_text import escape_controls, printable
 
 DASH = "–"
 TEXTS = 40

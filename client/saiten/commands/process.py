@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from saiten.errors import SaitenError
+from saiten.core.errors import SaitenError
 
 PIECE = 2048
 """Characters written at once. Python 3.11's buffer loses the error where a write larger than itself ends halfway."""

@@ -19,14 +19,14 @@ import click
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
-from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
-from saiten.formats.encodings import find_encoding
-from saiten.formats.errors import UnreadableInput
-from saiten.language import mark, tell
-from saiten.plain_text import clip, escape_controls, printable
-from saiten.spreadsheet import FORMULA as UNDEFUSED
-from saiten.spreadsheet import write_rows
-from saiten.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
+from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.core.formats.encodings import find_encoding
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.language import mark, tell
+from saiten.core.plain_text import clip, escape_controls, printable
+from saiten.core.spreadsheet import FORMULA as UNDEFUSED
+from saiten.core.spreadsheet import write_rows
+from saiten.core.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
 TARGET = ("item", "evaluation", "batch", "candidate", "system")
 """What names the rated response."""

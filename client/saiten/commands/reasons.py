@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from saiten.commands.cases import BLENDED
+from saiten.answers import Batch, Explanation, Measure
+from saiten.commands.cases import BLENDED, CaseSide, GateCase, GateReport
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.markdown import has_moved
 from saiten.commands.runs import ResultLine, Results, fetch_results
 from saiten.connection import Connection, Object
-from saiten.errors import SaitenError, ServiceRefused
-from saiten.language import tell
-from saiten.models import Batch, CaseSide, Explanation, GateCase, GateReport, Measure
+from saiten.core.errors import SaitenError, ServiceRefused
+from saiten.core.language import tell
+from saiten.core.wording import name_rule, name_run, rate_measures
 from saiten.reading import read
 from saiten.waiting import read_object
-from saiten.wording import name_rule, name_run, rate_measures
 
 MOST_CASES = 3
 """Cases that a report shows. The judge is asked for the reasons of two responses each."""

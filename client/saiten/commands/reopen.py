@@ -6,9 +6,9 @@ import asyncio
 
 import click
 
+from saiten.answers import JudgePause
 from saiten.commands.service import URL, send
-from saiten.language import tell
-from saiten.models import JudgePause
+from saiten.core.language import tell
 from saiten.reading import read
 
 PATH = "/v1/judge/pause"

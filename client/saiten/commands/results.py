@@ -15,14 +15,14 @@ from typing import IO, Any
 
 import click
 
+from saiten.answers import ResultRow
 from saiten.commands.files import InvalidItems
-from saiten.formats.parquet import write_table
-from saiten.language import tell
-from saiten.models import ResultRow
-from saiten.plain_text import escape_controls
+from saiten.core.formats.parquet import write_table
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls
+from saiten.core.spreadsheet import write_rows
 from saiten.reading import read
 from saiten.run import kind_of, row_cells
-from saiten.spreadsheet import write_rows
 
 FORMS = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 """What a file is, by the end of its name."""
@@ -43,17 +43,25 @@ def write_whole(path: str) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
+    with replace_file(target) as file:
+        yield file
+
+
+@contextmanager
+def replace_file(target: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `target`, or of what that links to, once everything is written. Raises
+    InvalidItems."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
     except OSError as error:
-        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
+        raise InvalidItems(f"{target}: {tell(error.strerror or '')}") from None
     try:
         with open(descriptor, "wb") as file:
             os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~read_umask())
             yield file
         os.replace(name, target.resolve())
     except OSError as error:
-        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
+        raise InvalidItems(f"{target}: {tell(error.strerror or '')}") from None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)

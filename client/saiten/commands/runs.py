@@ -15,20 +15,20 @@ from urllib.parse import quote
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from saiten.answers import Baselines, Batch, GateSequence
 from saiten.commands.files import InvalidItems, Placed, gather_faults, name_file, parse
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import Reading, holds_options, read_whole
 from saiten.commands.results import write_whole
 from saiten.connection import Connection, see_through
-from saiten.errors import BatchStopped, SaitenError, ServiceRefused
-from saiten.faults import explain
-from saiten.formats import FoundItem
-from saiten.language import tell
-from saiten.models import Baselines, Batch, GateSequence
-from saiten.plain_text import escape_controls, printable
+from saiten.core.errors import BatchStopped, SaitenError, ServiceRefused
+from saiten.core.faults import explain
+from saiten.core.formats import FoundItem
+from saiten.core.language import tell
+from saiten.core.plain_text import escape_controls, printable
+from saiten.core.wording import lift, read_signature
 from saiten.reading import read
 from saiten.waiting import read_object
-from saiten.wording import lift, read_signature
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
 

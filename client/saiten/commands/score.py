@@ -25,12 +25,12 @@ from saiten.commands.output import console, open_progress, print_ndjson, print_s
 from saiten.commands.results import require_output_file, write_results
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
-from saiten.errors import AnswerInvalid, SaitenError, ServiceRefused
-from saiten.figures import write_figure
-from saiten.formats import FoundItem
-from saiten.language import tell
-from saiten.plain_text import printable, quote_reply
-from saiten.spreadsheet import TEXT_COLUMNS
+from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused
+from saiten.core.figures import write_figure
+from saiten.core.formats import FoundItem
+from saiten.core.language import tell
+from saiten.core.plain_text import printable, quote_reply
+from saiten.core.spreadsheet import TEXT_COLUMNS
 from saiten.waiting import read_object
 
 Result = dict[str, Any]
@@ -399,21 +399,13 @@ async def score_and_show(
                         await asyncio.to_thread(print_ndjson, result)
                     position += 1
                     if "error" in result:
-                        say(
-                            progress,
-                            tell(
-                                "item {position}: {code}: {detail}",
-                                position=position,
-                                code=result["error"]["code"],
-                                detail=result["error"]["detail"],
-                            ),
-                        )
-                    else:
-                        explain(progress, position, result, unused)
-                        show_suspected(progress, position, result, request)
-                        if (line := name_dropped(result)) is not None and line not in reported:
-                            reported.add(line)
-                            say(progress, line)
+                        say(progress, tell("item {position}: {code}: {detail}", position=position, **result["error"]))
+                        continue
+                    explain(progress, position, result, unused)
+                    show_suspected(progress, position, result, request)
+                    if (line := name_dropped(result)) is not None and line not in reported:
+                        reported.add(line)
+                        say(progress, line)
     finally:
         # Also after an interruption: these results were paid for.
         print_scores(rows)

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from saiten.commands.files import InvalidItems
-from saiten.connection import JSON, READ_SECONDS, Connection, Object, is_http_url
-from saiten.errors import ServiceRefused, ServiceUnreachable
+from saiten.connection import JSON, READ_SECONDS, Connection, Object
+from saiten.core.addresses import check_key, is_http_url
+from saiten.core.errors import ServiceRefused, ServiceUnreachable
+from saiten.core.language import mark, tell
 from saiten.items import write_json
-from saiten.language import mark, tell
-from saiten.private import Address, check_key, private_service
+from saiten.private import Address, private_service
 from saiten.waiting import read_object
 
 KEY = "SAITEN_API_KEY"

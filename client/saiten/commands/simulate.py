@@ -11,22 +11,23 @@ from typing import Any
 import click
 import httpx
 
-from saiten.bots import REPLY, RETRIES, Bot
+from saiten.bots import Bot
+from saiten.commands.bot import BOT, BotOptions, bot_options
 from saiten.commands.collect import (
     EXIT_SOME_FAILED,
     failures_beside,
     gather,
-    open_bot,
     require_places,
     write_items,
 )
 from saiten.commands.files import InvalidItems
 from saiten.commands.output import open_progress
 from saiten.commands.service import LEXICAL, URL, open_service
-from saiten.connection import Connection, is_http_url, once
-from saiten.errors import ServiceRefused
-from saiten.language import suggest, tell
-from saiten.plain_text import printable
+from saiten.connection import Connection, once
+from saiten.core.errors import ServiceRefused
+from saiten.core.language import suggest, tell
+from saiten.core.plain_text import printable
+from saiten.core.strict_json import MARK, parse_strict_json
 from saiten.simulation import (
     FEWEST_TURNS,
     LANGUAGES,
@@ -40,7 +41,6 @@ from saiten.simulation import (
     read_people,
     simulate,
 )
-from saiten.strict_json import MARK, parse_strict_json
 from saiten.waiting import read_object
 
 KEY = "SAITEN_USER_API_KEY"
@@ -52,7 +52,7 @@ AT_ONCE = 8
 
 
 @click.command("simulate")
-@click.option("--bot", required=True, metavar="URL|COMMAND", help="http://…, or a command that answers lines.")
+@BOT
 @click.option("--personas", "language", required=True, type=click.Choice(LANGUAGES), help="The language of the users.")
 @click.option("--output", required=True, metavar="FILE", help="Where the conversations go, as NDJSON.")
 @click.option("--only", "chosen", multiple=True, metavar="PERSONA", help="One of the users; may be given repeatedly.")
@@ -72,19 +72,7 @@ AT_ONCE = 8
     "--user", metavar="URL", help="An OpenAI-compatible endpoint that plays the users; without it they follow a script."
 )
 @click.option("--user-model", metavar="NAME", help="With --user: the model.")
-@click.option("--template", metavar="JSON|@FILE", help="What the bot is sent, with placeholders such as {{last}}.")
-@click.option("--reply", default=REPLY, show_default=True, metavar="PATH", help="Where the reply is: data.0.text")
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=[SCHEME ]VARIABLE",
-    help="A header whose value is that of an environment variable, as in 'Authorization=Bearer BOT_TOKEN'.",
-)
-@click.option("--plain", is_flag=True, help="The command reads and writes lines of text, not of JSON.")
-@click.option("--concurrency", type=click.IntRange(1, 256), help="Conversations at once (8), or processes (1).")
-@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0.001, 86400), help="Seconds a call.")
-@click.option("--retries", default=RETRIES, show_default=True, type=click.IntRange(0, 20), help="Of HTTP calls.")
+@bot_options("Conversations at once (8), or processes (1).")
 @click.option(
     "--list",
     "shows",
@@ -98,7 +86,7 @@ AT_ONCE = 8
 @click.option("--rubric", metavar="ID", help="With --score: the rubric (ja-conversation or ko-conversation).")
 @URL
 def command(
-    bot: str,
+    bot: BotOptions,
     language: str,
     output: str,
     chosen: tuple[str, ...],
@@ -108,13 +96,6 @@ def command(
     persona: str | None,
     user: str | None,
     user_model: str | None,
-    template: str | None,
-    reply: str,
-    headers: tuple[str, ...],
-    plain: bool,
-    concurrency: int | None,
-    timeout: float,
-    retries: int,
     scores: bool,
     rubric: str | None,
     url: str | None,
@@ -138,10 +119,9 @@ def command(
     require_places(target, "-")
     kept = read_persona(persona)
     talks = plan_all(language, seed, repeat, chosen)
-    lanes = concurrency or (8 if is_http_url(bot) else 1)
-    opened = open_bot(bot, template, reply, headers, plain=plain, timeout=timeout, retries=retries, lanes=lanes)
+    opened = bot.open()
     try:
-        asyncio.run(hold(talks, opened, turns, lanes, user, user_model or ""))
+        asyncio.run(hold(talks, opened, turns, bot.lanes, user, user_model or ""))
     finally:
         # Also after an interruption: what was said took time, and may have cost money.
         complete = [one for one in talks if one.failure is None and len(one.turns) == turns]

@@ -1,1 +1,1 @@
-"""What the client and the server share."""
+"""What the client and the server share. It imports nothing else of either."""

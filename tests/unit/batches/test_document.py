@@ -15,8 +15,8 @@ from app.batches.document import BatchReader
 from app.domain.batch import BatchOptions
 from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.model import RUBRIC_PATTERN
-from app.domain.strict_json import StrictJSONError
 from app.domain.validation import InvalidDocument
+from saiten.core.strict_json import StrictJSONError
 
 ITEM = {"id": "甲-1", "context": [{"speaker": "甲", "text": "今日はいい天気ですね🙆"}], "response": "そうですね"}
 SEVERAL = {"context": ITEM["context"], "responses": ["はい", "いいえ"], "reference": "ええ", "metadata": {"a": "b"}}

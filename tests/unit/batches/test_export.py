@@ -26,8 +26,8 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, Reliability
-from app.domain.strict_json import parse_strict_json
-from saiten.spreadsheet import defuse
+from saiten.core.spreadsheet import defuse
+from saiten.core.strict_json import parse_strict_json
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from saiten.bots import Said
 from saiten.commands.collect import command
-from saiten.errors import SaitenError
+from saiten.core.errors import SaitenError
 from saiten.reply_cache import CacheUnusable, ReplyCache
 from tests.support.bots import HttpSystem, reply_json, write_bot
 from tests.support.command import saiten, started

@@ -9,13 +9,14 @@ import httpx
 import pytest
 from rich.console import Console
 
+from saiten.answers import Batch
 from saiten.commands import gating, junit, markdown
+from saiten.commands.cases import GateReport
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.reasons import Pair, describe, find_address, name_of, rank, tell_case
 from saiten.commands.runs import ResultLine, Results
 from saiten.connection import Connection
-from saiten.errors import ServiceRefused
-from saiten.models import Batch, GateReport
+from saiten.core.errors import ServiceRefused
 from tests.support.gate_files import make_result
 from tests.support.gates import FAILED, answer, make_report
 
@@ -142,6 +143,7 @@ async def test_a_rule_on_findings_shows_where_they_are() -> None:
 def make_batch(number: int, **changes: Any) -> Batch:
     counts = {"total": 1, "queued": 0, "scored": 1, "partial": 0, "failed": 0}
     known = {"id": f"ba_{number}", "status": "completed", "rubric": "ja-dialogue", "rubric_version": 2}
+    known |= {"path": "source", "judge": {}, "progress": 1, "usage": {}}
     return Batch.model_validate({**known, "counts": counts, "created_at": "2026-11-24T09:30:00Z", **changes})
 
 

@@ -15,8 +15,8 @@ from app.domain.comparison import ComparedRun, GateReport, GateRule
 from app.domain.link import LinkMark
 from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
+from saiten.answers import Batch
 from saiten.commands.gate import make_progress
-from saiten.models import Batch
 from tests.support.gate_files import ASPECTS, SIGNATURE
 from tests.support.gates import print_gate
 from tests.support.judge_checks import make_check
@@ -164,6 +164,7 @@ def make_batch(queued: int, *, status: str = "running") -> Batch:
         "progress": 1 - queued / 60,
         "rate_per_second": None,
         "estimated_end": None,
+        "usage": {},
         "signature": None,
         "metadata": {},
         "created_at": datetime(2026, 11, 21, tzinfo=UTC),

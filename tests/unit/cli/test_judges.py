@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from app.cli.judges import run
 from app.cli.judging import Judged, has_little, read_study, share_budget
+from saiten.answers import Batch, EstimateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.items import choose_reading
-from saiten.models import Batch, EstimateReport
 from saiten.reading import read
 from tests.support.command import saiten, served
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, status, verdict_of
@@ -185,6 +185,10 @@ def test_a_batch_that_used_up_its_budget_begins_anew_with_a_greater_one(
         "name": None,
         "rubric": "ja-dialogue",
         "counts": counts,
+        "path": "source",
+        "judge": {},
+        "progress": 0.5,
+        "usage": {},
         "created_at": "2026-11-23T00:00:00Z",
     }
     batch = read(Batch, {**known, "status": status, "pause_reason": reason, "budget_usd": 1.0})

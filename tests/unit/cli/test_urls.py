@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.errors import SettingsInvalid
 from app.runtime.settings import read_settings
-from saiten.connection import is_http_url
+from saiten.core.addresses import is_http_url
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ print("refused", refused, *sorted({"app", "sniffio", "numpy"} & sys.modules.keys
 '''
 
 
-OTHERS = ("saiten.pytest_plugin", "saiten.testing", "saiten.formats.yaml_documents")
+OTHERS = ("saiten.pytest_plugin", "saiten.testing", "saiten.core.formats.yaml_documents")
 """Modules for pytest, and one for `saiten[formats]`."""
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from saiten.answers import RelevanceResult
 from saiten.commands.assertions import Assertion, read_assertions
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import GateSettings, make_settings, read_gate_file
 from saiten.commands.runs import parse_result
-from saiten.errors import AnswerInvalid
-from saiten.faults import LIMITS, MESSAGES, explain
-from saiten.language import tell, use_language
-from saiten.models import RelevanceResult
+from saiten.core.errors import AnswerInvalid
+from saiten.core.faults import LIMITS, MESSAGES, explain
+from saiten.core.language import tell, use_language
 from saiten.reading import read
 
 ENGLISH = re.compile(r"\b(must|should|missing|known|hold|holds|have|the result|the answer|name one)\b")

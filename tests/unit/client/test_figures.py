@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from app.charts.canvas import write_number
 from app.web.dashboard.language import LocaleFormats
 from saiten.commands.output import bounds, figure
-from saiten.figures import find_digits, round_figure, write_figure
-from saiten.wording import tell_p
+from saiten.core.figures import find_digits, round_figure, write_figure
+from saiten.core.wording import tell_p
 
 MIDDLES = (0.005, 0.015, 0.025, 0.035, 0.125, 1.005, 2.675, 3.865, 3.875)
 

@@ -13,7 +13,7 @@ from app.stats.priorities import weigh_fault
 from app.stats.resampling import find_quantile as find_exact
 from saiten.commands.fixes import FixTally, RatedTalk, find_quantile, print_fixes, weigh_kind
 from saiten.commands.score import FindingTally
-from saiten.language import use_language
+from saiten.core.language import use_language
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from saiten import Connection, ServiceUnreachable
 from saiten.commands.runs import Items, name_fault, submit
 from saiten.connection import see_through
-from saiten.formats import FoundItem
+from saiten.core.formats import FoundItem
 
 
 async def interrupt(answer: Any, undone: list[str]) -> None:

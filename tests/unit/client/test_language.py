@@ -16,9 +16,10 @@ import httpx
 import pytest
 from rich.cells import cell_len
 
-from saiten import Connection, language
+from saiten import Connection
 from saiten.commands.folding import fold
-from saiten.language import find_language, tell, use_language
+from saiten.core import language
+from saiten.core.language import find_language, tell, use_language
 from tests.support.command import saiten
 from tests.support.serving import serving
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from saiten.models import RatingsAdded
+from saiten.answers import RatingsAdded
 from tests.support.both_clients import client_of
 from tests.support.posted import make_item
 from tests.support.serving import serving

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import saiten
-from saiten.models import GateReport
+from saiten.answers import GateReport
 from saiten.testing import tell
 from tests.support.command import environment, finish
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, complete, verdict_of

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from app.domain.plain_text import is_korean
+from saiten.core.plain_text import is_korean
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.plain_text import escape_controls, printable
+from saiten.core.plain_text import escape_controls, printable
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.strict_json import StrictJSONError, parse_strict_json, read_strict_json
+from saiten.core.strict_json import StrictJSONError, parse_strict_json, read_strict_json
 
 REFUSED = {
     "empty": b"",

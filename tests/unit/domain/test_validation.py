@@ -13,7 +13,7 @@ from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.errors import MOST_FAULTS
 from app.domain.evaluation import EvaluationRequest
 from app.domain.validation import InvalidDocument, validate
-from saiten.faults import find_ancestors
+from saiten.core.faults import find_ancestors
 from tests.support.records import BODY
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {

@@ -19,7 +19,7 @@ from app.stats.fitting import fit_blend, thin
 from app.stats.hierarchy import find_hierarchy
 from app.stats.reading import ObservationReader, read_csv, read_ndjson
 from app.stats.win_rates import rate_wins
-from saiten.wording import hint
+from saiten.core.wording import hint
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.observed import observe, observe_columns
 

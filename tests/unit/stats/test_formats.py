@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.errors import InvalidLines
-from app.domain.strict_json import StrictJSONError
 from app.stats.reading import ObservationReader, read_array, read_csv, read_ndjson
+from saiten.core.strict_json import StrictJSONError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=5)
 VALUES = st.none() | st.floats(-1e15, 1e15) | st.integers(-5, 5)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from app.domain.dialogue import Dialogue, Utterance
 from app.domain.folding import fold
-from app.domain.plain_text import MAXIMUM_MARKS
 from app.text.injection import AttackKind, inspect_dialogue, inspect_text
 from app.text.injection.inspection import DETAILS, SEEN
+from saiten.core.plain_text import MAXIMUM_MARKS
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"

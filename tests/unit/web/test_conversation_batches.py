@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from saiten import Connection
+from saiten.answers import Evaluation, Summary
 from saiten.commands.batch import print_summary
 from saiten.commands.score import Shown, read_items, score_and_show
-from saiten.models import Evaluation, Summary
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI

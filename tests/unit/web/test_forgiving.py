@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten.formats.mapping import Spoken, name_speakers
+from saiten.core.formats.mapping import Spoken, name_speakers
 from tests.support.posted import wait_for
 from tests.support.serving import serving
 

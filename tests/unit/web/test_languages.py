@@ -42,7 +42,7 @@ from app.web.languages import (
     wording_in,
 )
 from app.web.problems import TITLES, RequestRefused, answer_error
-from saiten.faults import MESSAGES
+from saiten.core.faults import MESSAGES
 from tests.support.error_sentences import ROOT, cut, find_sentences
 from tests.support.records import BODY
 from tests.support.small_observations import observe

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from saiten.formats import UnreadableInput, read_items
+from saiten.core.formats import UnreadableInput, read_items
 
 KAKAO = (
     'Date,User,Message\r\n2026-11-20 10:01:22,"김민수","배송 언제 와요?"\r\n'

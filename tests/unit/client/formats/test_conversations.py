@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from saiten.answers import ResultRow
 from saiten.commands.items import read_whole
-from saiten.formats import read_items
-from saiten.formats.report import Report
-from saiten.formats.writing import write_items
-from saiten.models import ResultRow
+from saiten.core.formats import read_items
+from saiten.core.formats.report import Report
+from saiten.core.formats.writing import write_items
 from saiten.run import row_cells
 
 TURNS = [

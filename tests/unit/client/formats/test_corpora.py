@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from saiten.formats import UnreadableInput, read_items
+from saiten.core.formats import UnreadableInput, read_items
 
 FOLDER = Path(__file__).parents[3] / "data" / "corpora"
 

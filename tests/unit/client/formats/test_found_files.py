@@ -13,7 +13,7 @@ import openpyxl
 import pytest
 import yaml
 
-from saiten.formats import UnreadableInput, parse_map, read_items
+from saiten.core.formats import UnreadableInput, parse_map, read_items
 
 
 def read(name: str, content: str | bytes | list[Any] | dict[str, Any], encoding: str = "utf-8", **options: Any) -> Any:

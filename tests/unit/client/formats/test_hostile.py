@@ -17,8 +17,8 @@ from typing import Any
 import openpyxl
 import pytest
 
-from saiten.formats import UnreadableInput, parse_map, read_items
-from saiten.formats.tables import sniff
+from saiten.core.formats import UnreadableInput, parse_map, read_items
+from saiten.core.formats.tables import sniff
 from tests.unit.client.formats.test_tables import read, workbook
 
 DATA = Path(__file__).parents[3] / "data" / "formats"
@@ -225,12 +225,12 @@ def test_a_million_keys_are_counted_together() -> None:
 
 
 def test_an_endless_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saiten.formats.reading.MOST_LINE", 1000)
+    monkeypatch.setattr("saiten.core.formats.reading.MOST_LINE", 1000)
     assert refuse("a.csv", "質問,回答\n" + "あ" * 1001).startswith("a.csv: line 2: has more than 1,000 characters")
 
 
 def test_a_document_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saiten.formats.reading.MOST_DOCUMENT", 1000)
+    monkeypatch.setattr("saiten.core.formats.reading.MOST_DOCUMENT", 1000)
     text = json.dumps([{"question": "q", "answer": "r" * 100}] * 20, indent=1)
     assert refuse("a.json", text) == "a.json: a JSON document may have 1,000 characters; write it as NDJSON"
 
@@ -281,7 +281,7 @@ def test_csv_and_ndjson_are_streams() -> None:
 
 FUZZ = """
 import io, pathlib, random, sys
-from saiten.formats import UnreadableInput, read_items
+from saiten.core.formats import UnreadableInput, read_items
 path, rounds = sys.argv[1], int(sys.argv[2])
 content = pathlib.Path(path).read_bytes()
 dice = random.Random(1)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from saiten.commands.convert import command
 from saiten.commands.ratings import RatingFile
-from saiten.formats import read_items, research
+from saiten.core.formats import read_items, research
 
 FOLDER = Path(__file__).parents[3] / "data" / "formats"
 

@@ -15,7 +15,7 @@ import arro3.io
 import openpyxl
 import pytest
 
-from saiten.formats import ItemReader, parse_map, read_items
+from saiten.core.formats import ItemReader, parse_map, read_items
 
 Item = dict[str, Any]
 

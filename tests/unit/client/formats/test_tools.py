@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from saiten.formats import ItemReader, UnreadableInput, read_items
+from saiten.core.formats import ItemReader, UnreadableInput, read_items
 
 FOLDER = Path(__file__).parents[3] / "data" / "formats"
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from saiten.formats import UnreadableInput, read_items, traces
-from saiten.formats.records import Record
-from saiten.formats.report import Report
-from saiten.formats.traces import Place, Span, choose_spans
+from saiten.core.formats import UnreadableInput, read_items, traces
+from saiten.core.formats.records import Record
+from saiten.core.formats.report import Report
+from saiten.core.formats.traces import Place, Span, choose_spans
 
 FOLDER = Path(__file__).parents[3] / "data" / "traces"
 

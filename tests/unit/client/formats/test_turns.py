@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from saiten.commands.convert import command
-from saiten.formats import read_items, turns
+from saiten.core.formats import read_items, turns
 
 MESSAGES = [
     {"role": "system", "content": "丁寧に。"},

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from saiten.formats import read_items
-from saiten.formats.report import Report
-from saiten.formats.writing import TARGET_WRITERS, write_items
+from saiten.core.formats import read_items
+from saiten.core.formats.report import Report
+from saiten.core.formats.writing import TARGET_WRITERS, write_items
 
 ITEMS: list[dict[str, Any]] = [
     {
