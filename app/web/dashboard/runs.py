@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from starlette.background import BackgroundTask
+from starlette.background import BackgroundTasks
 
 from app.comparison.computations import PendingComputation
 from app.container import Container
@@ -81,20 +81,17 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     pairs: Sequence[run_values.Both] = ()
     if after is None:
         pairs = await container.batches.newest_pairs(project, asked.filter(), limit=MOST_LINES)
-    newest = [batch for batch, _ in pairs]
-    pinned = await container.comparison.pinned(project, [*completed, *newest])
+    pinned = await container.comparison.pinned(project, [*completed, *(batch for batch, _ in pairs)])
     pairs = [(pinned.get(batch.id, before), batch) for batch, before in pairs]
     summed = {batch.id: batch for batch in (*batches, *(chain(*pairs) if len(pairs) > MOST else ()))}
     summaries = await container.batches.summaries(project, [*summed.values()], intervals=False)
     rated = await run_values.mark_ratings(container, project)
-    glances = [
-        await look(container, project, speech, both, rated=rated, wait_seconds=None)
-        for both in choose_fallen(container, pairs, summaries)
-    ]
-    glances.sort(key=lambda one: not one.worse)
     ranked = batches if after is None and not asked.is_filter() else ()
-    best, ranking = await home.find_best_systems(container, project, speech, ranked, rated=rated, wait_seconds=None)
-    worse = [(one.before, one.batch, aspect) for one in glances for aspect, _ in one.worse]
+    gather = partial(
+        look_above, container, project, speech, choose_fallen(container, pairs, summaries), ranked, rated=rated
+    )
+    above = await gather(wait_seconds=None)
+    worse = [(one.before, one.batch, aspect) for one in above.glances for aspect, _ in one.worse]
     ids = {"baseline": asked.baseline, "candidate": asked.candidate}
     picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
     response = render(
@@ -106,9 +103,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         befores={**await run_values.find_predecessors(container.batches, project, completed), **pinned},
         pinned=pinned,
         count=len(batches),
-        glances=glances,
-        best=best,
-        ranking=ranking,
+        **above._asdict(),
         fixes=home.find_fixes(worse, home.newest_of(batches), summaries) if after is None else None,
         picked=picked,
         shown={batch.id for batch in batches},
@@ -124,18 +119,11 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
-
-    async def begin() -> None:
-        """What the page lacks, and the engine of charts: a run's page is usually opened next."""
-        container.dashboard.charts.warm()
-        for one in glances:
-            if one.state == "computing":
-                await look(container, project, speech, (one.before, one.batch), rated=rated, wait_seconds=0.0)
-        if ranking:
-            await home.find_best_systems(container, project, speech, ranked, rated=rated, wait_seconds=0.0)
-
-    # After the page: computations and imports of numpy and scipy take turns with what makes the page.
-    response.background = BackgroundTask(begin)
+    # After the page, with which computations and imports of numpy and scipy would take turns.
+    response.background = BackgroundTasks()
+    response.background.add_task(container.dashboard.charts.warm)  # a run's page, with charts, is usually opened next
+    if above.is_pending:
+        response.background.add_task(gather, wait_seconds=0.0)
     return response
 
 
@@ -206,6 +194,37 @@ class Glance(NamedTuple):
     better: Sequence[tuple[str, AspectValidation]] = ()
     more_worse: int = 0
     more_better: int = 0
+
+
+class Above(NamedTuple):
+    """What stands above the list: comparisons, the best systems, and whether some of these are still to be computed."""
+
+    glances: Sequence[Glance]
+    best: Sequence[home.BestSystem]
+    ranking: bool
+
+    @property
+    def is_pending(self) -> bool:
+        return self.ranking or any(one.state == "computing" for one in self.glances)
+
+
+async def look_above(
+    container: Container,
+    project: str,
+    speech: Speech,
+    pairs: Sequence[run_values.Both],
+    ranked: Sequence[Batch],
+    *,
+    rated: Hashable,
+    wait_seconds: float | None,
+) -> Above:
+    """The comparisons of these pairs, worse ones first, and the best systems of the runs that are ranked; the last two
+    as of `examine`."""
+    glances = [await look(container, project, speech, both, rated=rated, wait_seconds=wait_seconds) for both in pairs]
+    best, ranking = await home.find_best_systems(
+        container, project, speech, ranked, rated=rated, wait_seconds=wait_seconds
+    )
+    return Above(sorted(glances, key=lambda one: not one.worse), best, ranking)
 
 
 def choose_fallen(
