@@ -81,8 +81,10 @@ logger = logging.getLogger("saiten")
 
 RESTART_SECONDS = 1.0  # between a failure of the embedded worker and its next start
 WARM_SECONDS = 0.25
+"""Delay before the clients of the judge and the translator are loaded and templates compiled, so that readiness comes
+first."""
+
 READINGS = 4  # uploaded files of one project that are read or wait to be
-"""Delay before the clients of the judge and the translator are loaded, so that readiness comes first."""
 
 
 @dataclass(frozen=True)

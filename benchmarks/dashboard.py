@@ -46,6 +46,9 @@ READY_SECONDS = 300.0
 POLL_SECONDS = 1.0
 """Between two looks at a page that is being computed, as the page's own script has it."""
 
+SETTLING_SECONDS = 3.0
+"""After a start, until templates are compiled and clients loaded."""
+
 PING_SECONDS = 0.01
 ASSET = re.compile(r'(?:href|src)="(/assets/[^"]+)"')
 RESULT_LINK = re.compile(r'href="(/runs/[^"/]+/items/\d+\?[^"]+)"')
@@ -223,7 +226,9 @@ def visit_all(full: Seeded, results: int, folder: Path, *, fresh: bool) -> tuple
 
 def visit_first(path: str, folder: Path, settings: Mapping[str, str]) -> float:
     """Milliseconds of the very first visit of a service; the time of a page to say that it computes where it does."""
-    with served(folder, **settings) as (url, _), open_client(url) as client:
+    # A variable of Python's own: started anew, not forked, for what it imports is part of a first visit.
+    with served(folder, **settings, PYTHONUNBUFFERED="1") as (url, _), open_client(url) as client:
+        time.sleep(SETTLING_SECONDS)
         return fetch(client, path)[1]
 
 

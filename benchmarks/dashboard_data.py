@@ -118,7 +118,8 @@ async def fill(service: Container, store: BatchStore, results: int) -> tuple[str
 async def score(store: BatchStore, made: Maker, plan: Plan) -> str:
     """A completed batch by the path that a worker takes; its id."""
     batch_id = "ba_" + secrets.token_hex(12)
-    options = BatchOptions(name=plan.name, metadata={"system": plan.system, "build": plan.build})
+    metadata = {"system": plan.system, "build": plan.build}
+    options = BatchOptions(name=plan.name, rubric=made.rubric.name, metadata=metadata)
     places = [Entry(position=number, item=name_item(number), candidate=None) for number in range(plan.count)]
     candidates = [(place, pose(place.position, plan.seed)) for place in places]
     await store.begin(PROJECT, batch_id, options, plan.at)

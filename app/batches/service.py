@@ -185,6 +185,10 @@ class BatchService:
         """For each name, system and rubric, the newest completed batch and the one before it; newest first."""
         return await self.store.newest_pairs(project, wanted, limit=limit)
 
+    async def befores(self, project: str, ids: Sequence[str]) -> Mapping[str, str]:
+        """By id of a batch that of the completed one before it of its name, system and rubric, in whatever version."""
+        return await self.store.befores(project, ids)
+
     async def pause(self, project: str, batch_id: str) -> Batch:
         """Pauses the batch. Raises BatchFinished."""
         detail = "paused by a caller; resume it to go on"

@@ -86,10 +86,15 @@ class Computations:
         self._closed = False
 
     async def get(
-        self, project: str, key: Hashable, work: Callable[[], Awaitable[Result]], *, wait_seconds: float = WAIT_SECONDS
+        self,
+        project: str,
+        key: Hashable,
+        work: Callable[[], Awaitable[Result]],
+        *,
+        wait_seconds: float | None = WAIT_SECONDS,
     ) -> Result | PendingComputation:
         """The work's result where it is there, or is ready within `wait_seconds`; else a PendingComputation, and
-        the work continues even if the caller is cancelled. Raises what the work raised."""
+        the work continues even if the caller is cancelled. None begins nothing. Raises what the work raised."""
         place = (project, key)
         finished = self._finished.get(place)
         if finished is not None:
@@ -98,6 +103,8 @@ class Computations:
                 return cast(Result, open_task(finished.task))
             del self._finished[place]
         running = self._running.get(place)
+        if wait_seconds is None:
+            return PendingComputation(self._now(), 0.0)
         if running is None:
             if self._closed or self._is_full(project):
                 # Some ask again at once, and those who have the places need a turn to come to an end.

@@ -22,7 +22,7 @@ from app.domain.summary import Kind, MeasureKey
 from app.stats import power, resampling, skewness, statistics
 from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
-from app.stats.observations import Floats, Integers, Mask
+from app.stats.observations import Floats, Integers, Mask, count_keys
 from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_units
 from app.stats.statistics import adjust_holm, count
 from app.stats.win_rates import compare_wins
@@ -339,7 +339,7 @@ class Sides:
     def n(self) -> int:
         return min(len(self.baseline), len(self.candidate))
 
-    @property
+    @cached_property
     def differences(self) -> Floats:
         """Candidate minus baseline by pair, shape (n,)."""
         return statistics.level(self.candidate - self.baseline)
@@ -347,7 +347,7 @@ class Sides:
     @cached_property
     def sizes(self) -> tuple[int, int]:
         """How many clusters there are of the baseline's values, and of the candidate's."""
-        ours, theirs = (len(np.unique(numbers)) for numbers in self.clusters)
+        ours, theirs = map(count_keys, self.clusters)
         return ours, theirs
 
     @property

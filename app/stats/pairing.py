@@ -15,7 +15,7 @@ from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
 from app.domain.run_frame import RunFrame, RunTable
 from app.domain.summary import Kind, MeasureKey
-from app.stats.observations import Floats, Integers, Mask, average_groups, join_shared, number_first
+from app.stats.observations import Floats, Integers, Mask, average_groups, count_keys, join_shared, number_first
 from app.stats.statistics import count
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
@@ -181,7 +181,7 @@ def pair_up(
     items = min(len(baseline.keys), len(candidate.keys))
     reason = explain(asked, len(rows), items, numbered=numbered, comparable=comparable)
     numbers = number_units(baseline, candidate, rows)
-    units = [len(np.unique(own)) for own in ([numbers[0][rows[:, 0]]] if paired else numbers)]
+    units = [count_keys(own) for own in ([numbers[0][rows[:, 0]]] if paired else numbers)]
     if items and (len(rows) or not paired):
         reason += tell_units(baseline, candidate, rows, units)
     pairing = Pairing(
@@ -248,9 +248,7 @@ def tell_units(baseline: Columns, candidate: Columns, rows: Integers, units: Seq
         return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"
     found = f"; the units are {count(units[0], 'dialogue')}"
     # What is joined further has fewer parts, so that as many parts are the same parts.
-    same = [
-        len(np.unique(number_items(own)[rows[:, side]])) == units[0] for side, own in enumerate((baseline, candidate))
-    ]
+    same = [count_keys(number_items(own)[rows[:, side]]) == units[0] for side, own in enumerate((baseline, candidate))]
     if any(same):
         return f"{found}, as the {'candidate' if same[1] else 'baseline'} run has them"
     return f"{found}: those of both runs, joined where they share an item"

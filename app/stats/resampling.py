@@ -33,7 +33,7 @@ from math import ceil, comb, inf, isfinite, sqrt
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from app.stats.observations import Floats, Integers
+from app.stats.observations import Floats, Integers, number_keys
 from app.stats.statistics import level
 
 ROUNDING = 1e-9
@@ -76,7 +76,7 @@ class Clustered:
 
 def add_up(values: Floats, codes: Integers) -> tuple[Floats, Floats]:
     """Sums and counts by cluster of values and their clusters' numbers, both of shape (n,)."""
-    _, places = np.unique(codes, return_inverse=True)
+    places = number_keys(codes)
     counts = np.bincount(places).astype(np.float64)
     sums: Floats = np.bincount(places, weights=values, minlength=len(counts)).astype(np.float64)
     return sums, counts

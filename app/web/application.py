@@ -199,6 +199,7 @@ async def open_while_serving(settings: Settings, tracing: Tracing | None, applic
         open_container(settings, tracing) as container,
         working(container, application.state.stopping),
         warming(settings),
+        page.compiling_templates(),
     ):
         application.state.container = container
         announce(container)

@@ -1226,3 +1226,12 @@ async def test_the_newest_pairs_are_of_the_whole_store_whatever_came_since(store
     assert await pairs(name="nightly") == bots
     assert await pairs(metadata={"system": "bot-a"}) == bots[1:]
     assert await pairs(name="a\0") == []
+
+    asked = ["ba_open", "ba_bot-b_2", "ba_bot-a_1", "ba_bot-a_0", "ba_other_1", "ba_other_3", "ba_other_4", "ba_theirs"]
+    assert await store.befores("team", asked) == {
+        "ba_open": "ba_bot-a_2",
+        "ba_bot-b_2": "ba_bot-b_1",
+        "ba_bot-a_1": "ba_bot-a_0",
+        "ba_other_1": "ba_other_0",
+    }
+    assert await store.befores("team", []) == {}

@@ -95,8 +95,10 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
 
 def has_verdict_line(folded: str) -> bool:
     """Whether one line is nothing but a score, among lines that are not ratings of food and service."""
+    if "\n" not in folded.strip():
+        return False
     alone = count(LINE, folded)
-    return bool(alone) and "\n" in folded.strip() and count(OTHER_LINE, folded) <= alone
+    return bool(alone) and count(OTHER_LINE, folded) <= alone
 
 
 @cache
@@ -177,15 +179,18 @@ def goes_on_with_message(folded: str) -> bool:
 
 def closes_unopened(folded: str) -> bool:
     """Whether the first closing tag of a prompt's part comes before any opening one, and a new frame follows."""
-    closing, opening = search(CLOSE, folded), search(OPEN, folded)
-    if closing is None or (opening is not None and opening.start() < closing.start()):
+    closing = search(CLOSE, folded) if "</" in folded or "[/" in folded else None
+    if closing is None:
+        return False
+    opening = search(OPEN, folded)
+    if opening is not None and opening.start() < closing.start():
         return False
     return opening is not None or search(COMMAND_TAG, folded, closing.end()) is not None
 
 
 def leaves_string(folded: str) -> bool:
     """Whether a string is closed that stands in no object of the text's own, and an object with a verdict goes on."""
-    goes_on = search(JSON_ON, folded)
+    goes_on = search(JSON_ON, folded) if '"' in folded else None
     return goes_on is not None and not re.search(r"[{\[]", folded[: goes_on.start()])
 
 

@@ -70,8 +70,9 @@ def fitted() -> tuple[float, KnownRuns, Sequence[int]]:
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
     shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
-    gap = compiled(GAP)
-    return [" " + gap.sub("", match[0]) for match in compiled(SENTENCE).finditer(shown)]
+    space, gap = compiled(r"\s"), compiled(GAP)
+    said = (match[0] for match in compiled(SENTENCE).finditer(shown))
+    return [" " + (gap.sub("", one) if space.search(one) else one) for one in said]
 
 
 def passages(length: int) -> Iterator[tuple[int, int]]:

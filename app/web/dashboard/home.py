@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.domain.batch import Batch
@@ -110,21 +109,35 @@ def rank_kinds(summary: Summary) -> list[tuple[str, float]]:
 
 
 async def find_best_systems(
-    container: Container, project: str, speech: Speech, batches: Sequence[Batch]
+    container: Container,
+    project: str,
+    speech: Speech,
+    batches: Sequence[Batch],
+    *,
+    rated: Hashable,
+    wait_seconds: float | None,
 ) -> tuple[list[BestSystem], bool]:
-    """The best systems of the newest names that have two, and whether some are still being computed."""
+    """The best systems of the newest names that have two, and whether some are still to be computed; the last two as
+    of `rank`."""
     completed = [batch for batch in batches if batch.status == "completed" and batch.name is not None]
     names = [*dict.fromkeys(batch.name for batch in completed if batch.name is not None)][: 2 * MOST_NAMES]
-    # At once: each waits for what is computed until it is told to come again.
-    found = await asyncio.gather(
-        *(rank_name(container, project, speech, name, [one for one in completed if one.name == name]) for name in names)
-    )
+    found = []
+    for name in names:
+        named = [one for one in completed if one.name == name]
+        found.append(await rank_name(container, project, speech, name, named, rated=rated, wait_seconds=wait_seconds))
     best = [one for one in found if isinstance(one, BestSystem)]
     return best[:MOST_NAMES], any(isinstance(one, PendingComputation) for one in found)
 
 
 async def rank_name(
-    container: Container, project: str, speech: Speech, name: str, batches: Sequence[Batch]
+    container: Container,
+    project: str,
+    speech: Speech,
+    name: str,
+    batches: Sequence[Batch],
+    *,
+    rated: Hashable,
+    wait_seconds: float | None,
 ) -> BestSystem | PendingComputation | None:
     """None where there are not two systems, or they are not told apart at all."""
     runs = choose(batches, set()).runs
@@ -132,7 +145,7 @@ async def rank_name(
     if rubric is None:
         return None
     try:
-        ranked = await rank(container, project, runs, rubric)
+        ranked = await rank(container, project, runs, rubric, rated=rated, wait_seconds=wait_seconds)
     except SaitenError:
         return None  # the leaderboard says why
     if isinstance(ranked, PendingComputation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +15,7 @@ from app.domain.conversation import FAULTY_TURNS
 from app.domain.reports import CorrectedFigure, Interval
 from app.domain.rubric import Rubric
 from app.domain.summary import Spread, Summary
-from app.runtime.computations import PendingComputation
+from app.runtime.computations import WAIT_SECONDS, PendingComputation
 from app.storage.rubric_files import find_rubric
 from app.web.dashboard import run_values
 from app.web.dashboard.language import query, speech_of
@@ -74,7 +74,8 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     rubric = find_rubric(container, found.runs[0].rubric_name) if found.runs else None
     if rubric is None or len(found.runs) < 2:
         return render(request, "leaderboard.html", state="few", **page)
-    ranked = await rank(container, project, found.runs, rubric)
+    rated = await run_values.mark_ratings(container, project)
+    ranked = await rank(container, project, found.runs, rubric, rated=rated)
     if isinstance(ranked, PendingComputation):
         return render(request, "leaderboard.html", state="computing", **page)
     figures = "corrected" if given.get("figures") == "corrected" else "judge"
@@ -135,15 +136,20 @@ def choose(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
 
 
 async def rank(
-    container: Container, project: str, runs: Sequence[Batch], rubric: Rubric
+    container: Container,
+    project: str,
+    runs: Sequence[Batch],
+    rubric: Rubric,
+    *,
+    rated: Hashable,
+    wait_seconds: float | None = WAIT_SECONDS,
 ) -> Leaderboard | PendingComputation:
-    """The places, once they are computed."""
-    service = container.ratings.service
-    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
-    rated = await service.mark_ratings(project), excluded
+    """The places, once they are computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`."""
     key = ("leaderboard", *map(run_values.state_of, runs), rubric.digest, rated)
     ids = [run.id for run in runs]
-    return await container.dashboard.computations.get(project, key, lambda: container.comparison.rank(project, ids))
+    return await container.dashboard.computations.get(
+        project, key, lambda: container.comparison.rank(project, ids), wait_seconds=wait_seconds
+    )
 
 
 def pick_first(measures: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ import asyncio
 import gzip
 import hashlib
 import unicodedata
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -25,8 +26,10 @@ from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
 from app import __version__
+from app.container import WARM_SECONDS
 from app.domain.dialogue import is_invisible
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
+from app.runtime.tasks import end_tasks
 from app.web import problems
 from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import SMALL_BYTES, receive, require_media_type
@@ -74,11 +77,30 @@ class Compiled(BytecodeCache):
 COMPILED = Compiled()
 
 
-def compile_templates() -> None:
-    """Compiles all templates, which takes half a second, so that only the first page of a process waits."""
+def compile_templates(stopped: Callable[[], bool] = lambda: False) -> None:
+    """Compiles all templates, which takes half a second, until it is `stopped`."""
     environment = environment_of(next(iter(LANGUAGES)))
     for name in environment.list_templates(extensions=["html"]):
+        if stopped():
+            return
         environment.get_template(name)
+
+
+@asynccontextmanager
+async def compiling_templates() -> AsyncIterator[None]:
+    """Compiles them soon after the start, in a thread, so that no visitor waits for it."""
+    stopped = asyncio.Event()
+
+    async def work() -> None:
+        await asyncio.sleep(WARM_SECONDS)
+        await asyncio.to_thread(compile_templates, stopped.is_set)
+
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        stopped.set()
+        await end_tasks([task])
 
 
 @cache
@@ -378,11 +400,8 @@ YEAR_SECONDS = 365 * 86_400
 
 async def enter(request: Request) -> str:
     """Lets the visitor in and returns the project, or raises LoginNeeded or RequestRefused. Sets what the request's
-    state holds of the caller. The first visit compiles the templates in the background."""
-    state = request.app.state
-    if not hasattr(state, "compiling"):
-        state.compiling = asyncio.get_running_loop().run_in_executor(None, compile_templates)
-    admission: Authenticator = state.admission
+    state holds of the caller."""
+    admission: Authenticator = request.app.state.admission
     try:
         admitted = await admission.admit(request, credential_of(request))
     except RequestRefused as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -15,7 +15,7 @@ from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.runtime.computations import WAIT_SECONDS, PendingComputation
 from app.web.dashboard.language import Speech, mark
-from app.web.dashboard.run_names import RunSequence, line_of, system_of
+from app.web.dashboard.run_names import line_of, system_of
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -27,33 +27,29 @@ SPARE = 20
 
 
 async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
-    """By id the completed run before each of these (newest first), of the same name, system and rubric version."""
-    lines: dict[RunSequence, list[Batch]] = {}
-    for batch in batches:
-        line = line_of(batch)
-        if line is not None:
-            lines.setdefault(line, []).append(batch)
+    """By id the completed run before each of these, of the same name, system and rubric version."""
+    befores = await service.befores(project, [batch.id for batch in batches])
+    known = {batch.id: batch for batch in batches}
+    missing = {*befores.values()} - known.keys()
+    known |= {batch.id: batch for batch in await service.find_each(project, [*missing])}
     found: dict[str, Batch] = {}
-    for line, members in lines.items():
-        limit = len(members) + (SPARE if line[1] is None else 0)
-        earlier = await list_before(service, project, members[0], limit)
-        for batch in members:
-            place = batch.created_at, batch.id
-            before = next((other for other in earlier if (other.created_at, other.id) < place), None)
-            if before is None and batch is not members[0]:
-                before = next(iter(await list_before(service, project, batch, limit)), None)
-            if before is not None:
-                found[batch.id] = before
+    for batch in batches:
+        before = known.get(befores.get(batch.id, ""))
+        if before is not None and line_of(before) != line_of(batch):  # of another version
+            before = await find_before(service, project, batch)
+        if before is not None:
+            found[batch.id] = before
     return found
 
 
-async def list_before(service: BatchService, project: str, batch: Batch, limit: int) -> list[Batch]:
-    """Completed runs of the batch's line that were made before it, newest first."""
+async def find_before(service: BatchService, project: str, batch: Batch) -> Batch | None:
+    """The newest completed run of the batch's line that was made before it."""
     system = system_of(batch)
     metadata = {} if system is None else {SYSTEM: system}
     wanted = BatchFilter(name=batch.name, rubric=batch.rubric_name, status="completed", metadata=metadata)
+    limit = 1 + (SPARE if system is None else 0)
     listed = await service.list(project, wanted, after=(batch.created_at, batch.id), limit=limit)
-    return [other for other in listed if line_of(other) == line_of(batch)]
+    return next((other for other in listed if line_of(other) == line_of(batch)), None)
 
 
 Both = tuple[Batch, Batch]
@@ -69,20 +65,26 @@ def find_obstacle(both: Both) -> dict[str, Any] | None:
     return {"outcome": "nothing", "empty": empty} if empty else None
 
 
+async def mark_ratings(container: Container, project: str) -> Hashable:
+    """What changes whenever the ratings that count do."""
+    service = container.ratings.service
+    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
+    return await service.mark_ratings(project), excluded
+
+
 async def examine(
     container: Container,
     project: str,
     both: Both,
     rubric: Rubric,
     *,
+    rated: Hashable,
     mismatch: bool = False,
     link: StoredLink | None = None,
-    wait_seconds: float = WAIT_SECONDS,
+    wait_seconds: float | None = WAIT_SECONDS,
 ) -> Examination | PendingComputation:
-    """The comparison, once it is computed. Raises SignatureMismatch, and InvalidRequest for a link of other judges."""
-    service = container.ratings.service
-    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
-    rated = await service.mark_ratings(project), excluded
+    """The comparison, once it is computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`.
+    Raises SignatureMismatch, and InvalidRequest for a link of other judges."""
     key = ("examination", *map(state_of, both), rubric.digest, mismatch, link and link.link.id, rated)
     return await container.dashboard.computations.get(
         project,

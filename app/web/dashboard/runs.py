@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
+from starlette.background import BackgroundTasks
 
 from app.domain.batch import Batch, BatchFilter, BatchStatus
 from app.domain.errors import InvalidRequest, SaitenError, SignatureMismatch
@@ -70,8 +71,7 @@ class RunsQuery:
 @router.get("/")
 async def show_runs(request: Request, container: Serving, project: Project) -> Response:
     """A page of the runs that match the filter."""
-    container.dashboard.charts.warm()  # a run's page, with charts, is usually opened next
-    asked = read_asked(request)
+    asked, speech = read_asked(request), speech_of(request)
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
@@ -82,17 +82,23 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     for batch in batches:
         groups.setdefault(batch.rubric_name, []).append(batch)
     completed = [batch for batch in batches if batch.status == "completed"]
-    pinned = await container.comparison.pinned(project, completed)
+    pairs: Sequence[run_values.Both] = ()
+    if after is None:
+        pairs = await container.batches.newest_pairs(project, asked.filter(), limit=MOST_LINES)
+    pinned = await container.comparison.pinned(project, [*completed, *(batch for batch, _ in pairs)])
+    pairs = [(pinned.get(batch.id, before), batch) for batch, before in pairs]
+    summed = {batch.id: batch for batch in (*batches, *(chain(*pairs) if len(pairs) > MOST else ()))}
+    summaries = await container.batches.summaries(project, [*summed.values()], intervals=False)
+    rated = await run_values.mark_ratings(container, project)
+    ranked = batches if after is None and not asked.is_filter() else ()
+    gather = partial(
+        look_above, container, project, speech, choose_fallen(container, pairs, summaries), ranked, rated=rated
+    )
+    above = await gather(wait_seconds=None)
+    worse = [(one.before, one.batch, aspect) for one in above.glances for aspect, _ in one.worse]
     ids = {"baseline": asked.baseline, "candidate": asked.candidate}
-    glances = await glance(container, project, speech_of(request), asked.filter()) if after is None else []
-    summaries = await container.batches.summaries(project, batches, intervals=False)
-    best: Sequence[home.BestSystem] = ()
-    ranking = False
-    if after is None and not asked.is_filter():
-        best, ranking = await home.find_best_systems(container, project, speech_of(request), batches)
-    worse = [(one.before, one.batch, aspect) for one in glances for aspect, _ in one.worse]
     picked = {name: await container.batches.look(project, one) if one else None for name, one in ids.items()}
-    return render(
+    response = render(
         request,
         "runs.html",
         asked=asked,
@@ -101,9 +107,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         befores={**await run_values.find_predecessors(container.batches, project, completed), **pinned},
         pinned=pinned,
         count=len(batches),
-        glances=glances,
-        best=best,
-        ranking=ranking,
+        **above._asdict(),
         fixes=home.find_fixes(worse, home.newest_of(batches), summaries) if after is None else None,
         picked=picked,
         shown={batch.id for batch in batches},
@@ -119,6 +123,12 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
+    # After the page, with which computations and imports of numpy and scipy would take turns.
+    response.background = BackgroundTasks()
+    response.background.add_task(container.dashboard.charts.warm)  # a run's page, with charts, is usually opened next
+    if above.is_pending:
+        response.background.add_task(gather, wait_seconds=0.0)
+    return response
 
 
 def watch(asked: RunsQuery, batches: Sequence[Batch]) -> str:
@@ -174,8 +184,6 @@ MOST_LINES = 50
 LARGEST = 20_000
 """Most candidates of a run that is compared automatically; more take seconds."""
 
-WAIT_SECONDS = 0.1
-
 State = Literal["known", "computing", "mismatch", "unknown"]
 
 
@@ -192,25 +200,49 @@ class Glance(NamedTuple):
     more_better: int = 0
 
 
-async def glance(container: Container, project: str, speech: Speech, wanted: BatchFilter) -> list[Glance]:
-    """The newest runs compared with their pinned baselines, else with their predecessors; worse ones first.
+class Above(NamedTuple):
+    """What stands above the list: comparisons, the best systems, and whether some of these are still to be computed."""
 
-    At most `MOST` are compared: those whose means fell most clearly among all names and systems.
-    """
-    pairs = await container.batches.newest_pairs(project, wanted, limit=MOST_LINES)
-    pinned = await container.comparison.pinned(project, [batch for batch, _ in pairs])
-    pairs = [(batch, pinned.get(batch.id, before)) for batch, before in pairs]
-    if len(pairs) > MOST:
-        batches = {batch.id: batch for pair in pairs for batch in pair}
-        summaries = await container.batches.summaries(project, [*batches.values()], intervals=False)
-        pairs = sorted(pairs, key=lambda pair: fall_of(container, pair, summaries), reverse=True)
-    found = await asyncio.gather(*(look(container, project, speech, *pair) for pair in pairs[:MOST]))
-    return sorted(found, key=lambda one: not one.worse)
+    glances: Sequence[Glance]
+    best: Sequence[home.BestSystem]
+    ranking: bool
+
+    @property
+    def is_pending(self) -> bool:
+        return self.ranking or any(one.state == "computing" for one in self.glances)
 
 
-def fall_of(container: Container, pair: tuple[Batch, Batch], summaries: Mapping[str, Summary]) -> float:
+async def look_above(
+    container: Container,
+    project: str,
+    speech: Speech,
+    pairs: Sequence[run_values.Both],
+    ranked: Sequence[Batch],
+    *,
+    rated: Hashable,
+    wait_seconds: float | None,
+) -> Above:
+    """The comparisons of these pairs, worse ones first, and the best systems of the runs that are ranked; the last two
+    as of `examine`."""
+    glances = [await look(container, project, speech, both, rated=rated, wait_seconds=wait_seconds) for both in pairs]
+    best, ranking = await home.find_best_systems(
+        container, project, speech, ranked, rated=rated, wait_seconds=wait_seconds
+    )
+    return Above(sorted(glances, key=lambda one: not one.worse), best, ranking)
+
+
+def choose_fallen(
+    container: Container, pairs: Sequence[run_values.Both], summaries: Mapping[str, Summary]
+) -> Sequence[run_values.Both]:
+    """At most `MOST` of the pairs: those whose means fell most clearly among all names and systems."""
+    if len(pairs) <= MOST:
+        return pairs
+    return sorted(pairs, key=lambda both: fall_of(container, both, summaries), reverse=True)[:MOST]
+
+
+def fall_of(container: Container, both: run_values.Both, summaries: Mapping[str, Summary]) -> float:
     """The largest fall of an aspect's mean, in standard errors, from summaries alone. Negative if every mean rose."""
-    batch, before = pair
+    before, batch = both
     rubric, now, then = find_rubric(container, batch.rubric), summaries.get(batch.id), summaries.get(before.id)
     if rubric is None or now is None or then is None:
         return -math.inf
@@ -231,14 +263,23 @@ def fall_between(then: Spread, now: Spread, best: int | None) -> float:
     return fall / error if error else math.copysign(math.inf, fall) if fall else 0.0
 
 
-async def look(container: Container, project: str, speech: Speech, batch: Batch, before: Batch) -> Glance:
-    """The comparison of one run with its predecessor."""
+async def look(
+    container: Container,
+    project: str,
+    speech: Speech,
+    both: run_values.Both,
+    *,
+    rated: Hashable,
+    wait_seconds: float | None,
+) -> Glance:
+    """The comparison of one run with its pinned baseline, else with its predecessor; the last two as of `examine`."""
+    before, batch = both
     rubric = find_rubric(container, batch.rubric_name)
     large = max(batch.counts.total, before.counts.total) > LARGEST
-    if rubric is None or large or run_values.find_obstacle((before, batch)) is not None:
+    if rubric is None or large or run_values.find_obstacle(both) is not None:
         return Glance(batch, before, "unknown")
     try:
-        found = await examine(container, project, (before, batch), rubric, wait_seconds=WAIT_SECONDS)
+        found = await examine(container, project, both, rubric, rated=rated, wait_seconds=wait_seconds)
     except SignatureMismatch:
         return Glance(batch, before, "mismatch")
     except SaitenError:

@@ -67,7 +67,8 @@ async def give_verdict(
         return {**page, **obstacle}
     link = await container.comparison.links.find_stored(project, state.link) if state.link else None
     try:
-        examined = await examine(container, project, both, rubric, mismatch=state.mismatch, link=link)
+        rated = await run_values.mark_ratings(container, project)
+        examined = await examine(container, project, both, rubric, rated=rated, mismatch=state.mismatch, link=link)
     except SignatureMismatch as error:
         links, lines = await container.comparison.links.list(project), [run_names.signatures_of(run) for run in both]
         known = choose_link(links, *lines)

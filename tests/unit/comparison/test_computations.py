@@ -177,3 +177,11 @@ async def test_who_asks_again_and_again_holds_up_no_one(clock: HandClock) -> Non
             break
     assert (found, await first) == ("done", "done")
     await computations.close()
+
+
+async def test_without_a_wait_nothing_is_begun(computations):
+    work = free()
+    assert isinstance(await computations.get("team", "key", work, wait_seconds=None), PendingComputation)
+    assert work.runs == 0
+    assert await computations.get("team", "key", work, wait_seconds=FOREVER) == "done"
+    assert await computations.get("team", "key", work, wait_seconds=None) == "done"

@@ -246,6 +246,11 @@ class BatchStore:
         # A batch that was erased in between is left out.
         return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
 
+    async def befores(self, project: str, ids: Sequence[str]) -> Mapping[str, str]:
+        """By id of a batch that of the completed one before it of its name, system and rubric, in whatever version."""
+        rows = await db.fetch(self._engine, views.find_before(project, ids)) if ids else ()
+        return {row.id: row.before for row in rows if row.before is not None}
+
     async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
         columns = (*PLACE, "record", "failure", "scores")

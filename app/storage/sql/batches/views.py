@@ -6,8 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, literal, literal_column, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    exists,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.batch import MOST_PAIRED, Batch, BatchFilter, BatchUsage, Counts
 from app.domain.governance import TextKeeping
@@ -78,6 +90,28 @@ def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
     )
     newest = select(placed.c.id, placed.c.before).where(placed.c.place == 1, placed.c.before.is_not(None))
     return newest.order_by(placed.c.created_at.desc(), placed.c.id.desc()).limit(limit)
+
+
+def find_before(project: str, ids: Sequence[str]) -> Select[Any]:
+    """Each of these batches that has a name, with the id of the completed one `before` it of the same name, system and
+    rubric, in whatever version; null if there is none."""
+    table, entry, this = t.batches.c, t.batch_metadata.c, t.batches.alias("this")
+
+    def system_of(batch: ReadOnlyColumnCollection[str, Any]) -> ColumnElement[str]:
+        named = select(entry.value).where(entry.batch_id == batch["id"], entry.key == SYSTEM)
+        return named.correlate_except(t.batch_metadata).scalar_subquery()
+
+    earlier = (
+        select(table.id)
+        .where(table.project == project, func.substr(this.c.name, 1, NAME_START_CHARACTERS) == NAME_START)
+        .where(table.name.concat("") == this.c.name, table.rubric == this.c.rubric, table.status == "completed")
+        .where(tuple_(table.created_at, table.id) < tuple_(this.c.created_at, this.c.id))
+        .where(system_of(table).is_not_distinct_from(system_of(this.c)))
+        .order_by(table.created_at.desc(), table.id.desc())
+        .limit(1)
+    )
+    before = earlier.correlate(this).scalar_subquery().label("before")
+    return select(this.c.id, before).where(this.c.project == project, this.c.id.in_(ids), this.c.name.is_not(None))
 
 
 def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
