@@ -17,7 +17,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
-from app.domain.summary import SYSTEM
+from app.domain.summary import BLENDED, SYSTEM
 from app.ratings.reliability import read_ratings
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.ratings import RatingStore
@@ -33,8 +33,6 @@ KEPT_BYTES = 256 * 1024 * 1024
 
 WAIT_SECONDS = 1.0
 """How long a visit waits for what is not in memory yet."""
-
-BLENDED = ".blended"
 
 
 class CaseExplorer:
@@ -116,7 +114,8 @@ class CaseExplorer:
         return found
 
     async def _tabulate(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> CaseTable:
-        frames = [await self.frames.read_frame(project, batch.id) for batch in batches]
+        aspects = [aspect.id for aspect in rubric.aspects]
+        frames = [await self.frames.read_frame(project, batch.id, aspects) for batch in batches]
         best, scales = best_of(rubric), dict[str, CaseScale]()
         for name, (low, high) in bounds_of(rubric).items():
             scales[name] = CaseScale(low, high, best.get(name))
@@ -129,7 +128,7 @@ class CaseExplorer:
 
             numbered = any(map(are_unnamed, batches, (frame.items for frame in frames)))
             keys = identify(frames, numbered=numbered, comparable=comparable)
-            return make_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
+            return make_table(frames, keys, scales, aspects)
 
         return await asyncio.to_thread(work)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -62,6 +62,22 @@ class ValuesPage(NamedTuple):
 Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
 MeasureKey = tuple[Kind, str]
 """What values are of, by kind and name."""
+
+BLENDED = ".blended"
+"""What follows an aspect's name where its blended value is meant, and kinds stand under one name."""
+
+
+def flat_name(key: MeasureKey) -> str:
+    """The measure's name among those of other kinds."""
+    return key[1] + BLENDED if key[0] == "blended" else key[1]
+
+
+def key_measure(name: str, aspects: Collection[str]) -> MeasureKey:
+    """Kind and name of what a judge's verdict gives under this name; `aspects` are the rubric's."""
+    if name.endswith(BLENDED):
+        return "blended", name.removesuffix(BLENDED)
+    return ("aspect" if name in aspects else "composite"), name
+
 
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""
@@ -148,34 +164,6 @@ def unpack_scores(text: str) -> Scores:
         return scores if scores.faulty is None else scores._replace(faulty=FaultyTurns(*packed["d"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("these are not packed scores") from error
-
-
-@dataclass(frozen=True)
-class RunItem:
-    """One candidate's values in a run. `context` is a digest of its dialogue context, None if unknown.
-
-    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
-    is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
-    None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
-    any, and `said` the ratings themselves by name and rater; `weight` is what these weigh, relative to those of other
-    items. `findings` holds by `finding:CODE` how many of
-    100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
-    """
-
-    item: str
-    candidate: int | None
-    system: str | None
-    context: str | None
-    ratings: Mapping[str, float | None]
-    composites: Mapping[str, float | None] = field(default_factory=dict)
-    blended: Mapping[str, float | None] = field(default_factory=dict)
-    position: int | None = None
-    cluster: str | None = None
-    people: Mapping[str, float] = field(default_factory=dict)
-    said: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    weight: float = 1.0
-    findings: Mapping[str, float | None] = field(default_factory=dict)
-    inapplicable: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -6,10 +6,10 @@ import asyncio
 import functools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from sqlalchemy import Select, Text, exists, func, literal, select
@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.batch import Candidate, Entry, Failure
 from app.domain.evaluation import Evaluation
 from app.domain.human_rating import StoredRating
+from app.domain.summary import flat_name, key_measure
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
@@ -33,7 +34,9 @@ from app.storage.sql.browsing import Browsable, find_batch
 from app.storage.sql.ratings import read_rating
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import RunFrame
+    from numpy.typing import NDArray
+
+    from app.domain.run_frame import Floats, RunFrame
 
 figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
@@ -50,7 +53,7 @@ HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
 WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
-FORMAT = "2"
+FORMAT = "3"
 """Of `pack_frame`: what was kept in another is made again."""
 
 PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
@@ -79,27 +82,27 @@ class FrameStore:
         self._engine = engine
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def read_frame(self, project: str, batch_id: str) -> RunFrame:
-        """All results that the batch has now; none if the project has no such batch. Those of a large batch that has
-        ended are kept for the next time: who asks while they are read waits for that."""
+    async def read_frame(self, project: str, batch_id: str, aspects: Collection[str]) -> RunFrame:
+        """All results that the batch has now; none if the project has no such batch. `aspects` are the rubric's. Those
+        of a large batch that has ended are kept for the next time: who asks while they are read waits for that."""
         turn = self._turns.get(batch_id)
         if turn is None:
             turn = self._turns[batch_id] = asyncio.Lock()
         async with turn:
-            return await self._read(project, batch_id)
+            return await self._read(project, batch_id, aspects)
 
-    async def _read(self, project: str, batch_id: str) -> RunFrame:
+    async def _read(self, project: str, batch_id: str, aspects: Collection[str]) -> RunFrame:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
-            return await asyncio.to_thread(join, (), [])
+            return await asyncio.to_thread(join, (), [], aspects)
         state = await db.fetch_value(self._engine, STATE.where(t.batches.c.id == batch_id))
         kept = t.run_frames.c
         stored = select(kept.frame).where(kept.batch_id == batch_id, kept.state == state)
         packed = await db.fetch_value(self._engine, stored)
         if packed is not None:
-            return await asyncio.to_thread(unpack_frame, packed)
-        frame = await self._read_all(batch)
+            return await asyncio.to_thread(unpack_frame, packed, aspects)
+        frame = await self._read_all(batch, aspects)
         if state is not None and batch.total >= LEAST_KEPT:
             row = {"batch_id": batch_id, "state": state, "frame": await asyncio.to_thread(pack_frame, frame)}
             async with db.change(self._engine) as connection:
@@ -109,13 +112,10 @@ class FrameStore:
                     await connection.execute(db.insert_or_replace(connection, t.run_frames), row)
         return frame
 
-    async def _read_all(self, batch: Browsable) -> RunFrame:
+    async def _read_all(self, batch: Browsable, aspects: Collection[str]) -> RunFrame:
         names = tuple(batch.columns)
-        columns = [
-            *(figure[name] for name in ("position", "item_key", "context_key", "cluster", "spread")),
-            *(figure[name] for name in ("status", "warnings", "unrated")),
-        ]
-        columns += [figure[column] for column in VALUES[: len(names)]]
+        sources = await asyncio.to_thread(list_sources)
+        columns = [figure[name] for name in (*sources, *LABELLED, *VALUES[: len(names)])]
         query = select(*columns).where(figure.batch_id == batch.id, figure.item_key.is_not(None))
         parts, after = [], -1
         while True:
@@ -123,9 +123,9 @@ class FrameStore:
             rows = await db.fetch(self._engine, page)
             if not rows:
                 break
-            parts.append(await asyncio.to_thread(tabulate, rows))
+            parts.append(await asyncio.to_thread(tabulate, rows, sources))
             after = rows[-1].position
-        return await asyncio.to_thread(join, names, parts)
+        return await asyncio.to_thread(join, names, parts, aspects)
 
     async def read_whole(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, WholeResult]:
         """The results at these positions that are there, by position."""
@@ -165,74 +165,97 @@ class FrameStore:
         return found
 
 
-def tabulate(rows: Sequence[Any]) -> tuple[Any, ...]:
-    """Some rows as columns: positions, items, contexts, clusters, spreads, values, and the names that label them."""
+LABELLED = ("status", "warnings", "unrated", "system")
+"""The stored columns that a label is of."""
+
+
+class Part(NamedTuple):
+    """Some results: the stored columns by name, what labels them, and the values of all measures, (rows, measures)."""
+
+    columns: Mapping[str, NDArray[Any]]
+    labels: Sequence[tuple[str, str, str, str | None]]
+    values: Floats
+
+
+def list_sources() -> list[str]:
+    """The stored columns that `RunFrame` declares. It loads numpy."""
+    from app.domain.run_frame import COLUMNS
+
+    return [one.source for one in COLUMNS.values() if one.source is not None]
+
+
+def tabulate(rows: Sequence[Any], sources: Sequence[str]) -> Part:
+    """Some rows as columns: first the `sources`, then what labels them, then the values."""
     import numpy as np
 
-    from app.domain.run_frame import key_all
+    from app.domain.run_frame import COLUMNS, key_all
 
-    positions, items, contexts, clusters, spreads, statuses, warnings, unrated, *values = zip(*rows, strict=True)
-    return (
-        np.array(positions, dtype=np.int32),
-        np.array(items, dtype=np.int64),
-        np.array([one or 0 for one in contexts], dtype=np.int64),
-        key_all(clusters),
-        np.array(spreads, dtype=np.float32),
-        np.array(values, dtype=np.float64).reshape(-1, len(rows)).T,
-        list(zip(statuses, warnings, unrated, strict=True)),
-    )
+    stored = dict(zip((*sources, *LABELLED), given := [*zip(*rows, strict=True)], strict=False))
+    columns = {}
+    for name, one in COLUMNS.items():
+        if one.source == "cluster":
+            columns[name] = key_all(stored[one.source])
+        elif one.source is not None:
+            found = [one.absent if value is None else value for value in stored[one.source]]
+            columns[name] = np.array(found, dtype=one.dtype)
+    labels = list(zip(*(stored[one] for one in LABELLED), strict=True))
+    values = np.array(given[len(stored) :], dtype=np.float64).reshape(-1, len(rows)).T
+    return Part(columns, labels, values)
 
 
-def join(names: tuple[str, ...], parts: Sequence[tuple[Any, ...]]) -> RunFrame:
-    """The frame of all parts."""
+def join(names: tuple[str, ...], parts: Sequence[Part], aspects: Collection[str]) -> RunFrame:
+    """The run of all parts."""
     import numpy as np
 
-    from app.domain.run_frame import Label, RunFrame
+    from app.domain.run_frame import Label, make_frame
 
-    found: dict[tuple[str, str, str], int] = {}
-    label = [found.setdefault(each, len(found)) for part in parts for each in part[6]]
-    columns = [np.concatenate([part[number] for part in parts]) if parts else np.empty(0) for number in range(6)]
-    return RunFrame(
-        names=names,
-        positions=columns[0].astype(np.int32),
-        items=columns[1].astype(np.int64),
-        contexts=columns[2].astype(np.int64),
-        clusters=columns[3].astype(np.int64),
-        spread=columns[4].astype(np.float32),
-        values=columns[5].astype(np.float64).reshape(len(columns[0]), len(names)),
-        label=np.array(label, dtype=np.int64),
-        labels=tuple(
-            Label(status, frozenset(warnings.split()), frozenset(unrated.split()))
-            for status, warnings, unrated in found
-        ),
-    )
+    if not parts:
+        return make_frame(0, {key_measure(name, aspects): np.empty(0) for name in names}, [])
+    found: dict[tuple[str, str, str, str | None], int] = {}
+    label = [found.setdefault(each, len(found)) for part in parts for each in part.labels]
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
+    values = {
+        key_measure(name, aspects): np.concatenate([part.values[:, number] for part in parts])
+        for number, name in enumerate(names)
+    }
+    labels = [
+        Label(status, frozenset(warnings.split()), frozenset(unrated.split()), system=system)
+        for status, warnings, unrated, system in found
+    ]
+    return make_frame(len(label), values, labels, label=np.array(label), **columns)
 
 
 def pack_frame(frame: RunFrame) -> bytes:
     """The frame as a compressed file of arrays: 3 MB for 100,000 results."""
     import numpy as np
 
-    named = {"names": frame.names, "labels": [[one.status, *map(sorted, one[1:])] for one in frame.labels]}
-    columns = {name: getattr(frame, name) for name in ARRAYS}
+    from app.domain.run_frame import COLUMNS
+
+    labels = [[one.status, one.system, *map(sorted, (one.warnings, one.unrated))] for one in frame.labels]
+    named = {"names": [flat_name(key) for key in frame.values], "labels": labels}
+    arrays = {name: getattr(frame, name) for name in COLUMNS}
+    arrays |= {f"values{number}": column for number, column in enumerate(frame.values.values())}
+    arrays["named"] = np.frombuffer(json.dumps(named).encode(), dtype=np.uint8)
     file = BytesIO()
-    np.savez(file, named=np.frombuffer(json.dumps(named).encode(), dtype=np.uint8), **columns)
+    np.savez(file, allow_pickle=False, **arrays)
     return zlib.compress(file.getvalue(), 1)
 
 
-def unpack_frame(packed: bytes) -> RunFrame:
+def unpack_frame(packed: bytes, aspects: Collection[str]) -> RunFrame:
     """The frame of `pack_frame`."""
     import numpy as np
 
-    from app.domain.run_frame import Label, RunFrame
+    from app.domain.run_frame import COLUMNS, Label, make_frame
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
         named = json.loads(file["named"].tobytes())
-        columns = {name: file[name] for name in ARRAYS}
-    labels = tuple(Label(status, frozenset(warned), frozenset(lost)) for status, warned, lost in named["labels"])
-    return RunFrame(names=tuple(named["names"]), labels=labels, **columns)
-
-
-ARRAYS = ("positions", "items", "contexts", "clusters", "values", "spread", "label")
+        columns = {name: file[name] for name in COLUMNS}
+        values = {key_measure(name, aspects): file[f"values{at}"] for at, name in enumerate(named["names"])}
+    labels = [
+        Label(status, frozenset(warned), frozenset(lost), system=system)
+        for status, system, warned, lost in named["labels"]
+    ]
+    return make_frame(len(columns["items"]), values, labels, **columns)
 
 
 def read_whole(row: Any) -> WholeResult:
