@@ -50,6 +50,15 @@ class RunRatings(NamedTuple):
     value: Floats
 
 
+class RunNames(NamedTuple):
+    """What results are called, which only those who show or look up names read; each of shape (n,), by position."""
+
+    positions: Places
+    evaluations: Sequence[str]
+    items: Sequence[str]
+    candidates: Places
+
+
 class Column(NamedTuple):
     """What a column of a run is. `absent` stands where there is no value, and `source` is the column of
     `result_figures` that it is read from; None for one that is made in memory."""
@@ -67,7 +76,8 @@ class RunFrame:
     `labels` are what `label` numbers. `values` holds each measure by kind and name: the mean rating by aspect,
     composites, blended ratings by aspect, and findings (as `finding:CODE`, or `finding:kind:KIND`) in system turns with
     one per 100; NaN where there is no value. `people` holds the means of people's ratings by name, NaN where there is
-    none, and `said` the ratings themselves; both are empty where no one rated.
+    none, and `said` the ratings themselves; both are empty where no one rated. `noise` is the variance of the mean over
+    a response's samples by aspect, NaN where there are fewer than two; empty unless it was read.
     """
 
     positions: Annotated[
@@ -91,10 +101,17 @@ class RunFrame:
     ]
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
+    candidates: Annotated[
+        Places, Column(np.int32, -1, "the number of the response among the item's candidates; −1 where none, or unread")
+    ]
+    texts: Annotated[
+        Integers, Column(np.int64, 0, "key of the context and the response as they came; 0 where gone, or unread")
+    ]
     labels: tuple[Label, ...]
     values: Mapping[MeasureKey, Floats]
     people: Mapping[str, Floats] = field(default_factory=dict)
     said: Mapping[str, RunRatings] = field(default_factory=dict)
+    noise: Mapping[str, Floats] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.items)

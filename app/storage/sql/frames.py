@@ -32,11 +32,12 @@ from app.storage.sql.batches.rows import (
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.browsing import Browsable, find_batch
 from app.storage.sql.ratings import read_rating
+from app.storage.sql.tables import equals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.domain.run_frame import Floats, RunFrame
+    from app.domain.run_frame import Floats, RunFrame, RunNames
 
 figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
@@ -126,6 +127,18 @@ class FrameStore:
             parts.append(await asyncio.to_thread(tabulate, rows, sources))
             after = rows[-1].position
         return await asyncio.to_thread(join, names, parts, aspects)
+
+    async def read_names(self, project: str, batch_id: str) -> RunNames:
+        """What all results are called that the batch has now; see `RunNames`."""
+        columns = [result[name] for name in ("position", "id", "item", "candidate")]
+        query = select(*columns).where(equals(result.batch_id, batch_id), equals(result.project, project))
+        rows: list[Any] = []
+        while some := await db.fetch(
+            self._engine,
+            query.where(result.position > (rows[-1].position if rows else -1)).order_by(result.position).limit(PAGE),
+        ):
+            rows += some
+        return await asyncio.to_thread(name_results, rows)
 
     async def read_whole(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, WholeResult]:
         """The results at these positions that are there, by position."""
@@ -225,6 +238,17 @@ def join(names: tuple[str, ...], parts: Sequence[Part], aspects: Collection[str]
     return make_frame(len(label), values, labels, label=np.array(label), **columns)
 
 
+def name_results(rows: Sequence[Any]) -> RunNames:
+    """The names in some rows."""
+    import numpy as np
+
+    from app.domain.run_frame import RunNames
+
+    positions, evaluations, items, candidates = zip(*rows, strict=True) if rows else ((), (), (), ())
+    numbers = [-1 if one is None else one for one in candidates]
+    return RunNames(np.array(positions, dtype=np.int32), evaluations, items, np.array(numbers, dtype=np.int32))
+
+
 def pack_frame(frame: RunFrame) -> bytes:
     """The frame as a compressed file of arrays: 3 MB for 100,000 results."""
     import numpy as np
@@ -233,7 +257,8 @@ def pack_frame(frame: RunFrame) -> bytes:
 
     labels = [[one.status, one.system, *map(sorted, (one.warnings, one.unrated))] for one in frame.labels]
     named = {"names": [flat_name(key) for key in frame.values], "labels": labels}
-    arrays = {name: getattr(frame, name) for name in COLUMNS}
+    arrays = {name: getattr(frame, name) for name, one in COLUMNS.items() if one.source is not None}
+    arrays["label"] = frame.label
     arrays |= {f"values{number}": column for number, column in enumerate(frame.values.values())}
     arrays["named"] = np.frombuffer(json.dumps(named).encode(), dtype=np.uint8)
     file = BytesIO()
@@ -249,7 +274,7 @@ def unpack_frame(packed: bytes, aspects: Collection[str]) -> RunFrame:
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
         named = json.loads(file["named"].tobytes())
-        columns = {name: file[name] for name in COLUMNS}
+        columns = {name: file[name] for name in COLUMNS if name in file}
         values = {key_measure(name, aspects): file[f"values{at}"] for at, name in enumerate(named["names"])}
     labels = [
         Label(status, frozenset(warned), frozenset(lost), system=system)
