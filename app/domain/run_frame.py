@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 
@@ -40,6 +40,11 @@ class Label(NamedTuple):
     unrated: frozenset[str] = frozenset()
     inapplicable: frozenset[str] = frozenset()
     system: str | None = None
+
+
+def is_judged(label: Label) -> bool:
+    """Whether the results are no failures: a judgement without a single rating is one of a failed status."""
+    return label.status != "failed" or bool(label.unrated)
 
 
 class RunRatings(NamedTuple):
@@ -99,6 +104,8 @@ class RunFrame:
             "spread",
         ),
     ]
+    similarity: Annotated[Floats, Column(np.float64, np.nan, "relevance of the response to its context, b")]
+    system_turns: Annotated[Places, Column(np.int32, 0, "the system's turns in a conversation; 0 where there is none")]
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
     candidates: Annotated[
@@ -124,7 +131,7 @@ class RunFrame:
     @cached_property
     def judged(self) -> int:
         """How many results are no failures."""
-        return int(np.count_nonzero(self.marked(lambda label: label.status != "failed" or bool(label.unrated))))
+        return int(np.count_nonzero(self.marked(is_judged)))
 
     @cached_property
     def valued(self) -> bool:
@@ -146,6 +153,12 @@ class RunFrame:
     def marked(self, has: Callable[[Label], bool]) -> Flags:
         """The rows whose label has something, shape (n,)."""
         return np.array([has(label) for label in self.labels], dtype=bool)[self.label]
+
+    def take(self, rows: Integers) -> RunFrame:
+        """The run of these rows alone, without people's ratings and noise."""
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        values = {key: column[rows] for key, column in self.values.items()}
+        return replace(self, **columns, values=values, people={}, said={}, noise={})
 
     def at(self, positions: Places) -> Integers:
         """The rows of these positions, those that there are."""
