@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import nan
 from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
@@ -206,15 +207,16 @@ class FrameRows:
         for key, value in values.items():
             if (column := self._values.get(key)) is None:
                 column = self._values[key] = array("d")
-            self._fill(column)
-            column.append(np.nan if value is None else value)
+            if len(column) < self._count:
+                self._fill(column)
+            column.append(nan if value is None else value)
         columns["label"] = self._labels.setdefault(label, len(self._labels))
         for name, given in columns.items():
             self._columns.setdefault(name, []).append(given)
         self._count += 1
 
     def _fill(self, column: array[float]) -> None:
-        column.extend([np.nan] * (self._count - len(column)))
+        column.extend([nan] * (self._count - len(column)))
 
     def finish(self) -> RunFrame:
         """The run. Nothing may be added any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, compress, product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from app.stats.observations import (
     Observations,
     check_rows,
     number_first,
+    number_keys,
 )
 from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
@@ -253,11 +254,13 @@ def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> tup
     shapes: dict[Names, int] = {}
     found = [np.empty(0, dtype=np.int64)]
     for run, each in zip(runs, measured, strict=True):
-        # The first column is there for a batch without any value.
-        told = np.stack([np.zeros(len(run.frame), dtype=bool), *(rows for _, rows in each.values())], axis=1)
-        kinds, numbers = np.unique(told, axis=0, return_inverse=True)
-        own = [shapes.setdefault(tuple(compress(each, kind[1:])), len(shapes)) for kind in kinds]
-        found.append(np.array(own, dtype=np.int64)[numbers.ravel()])
+        told = np.zeros(len(run.frame), dtype=np.int64)
+        for _, rows in each.values():
+            told = number_keys(2 * told + rows)
+        first, numbers = np.unique(told, return_index=True, return_inverse=True)[1:]
+        names = [tuple(name for name, (_, rows) in each.items() if rows[row]) for row in first]
+        own = [shapes.setdefault(one, len(shapes)) for one in names]
+        found.append(np.array(own, dtype=np.int64)[numbers])
     return [*shapes], np.concatenate(found)
 
 
