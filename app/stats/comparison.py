@@ -138,7 +138,7 @@ def add_link(
     means: Floats | float = 0.0
     freedom = []
     for sign, run, own, values, chosen in zip(
-        (-1, 1), runs, matched.columns, (link.baseline, link.candidate), sides.rows, strict=True
+        (-1, 1), runs, matched.means, (link.baseline, link.candidate), sides.rows, strict=True
     ):
         made_of = () if values is None else values.aspects_of(*key)
         if values is None or not made_of:
@@ -183,14 +183,14 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
     """Each measure's values in both runs with their dialogues and scale."""
     paired = matched.pairing.test == "paired"
     rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
-    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
-    places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.columns)
+    units = number_units(*matched.means, np.stack(matched.rows, axis=1))
+    places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.means)
     clusters = [own[taken] for own, taken in zip(units, rows, strict=True)]
     found: dict[MeasureKey, Sides] = {}
     for key in list_measures(baseline, candidate):
         kind, name = key
-        values = [own.column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
-        ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
+        values = [own.column(key)[taken] for own, taken in zip(matched.means, rows, strict=True)]
+        ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.means, rows, strict=True)]
         held = [~np.isnan(side) for side in values]
         if paired:
             held = [held[0] & held[1]] * 2
@@ -276,11 +276,11 @@ def take_notes(
     """What a reader of the figures should know, a sentence each."""
     if baseline.name == candidate.name:
         yield "baseline and candidate are the same run: this shows nothing of a change"
-    for role, run, own in (("baseline", baseline, matched.columns[0]), ("candidate", candidate, matched.columns[1])):
-        if own.averaged:
+    for role, run, own in (("baseline", baseline, matched.means[0]), ("candidate", candidate, matched.means[1])):
+        if averaged := int(np.count_nonzero(np.bincount(own.row) > 1)):
             yield (
-                f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
-                f"{own.averaged:,} of them: each item counts once, with its responses' mean"
+                f"the {role} run has {count(len(own.row), 'response')} to {count(len(own.keys), 'item')}, several to "
+                f"{averaged:,} of them: each item counts once, with its responses' mean"
             )
         if len(run.frame) and not run.signatures:
             yield f"the {role} run carries no signature: nothing shows how it was scored"

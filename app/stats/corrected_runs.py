@@ -32,7 +32,7 @@ from app.stats.corrected import (
 )
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask
-from app.stats.pairing import FOLDED, fold, list_measures, match_runs, number_items, number_units, tabulate
+from app.stats.pairing import FOLDED, average_items, fold, list_measures, match_runs, number_items, number_units
 from app.stats.resampling import find_quantile
 from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
@@ -94,11 +94,11 @@ def correct_pairs(
 ) -> dict[MeasureKey, CorrectedPair]:
     """Each measure of both runs: where `paired` of the items that are in both."""
     matched = match_runs(baseline, candidate, asked="auto" if paired else "unpaired")
-    kept = [np.ones(len(own.row), dtype=bool) for own in matched.columns]
+    kept = [np.ones(len(own.row), dtype=bool) for own in matched.means]
     if paired:
-        kept = [np.isin(own.row, rows) for own, rows in zip(matched.columns, matched.rows, strict=True)]
-    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
-    homes = [found[own.row] for found, own in zip(units, matched.columns, strict=True)]
+        kept = [np.isin(own.row, rows) for own, rows in zip(matched.means, matched.rows, strict=True)]
+    units = number_units(*matched.means, np.stack(matched.rows, axis=1))
+    homes = [found[own.row] for found, own in zip(units, matched.means, strict=True)]
     best = {**baseline.best, **candidate.best}
     raters = number_raters(baseline, candidate)
     found = {}
@@ -286,8 +286,8 @@ def judge_corrected(
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks) -> CorrectedPair:
     """A measure of one run."""
     options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks, key == MARKED)
-    columns = tabulate(run)
-    homes = number_items(columns)[columns.row]
+    means = average_items(run)
+    homes = number_items(means)[means.row]
     sample = sample_run(run, key, run.best, homes=homes, raters=number_raters(run))
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 

@@ -60,7 +60,7 @@ from app.stats.corrected_runs import judge_corrected
 from app.stats.gate_plan import PlannedRule, plan, point_name
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
-from app.stats.pairing import number_items, tabulate
+from app.stats.pairing import average_items, number_items
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, count, reach
 
@@ -297,11 +297,11 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
     wanted = [one for one in asked if one.rule.min_mean is not None]
     if not wanted:
         return {}
-    columns = tabulate(candidate)
-    clusters = number_items(columns)
+    means = average_items(candidate)
+    clusters = number_items(means)
     found = {}
     for one in wanted:
-        values, ratings = columns.column(one.key), columns.rating_column(one.key)
+        values, ratings = means.column(one.key), means.rating_column(one.key)
         held = ~np.isnan(values)
         if one.rule.min_mean is not None and one.scale is not None and one.shortfall is not None:
             found[one.number] = Minimum(

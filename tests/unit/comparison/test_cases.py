@@ -68,12 +68,12 @@ def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> di
     columns = []
     for name in ASPECTS if measure is None else (measure,):
         before, after = (
-            own.column(("aspect", name))[rows] for own, rows in zip(paired.columns, paired.rows, strict=True)
+            own.column(("aspect", name))[rows] for own, rows in zip(paired.means, paired.rows, strict=True)
         )
         columns.append((after - before) / (SCALES[name].width if measure is None else 1.0))
     rated = [[one for one in row if not np.isnan(one)] for row in zip(*columns, strict=True)]
     moved = {
-        firsts[tuple(paired.columns[0].keys[row].tolist())]: sum(values) / len(values)
+        firsts[tuple(paired.means[0].keys[row].tolist())]: sum(values) / len(values)
         for row, values in zip(paired.rows[0].tolist(), rated, strict=True)
         if values
     }
