@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.comparison import FINDING
 from app.domain.composites import range_of
 from app.domain.conversation import ANY_CODE, CODES, KIND, KIND_CODES, KINDS
-from app.domain.errors import StoreError
+from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (
+    BLENDED,
     BUILD,
+    MISSING,
     SYSTEM,
     AspectSummary,
     AspectTally,
@@ -32,15 +34,17 @@ from app.domain.summary import (
     Spread,
     Summary,
     Tally,
+    add_faulty,
+    flat_name,
 )
 from app.storage.rubric_files import RubricSource
 
 if TYPE_CHECKING:
+    from app.domain.run_frame import Label, RunFrame
     from app.stats.observations import Floats, Integers
     from app.storage.sql.batches.store import BatchStore
 
 
-BLENDED = ".blended"
 OVERALL = "overall"
 """The aspect by which kinds of faults are weighed."""
 UNSEEN = AspectTally()
@@ -179,31 +183,44 @@ def tally_frame(frame: RunFrame) -> Tally:
 
     tally = Tally()
     for label, count in zip(frame.labels, np.bincount(frame.label, minlength=len(frame.labels)).tolist(), strict=True):
-        tally.statuses[label.status] += count
-        tally.warnings.update({code: count for code in label.warnings if not code.startswith(FINDING)})
-        if label.status == "failed":
-            tally.failures[label.failure or JudgeReplyInvalid.code] += count
-        for name, reason in label.reasons:
-            tally.aspects.setdefault(name, AspectTally()).reasons[reason or MISSING] += count
+        if count:
+            add_label(tally, label, count)
     for (kind, name), column in frame.values.items():
-        if not len(values := column[~np.isnan(column)]) or kind not in JUDGED_KINDS:
+        values = column[~np.isnan(column)]
+        if not len(values):
             continue
         if kind == "composite":
             tally.composites[name] = find_moments(values)
-            continue
-        aspect = tally.aspects.setdefault(name, AspectTally())
-        if kind == "blended":
-            aspect.blended = find_moments(values)
-            continue
-        aspect.means = find_moments(values)
-        apart = frame.values.get(("rating", name))
-        given = column if apart is None else np.where(np.isnan(apart), column, apart)
-        levels, counts = np.unique(given[given % 1 == 0], return_counts=True)
-        aspect.levels.update(dict(zip(map(int, levels.tolist()), counts.tolist(), strict=True)))
+        elif kind == "blended":
+            tally.aspects.setdefault(name, AspectTally()).blended = find_moments(values)
+        elif kind == "aspect":
+            aspect = tally.aspects.setdefault(name, AspectTally())
+            aspect.means, aspect.levels = find_moments(values), count_levels(frame, name)
     for faulty, count in zip(frame.faults, np.bincount(frame.fault, minlength=len(frame.faults)).tolist(), strict=True):
-        if faulty is not None:
+        if faulty is not None and count:
             add_faulty(tally, faulty, count)
     return tally
+
+
+def add_label(tally: Tally, label: Label, count: int) -> None:
+    """Adds what so many results with the label have in common."""
+    tally.statuses[label.status] += count
+    tally.warnings.update({code: count for code in label.warnings if not code.startswith(FINDING)})
+    if label.status == "failed":
+        tally.failures[label.failure or JudgeReplyInvalid.code] += count
+    for name, reason in label.reasons:
+        tally.aspects.setdefault(name, AspectTally()).reasons[reason or MISSING] += count
+
+
+def count_levels(frame: RunFrame, aspect: str) -> Counter[int]:
+    """How many results have each rating of the aspect: its own where it is told apart from the mean, else the mean."""
+    import numpy as np
+
+    given, apart = frame.read(("aspect", aspect)), frame.ratings.get(aspect)
+    if apart is not None:
+        given = np.where(np.isnan(apart), given, apart)
+    levels, counts = np.unique(given[given % 1 == 0], return_counts=True)
+    return Counter(dict(zip(map(int, levels.tolist()), counts.tolist(), strict=True)))
 
 
 def find_moments(values: Floats) -> Moments:
@@ -328,7 +345,7 @@ def rank_kinds_by_build(frame: RunFrame, own: Mapping[str, str]) -> tuple[BuildF
     )
 
 
-def group_rows[Group: Hashable](frame: RunFrame, groups: Sequence[Group]) -> dict[Group, Integers]:
+def group_rows(frame: RunFrame, groups: Sequence[Any]) -> dict[Any, Integers]:
     """The rows by group; `groups` has that of each label."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
@@ -22,7 +22,7 @@ from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value, listed
 from app.domain.reliability import Reliability
 
-Kind = Literal["aspect", "composite", "blended", "rating", "finding", "kind"]
+Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
 MeasureKey = tuple[Kind, str]
 """What values are of, by kind and name."""
 
@@ -30,15 +30,16 @@ MeasureKey = tuple[Kind, str]
 class ResultFigures(NamedTuple):
     """One result in figures: a row of `result_figures`.
 
-    `values` has the means of aspects and the values of composites, None where there is none; blended values, where
-    there are any; and as `rating` an aspect's rating where it is not the mean. `unrated` says why aspects have no
-    rating. `similarity` is b; `system` and `build` are the entries of that name in the candidate's metadata; `context`
-    is the digest of its dialogue context; `faulty` are a conversation's findings. `spread` is the mean standard
-    deviation of the samples over the aspects with several of them, as a share of each scale; None where the judge was
-    asked once. `failure` is the code of what stands in the place of an evaluation."""
+    `values` has the means of aspects and the values of composites, None where there is none, and blended values, where
+    there are any. `ratings` are those of aspects where they are not the mean, and `unrated` says why aspects have none.
+    `similarity` is b; `system` and `build` are the entries of that name in the candidate's metadata; `context` is the
+    digest of its dialogue context; `faulty` are a conversation's findings. `spread` is the mean standard deviation of
+    the samples over the aspects with several of them, as a share of each scale; None where the judge was asked once.
+    `failure` is the code of what stands in the place of an evaluation."""
 
     status: str
     values: Mapping[MeasureKey, float | None]
+    ratings: Mapping[str, int] = MappingProxyType({})
     unrated: Mapping[str, str | None] = MappingProxyType({})
     warnings: tuple[str, ...] = ()
     failure: str | None = None
@@ -51,13 +52,24 @@ class ResultFigures(NamedTuple):
 
     def find_rating(self, aspect: str) -> int | None:
         """The rating of the aspect; None without one."""
-        return rating_of(self.values.get(("aspect", aspect)), self.values.get(("rating", aspect)))
+        told = self.ratings.get(aspect, self.values.get(("aspect", aspect)))
+        return None if told is None or told % 1 else int(told)
 
 
-def rating_of(mean: float | None, rating: float | None) -> int | None:
-    """The rating that goes with a mean: its own where that is told, else the mean."""
-    told = mean if rating is None else rating
-    return None if told is None or told % 1 else int(told)
+BLENDED = ".blended"
+"""What follows an aspect's name where its blended value is meant, and kinds stand under one name."""
+
+
+def flat_name(key: MeasureKey) -> str:
+    """The measure's name among those of other kinds."""
+    return key[1] + BLENDED if key[0] == "blended" else key[1]
+
+
+def key_measure(name: str, aspects: Collection[str]) -> MeasureKey:
+    """Kind and name of what a judge's verdict gives under this name; `aspects` are the rubric's."""
+    if name.endswith(BLENDED):
+        return "blended", name.removesuffix(BLENDED)
+    return ("aspect" if name in aspects else "composite"), name
 
 
 SYSTEM = "system"
@@ -98,10 +110,12 @@ def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: Faul
     values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in aspects.items()}
     values |= {("composite", name): value for name, value in evaluation.composites.items()}
     values |= {("blended", name): one.blended for name, one in aspects.items() if one.blended is not None}
-    values |= {("rating", name): one.rating for name, one in aspects.items() if one.rating != one.mean}
     return ResultFigures(
         status=evaluation.status,
         values=values,
+        ratings={
+            name: one.rating for name, one in aspects.items() if one.rating is not None and one.rating != one.mean
+        },
         unrated={
             name: one.unrated.reason if one.unrated else None for name, one in aspects.items() if one.mean is None
         },
@@ -128,34 +142,6 @@ def measure_spread(results: Iterable[AspectResult]) -> float | None:
 def measure_failure(failure: Failure) -> ResultFigures:
     """The figures of a candidate without an evaluation: only the reason."""
     return ResultFigures(status="failed", values={}, failure=failure.code)
-
-
-@dataclass(frozen=True)
-class RunItem:
-    """One candidate's values in a run. `context` is a digest of its dialogue context, None if unknown.
-
-    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
-    is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
-    None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
-    any, and `said` the ratings themselves by name and rater; `weight` is what these weigh, relative to those of other
-    items. `findings` holds by `finding:CODE` how many of
-    100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
-    """
-
-    item: str
-    candidate: int | None
-    system: str | None
-    context: str | None
-    ratings: Mapping[str, float | None]
-    composites: Mapping[str, float | None] = field(default_factory=dict)
-    blended: Mapping[str, float | None] = field(default_factory=dict)
-    position: int | None = None
-    cluster: str | None = None
-    people: Mapping[str, float] = field(default_factory=dict)
-    said: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    weight: float = 1.0
-    findings: Mapping[str, float | None] = field(default_factory=dict)
-    inapplicable: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -57,7 +57,10 @@ class Spreads:
         for column, aspect in enumerate(self._aspects):
             own, *theirs = (frame.read(("aspect", aspect.id)).tolist() for frame in (rated, *others))
             for place, key in enumerate(places):
-                figures = [own[place], *(values[rows[key]] for values, rows in zip(theirs, same) if key in rows)]
+                figures = [
+                    own[place],
+                    *(values[rows[key]] for values, rows in zip(theirs, same, strict=True) if key in rows),
+                ]
                 means = [mean for mean in figures if not isnan(mean)]
                 if len(means) > 1:
                     middle = sum(means) / len(means)

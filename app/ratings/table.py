@@ -6,19 +6,20 @@ A human rating may name a result by its evaluation, or by item, candidate, syste
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.domain.batch import Batch
+from app.domain.batch import Batch, ResultName
 from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.summary import SYSTEM, Scored, Scores
+from app.domain.run_frame import Flags, Label, RunFrame
+from app.domain.summary import BLENDED, SYSTEM, flat_name
 from app.domain.validation import LARGEST, clip
 from app.stats import reading
 from app.stats.choosing import weigh
@@ -27,15 +28,11 @@ from app.stats.observations import (
     NO_RATER,
     Floats,
     Integers,
-    NumberColumn,
     Observations,
     check_rows,
     integers,
 )
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
-
-BLENDED = ".blended"
-"""What follows an aspect's name where its blended value is meant."""
 
 Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
 Answer = tuple[str, str, str]  # system or nothing, item, and digest of the context and the response
@@ -85,49 +82,55 @@ class AnswerTable:
         self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
         self._origins: list[Origin] = []
         self._position = array("q")
-        self._columns: dict[str, NumberColumn] = {}
-        self._similarity = NumberColumn()
+        self._columns: dict[str, list[tuple[int, Floats]]] = {}
+        self._similarity: list[tuple[int, Floats]] = []
         self._owners: dict[str, str] = {}
         self._taken: tuple[str, dict[tuple[str, str], int]] = "", {}
 
     def __len__(self) -> int:
         return len(self._origins)
 
-    def add(self, batch: Batch, results: Sequence[Scored]) -> None:
-        """Takes in results of a batch that follow those before. Nothing can be added once something was read."""
-        row = len(self)
+    def add(self, batch: Batch, frame: RunFrame, names: Mapping[int, ResultName]) -> None:
+        """Takes in results of a batch that follow those before; `names` has what they are called by position. Nothing
+        can be added once something was read."""
         if self._taken[0] != batch.id:
             self._taken = batch.id, {}
-        for result in results:
-            self._add_place(batch, result)
-        for number, result in enumerate(results, start=row):
-            values, faulty = name_values(result.scores), result.scores.faulty
-            self._system_turns.append(0 if faulty is None else faulty.system_turns)
-            if self._marks and faulty is not None:
-                values.setdefault(FAULTY_TURNS, faulty.rate_of(ANY_CODE))
-            blended = (name for name, figures in result.scores.aspects.items() if figures[1] is not None)
-            shape = Shape(tuple(values), tuple(blended))
-            self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
-            for name, value in values.items():
-                self._columns.setdefault(name, NumberColumn()).put(number, value, number + 1)
-            self._similarity.put(number, result.scores.similarity, number + 1)
+        first = len(self)
+        for position, candidate, label in zip(
+            frame.positions.tolist(), frame.candidates.tolist(), frame.label.tolist(), strict=True
+        ):
+            system = frame.labels[label].system or batch.metadata.get(SYSTEM) or ""
+            self._add_place(batch, names[position], None if candidate < 0 else candidate, position, system)
+        self._system_turns.extend(frame.system_turns.tolist())
+        told = dict(list_values(frame, marks=self._marks))
+        for name, (_, values) in told.items():
+            self._columns.setdefault(name, []).append((first, values))
+        self._similarity.append((first, frame.similarity))
+        every = np.array([has for has, _ in told.values()]).reshape(len(told), len(frame)).T
+        numbers: dict[bytes, int] = {}
+        names_of = [*told]
+        for row, packed in zip(every, np.packbits(every, axis=1), strict=True):
+            key = packed.tobytes()
+            if key not in numbers:
+                has = tuple(name for name, there in zip(names_of, row, strict=True) if there)
+                blends = tuple(name.removesuffix(BLENDED) for name in has if name.endswith(BLENDED))
+                numbers[key] = self._shapes.setdefault(Shape(has, blends), len(self._shapes))
+            self._shape.append(numbers[key])
 
-    def _add_place(self, batch: Batch, result: Scored) -> None:
-        entry = result.entry
-        system = result.scores.system or batch.metadata.get(SYSTEM) or ""
+    def _add_place(self, batch: Batch, named: ResultName, candidate: int | None, position: int, system: str) -> None:
         label = self._label(system, batch)
-        item = entry.item if entry.candidate is None else f"{entry.item}#{entry.candidate}"
+        item = named.item if candidate is None else f"{named.item}#{candidate}"
         taken = self._taken[1]
         repeat = taken[label, item] = taken.get((label, item), -1) + 1
-        name = item if not repeat else f"{item}@{entry.position}"
+        name = item if not repeat else f"{item}@{position}"
         self._system.append(self._systems.setdefault(label, len(self._systems)))
         self._item.append(self._items.setdefault(name, len(self._items)))
-        cluster = entry.cluster
+        cluster = named.cluster
         self._cluster.append(
             NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
         )
-        self._position.append(entry.position)
-        self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
+        self._position.append(position)
+        self._origins.append(Origin(named.evaluation, batch.id, named.item, candidate, system))
 
     def _label(self, system: str, batch: Batch) -> str:
         """What the analyses call the system. Two batches of one system are two: a build and the build before it."""
@@ -172,12 +175,12 @@ class AnswerTable:
 
     def column(self, name: str) -> Floats:
         """The values of that name, NaN for none, shape (rows,)."""
-        return self._columns[name].filled(len(self))
+        return lay_out(self._columns[name], len(self))
 
     @property
     def similarity(self) -> Floats:
         """The results' b, NaN for none, shape (rows,)."""
-        return self._similarity.filled(len(self))
+        return lay_out(self._similarity, len(self))
 
     @cached_property
     def dialogues(self) -> tuple[str, ...]:
@@ -341,11 +344,35 @@ def explain_unrated(ambiguous: int) -> str:
     return "no human ratings concern these results; keep some with POST /v1/ratings"
 
 
-def name_values(scores: Scores) -> dict[str, float | None]:
-    """Every value of a result by name: means, composites, what is blended."""
-    means = {name: figures[0] for name, figures in scores.aspects.items()}
-    blended = {f"{name}.blended": figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
-    return {**means, **scores.composites, **blended}
+def list_values(frame: RunFrame, *, marks: bool) -> Iterator[tuple[str, tuple[Flags, Floats]]]:
+    """Every value of the results by name, means, composites, what is blended, and with `marks` the faulty turns: which
+    of the results have it, be it without a value, and what it is; both of shape (n,)."""
+    for kind in ("aspect", "composite", "blended"):
+        for key, values in frame.values.items():
+            if key[0] != kind:
+                continue
+            held = ~np.isnan(values)
+            if kind == "aspect":
+                held |= frame.marked(partial(has_unrated, name=key[1]))
+            elif kind == "composite":
+                held = frame.marked(lambda label: label.failure is None)
+            yield flat_name(key), (held, values)
+    if marks:
+        turns = frame.system_turns
+        yield FAULTY_TURNS, (turns > 0, 100 * frame.count_faults(ANY_CODE) / np.maximum(turns, 1))
+
+
+def has_unrated(label: Label, name: str) -> bool:
+    """Whether the aspect is without a rating there."""
+    return name in label.unrated
+
+
+def lay_out(parts: Iterable[tuple[int, Floats]], rows: int) -> Floats:
+    """The values of parts, each with its first row, as a column of so many rows: NaN where there is none."""
+    column = np.full(rows, np.nan)
+    for first, values in parts:
+        column[first : first + len(values)] = values
+    return column
 
 
 def key_of(rating: StoredRating) -> Key:

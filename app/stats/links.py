@@ -25,7 +25,7 @@ from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
 from app.domain.plain_text import write_figure
 from app.domain.rubric import MeanComposite, Rubric
-from app.domain.run_frame import RunTable, key_all
+from app.domain.run_frame import RunFrame, key_all
 from app.domain.summary import MeasureKey
 from app.stats.correlation_intervals import estimate
 from app.stats.observations import Floats, Integers, join_shared, number_first
@@ -333,7 +333,7 @@ def link_run(
     those of the linked ratings. A blended value moves as its rating does. `signatures` are those that it then has."""
     links = {name: one for name, one in stored.link.aspects.items() if one.state == "linked" and name in run.aspects}
     tables = {name: read_table(one) for name, one in links.items()}
-    ratings = {name: run.table.values["aspect", name] for name in links}
+    ratings = {name: run.frame.values["aspect", name] for name in links}
     moved = {name: np.interp(ratings[name], *tables[name]) for name in links}
     values = LinkedValues(
         {name: np.clip(ratings[name], *tables[name][0][[0, -1]]) - tables[name][0][0] for name in links},
@@ -341,7 +341,7 @@ def link_run(
         {name: max(1, one.clusters - 1) for name, one in links.items()},
         rubric,
     )
-    return replace(run, items=(), figures=move_values(run.table, moved, rubric), signatures=signatures), values
+    return replace(run, frame=move_values(run.frame, moved, rubric), signatures=signatures), values
 
 
 @dataclass(frozen=True)
@@ -437,26 +437,25 @@ def read_table(link: AspectLink) -> tuple[Floats, Floats]:
     return np.array([level for level, _ in pairs]), np.array([value for _, value in pairs])
 
 
-def move_values(table: RunTable, moved: Mapping[str, Floats], rubric: Rubric) -> RunTable:
-    """The table with linked values."""
-    nothing = np.full(len(table), np.nan)
+def move_values(frame: RunFrame, moved: Mapping[str, Floats], rubric: Rubric) -> RunFrame:
+    """The run with linked values."""
+    nothing = np.full(len(frame), np.nan)
     values: dict[MeasureKey, Floats] = {}
-    for kind, name in table.values:
+    for kind, name in frame.values:
         if kind == "aspect":
             values[kind, name] = moved.get(name, nothing)
     ratings = {name: [None if isnan(one) else one for one in column.tolist()] for name, column in moved.items()}
     composed = [compose(rubric, dict(zip(ratings, row, strict=True))) for row in zip(*ratings.values(), strict=True)]
-    for one in rubric.composites if len(table) else ():
-        found = [row[one.id] for row in composed] if ratings else [None] * len(table)
+    for one in rubric.composites if len(frame) else ():
+        found = [row[one.id] for row in composed] if ratings else [None] * len(frame)
         values["composite", one.id] = np.array(found, dtype=np.float64)
-    for (kind, name), column in table.values.items():
+    for (kind, name), column in frame.values.items():
         if kind == "blended" and name in moved:
-            values[kind, name] = column + moved[name] - table.values["aspect", name]
+            values[kind, name] = column + moved[name] - frame.values["aspect", name]
         elif kind in {"finding", "kind"}:
             values[kind, name] = column
     shown = {key: column for key, column in values.items() if key[0] != "blended" or not np.isnan(column).all()}
-    valued = any(kind not in {"finding", "kind"} and not np.isnan(column).all() for (kind, _), column in shown.items())
-    return replace(table, values=shown, valued=valued)
+    return replace(frame, values=shown)
 
 
 def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int, ...]) -> JudgePairs:

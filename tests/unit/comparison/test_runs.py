@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import Executable, delete
 
 from app.batches import summaries
-from app.comparison.runs import are_numbered, find_batch, read_items, scales_of, tabulate_frame
+from app.comparison.runs import find_batch, fit_frame, have_numbers, read_scores, scales_of, tells_all
 from app.domain.comparison import ComparedRun
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
 from app.domain.evaluation import EvaluationRequest
+from app.domain.model import key_of
 from app.domain.rubric import Rubric
-from app.domain.run_frame import RunTable, tabulate_items
-from app.domain.summary import RunItem
+from app.domain.run_frame import COLUMNS, RunFrame, key_all
 from app.storage.sql.engine import write
 from app.storage.sql.tables import result_figures
 from tests.support.bench import Bench
@@ -28,8 +29,19 @@ async def run_of(bench: Bench, batch_id: str = "ba_1", rubric: Rubric = RUBRIC) 
     return await bench.comparison.runs.read("team", await find_batch(bench.batches, "team", batch_id), rubric)
 
 
-async def items_of(bench: Bench, batch_id: str = "ba_1") -> list[RunItem]:
-    return await read_items(bench.batches, "team", await find_batch(bench.batches, "team", batch_id))
+async def scores_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
+    return await read_scores(bench.batches, "team", await find_batch(bench.batches, "team", batch_id))
+
+
+async def columns_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
+    return await bench.comparison.runs.frames.read_frame("team", batch_id, [aspect.id for aspect in RUBRIC.aspects])
+
+
+def show(frame: RunFrame) -> dict[tuple[str, str], list[float | None]]:
+    """The values, None where there is none."""
+    return {
+        key: [None if np.isnan(value) else value for value in column.tolist()] for key, column in frame.values.items()
+    }
 
 
 async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
@@ -39,14 +51,19 @@ async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
     run = await run_of(bench)
     assert (run.name, run.expected, run.signatures) == ("夜間 (ba_1)", 2, {SIGNATURE: 2})
     assert (run.aspects, run.numbered, run.best) == (("warmth", "clarity"), False, {})
-    first, second = await items_of(bench)
-    assert (first.item, first.candidate, first.system, second.system) == ("item-0", None, "甲", None)
-    assert (first.ratings, first.blended) == ({"warmth": 0, "clarity": 3}, {"warmth": 0.25, "clarity": 3.25})
-    assert (second.ratings, second.blended) == ({"warmth": 1, "clarity": None}, {"warmth": 1.25})
-    assert (first.position, second.position) == (0, 1)
-    request = make_record().request
-    assert isinstance(request, EvaluationRequest)
-    assert first.context == digest_context(request.context)
+    for frame in (run.frame, await scores_of(bench)):
+        assert frame.items.tolist() == [key_of("item-0"), key_of("item-1")]
+        assert [frame.labels[number].system for number in frame.label] == ["甲", ""]
+        assert show(frame) == {
+            ("aspect", "warmth"): [0, 1],
+            ("aspect", "clarity"): [3, None],
+            ("blended", "warmth"): [0.25, 1.25],
+            ("blended", "clarity"): [3.25, None],
+        }
+        assert frame.positions.tolist() == [0, 1]
+        request = make_record().request
+        assert isinstance(request, EvaluationRequest)
+        assert frame.contexts[0] == key_of(digest_context(request.context))
 
 
 async def test_a_batch_is_found_in_its_project_alone(bench: Bench) -> None:
@@ -56,18 +73,12 @@ async def test_a_batch_is_found_in_its_project_alone(bench: Bench) -> None:
         await find_batch(bench.batches, "rivals", "ba_1")
 
 
-async def test_the_system_is_the_candidates_own_else_the_batchs(bench: Bench) -> None:
-    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, systems=["甲", ""], metadata={"system": "乙"})
-    assert [item.system for item in await items_of(bench)] == ["甲", "乙"]
-    await score_batch(bench.batches, "ba_2", {"warmth": [0, 1]}, metadata={"system": "乙"})
-    assert [item.system for item in await items_of(bench, "ba_2")] == ["乙", "乙"]
-
-
 async def test_a_failed_candidate_is_expected_and_has_no_value(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1]}, fail=[1])
     run = await run_of(bench)
     assert (run.name, run.expected, run.signatures) == ("ba_1", 3, {SIGNATURE: 2})
-    assert [item.ratings for item in await items_of(bench)] == [{"warmth": 0}, {}, {"warmth": 1}]
+    assert show(await scores_of(bench)) == {("aspect", "warmth"): [0, None, 1]}
+    assert [run.frame.labels[number].status for number in run.frame.label] == ["scored", "failed", "scored"]
 
 
 async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
@@ -75,12 +86,11 @@ async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
     assert (await run_of(bench)).signatures == {}
 
 
-def tell(table: RunTable) -> dict[str, object]:
-    """Everything in the table, as values that are equal where it is."""
-    named = {name: getattr(table, name) for name in ("values", "people")}
-    columns = {name: {key: column.tolist() for key, column in found.items()} for name, found in named.items()}
-    keys = {name: getattr(table, name).tolist() for name in ("items", "contexts", "clusters")}
-    return {**columns, **keys, "counts": (table.judged, table.valued, dict(table.inapplicable))}
+def tell(frame: RunFrame) -> str:
+    """Everything in the frame, as a text that is equal where it is, NaN in its place too."""
+    labels = [tuple(map(str, frame.labels[number])) for number in frame.label]
+    columns = {name: getattr(frame, name).tolist() for name in COLUMNS if name != "label"}
+    return str(({key: column.tolist() for key, column in sorted(frame.values.items())}, columns, labels))
 
 
 TRICKY: dict[str, dict[str, Any]] = {
@@ -96,31 +106,28 @@ TRICKY: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", TRICKY)
 async def test_columns_say_what_the_results_say(bench: Bench, kind: str) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, None, 1], "clarity": [3, None, 1, 2]}, **TRICKY[kind])
-    batch, items = await find_batch(bench.batches, "team", "ba_1"), await items_of(bench)
-    table = tabulate_frame(await bench.comparison.runs.frames.read_frame("team", "ba_1"), batch, RUBRIC)
-    assert table is not None
-    told = tabulate_items(items, [aspect.id for aspect in RUBRIC.aspects])
-    # NaN is in its place where it is equal as text.
-    assert str(tell(table)) == str(tell(told))
-    assert (await run_of(bench)).numbered is are_numbered(item.item for item in items) is kind.startswith("numbers")
+    batch, columns = await find_batch(bench.batches, "team", "ba_1"), await columns_of(bench)
+    assert tells_all(columns, batch, RUBRIC)
+    assert tell(fit_frame(columns, RUBRIC)) == tell(fit_frame(await scores_of(bench), RUBRIC))
+    assert (await run_of(bench)).numbered is have_numbers(columns.items) is kind.startswith("numbers")
 
 
 async def test_results_are_read_one_by_one_where_columns_do_not_tell_everything(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1], "clarity": [3, None]}, blend=0.25)
-    batch, frames = await find_batch(bench.batches, "team", "ba_1"), bench.comparison.runs.frames
-    expected = str(tell((await run_of(bench)).table))
+    batch = await find_batch(bench.batches, "team", "ba_1")
+    expected = tell((await run_of(bench)).frame)
     # Another rubric measures one of the aspects only, or one more.
     less, more = (
         small_rubric(aspects=[aspect_data("warmth")]),
         small_rubric(aspects=[aspect_data(name) for name in ("warmth", "clarity", "wit")]),
     )
     for rubric in (less, more):
-        assert tabulate_frame(await frames.read_frame("team", "ba_1"), batch, rubric) is None
+        assert not tells_all(await columns_of(bench), batch, rubric)
         run = await run_of(bench, rubric=rubric)
-        assert run.table.values["aspect", "warmth"].tolist() == [0, 1]
+        assert run.frame.values["aspect", "warmth"].tolist() == [0, 1]
     await write_all(bench, delete(result_figures).where(result_figures.c.position == 0))
-    assert tabulate_frame(await frames.read_frame("team", "ba_1"), batch, RUBRIC) is None
-    assert str(tell((await run_of(bench)).table)) == expected
+    assert not tells_all(await columns_of(bench), batch, RUBRIC)
+    assert tell((await run_of(bench)).frame) == expected
 
 
 async def write_all(bench: Bench, statement: Executable) -> None:
@@ -132,8 +139,8 @@ async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytes
     monkeypatch.setattr(summaries, "SCORES_PAGE", 3)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
     batch = await find_batch(bench.batches, "team", "ba_1")
-    assert [item.position for item in await read_items(bench.batches, "team", batch)] == list(range(8))
-    assert await read_items(bench.batches, "rivals", batch) == []
+    assert (await read_scores(bench.batches, "team", batch)).positions.tolist() == list(range(8))
+    assert len(await read_scores(bench.batches, "rivals", batch)) == 0
 
 
 @pytest.mark.parametrize("given", [True, False, None])
@@ -158,7 +165,7 @@ async def test_whether_ids_were_given_is_recorded_and_guessed_only_of_earlier_ba
     ],
 )
 def test_numbers_are_those_that_nobody_gave(items: list[str], expected: bool) -> None:
-    assert are_numbered(items) is expected
+    assert have_numbers(key_all(items)) is expected
 
 
 def test_a_blend_counts_on_its_aspects_scale_and_a_composite_on_its_own() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from app.domain.comparison import ComparedRun, GateRule
 from app.domain.link import Link, LinkMark, StoredLink
-from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.stats.links import (
@@ -25,6 +24,7 @@ from app.stats.links import (
     pair_judges,
 )
 from tests.support.fake_rubrics import aspect_data, small_rubric
+from tests.support.runs import Row, make_frame
 
 RUBRIC = small_rubric(
     aspects=[aspect_data("clarity", range(1, 6)), aspect_data("warmth", range(1, 4))],
@@ -140,15 +140,16 @@ def store(pairs: JudgePairs, **aspects: Any) -> StoredLink:
 
 def run(name: str, clarity: Any, signature: str) -> ComparedRun:
     items = [
-        RunItem(str(at), None, None, None, {"clarity": float(value), "warmth": 2.0}, {"both": (float(value) + 2) / 2})
+        Row(str(at), None, {"clarity": float(value), "warmth": 2.0}, {"both": (float(value) + 2) / 2})
         for at, value in enumerate(clarity)
     ]
     scales = {"clarity": (1.0, 5.0), "warmth": (1.0, 3.0), "both": (1.0, 4.0)}
-    return ComparedRun(name, items, len(items), {signature: len(items)}, scales, ("clarity", "warmth"))
+    frame = make_frame(items, ("clarity", "warmth"))
+    return ComparedRun(name, frame, len(items), {signature: len(items)}, scales, ("clarity", "warmth"))
 
 
 def use(old: ComparedRun, stored: StoredLink) -> tuple[ComparedRun, LinkUse]:
-    linked, values = link_run(old, stored, RUBRIC, {"judge:b": len(old.items)})
+    linked, values = link_run(old, stored, RUBRIC, {"judge:b": len(old.frame)})
     mark = LinkMark(id="ln_1", old_signature="judge:a", new_signature="judge:b", runs=("baseline",))
     return linked, LinkUse(mark, values)
 
@@ -157,8 +158,8 @@ def test_counts_of_levels_are_linked_as_their_ratings_are() -> None:
     stored, old = store(pair(150)), run("old", pair(200, seed=5).old, "judge:a")
     linked, link = use(old, stored)
     assert link.baseline is not None
-    values, before = (one.table.values["aspect", "clarity"] for one in (linked, old))
-    counts = {str(level): sum(item.ratings["clarity"] == level for item in old.items) for level in LEVELS}
+    values, before = (one.frame.values["aspect", "clarity"] for one in (linked, old))
+    counts = {str(level): int(np.sum(before == level)) for level in LEVELS}
     found = link_counts(counts, stored, "clarity")
     assert found is not None
     assert found.mean == pytest.approx(np.mean(values))

@@ -22,6 +22,7 @@ from app.domain.summary import (
     MeasureKey,
     ResultFigures,
     find_faulty,
+    flat_name,
     measure_evaluation,
     measure_failure,
 )
@@ -139,10 +140,9 @@ def describe_result(finished: FinishedCandidate, status: str, batch: Row[Any], n
 
 
 figure = result_figures.c
-BLENDED = ".blended"
 VALUES = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
 FIXED = (
-    *("status", "system", "build", "warnings", "unrated", "reasons", "failure"),
+    *("status", "system", "build", "warnings", "unrated", "reasons", "failure", "ratings"),
     *("context", "context_key", "spread", "similarity", "system_turns", "findings", "further"),
 )
 """What a row of figures tells beside its place and its values."""
@@ -181,17 +181,12 @@ def extend_measures(known: Measures, results: Iterable[ResultFigures]) -> Measur
     return tuple(dict.fromkeys([*known, *ordered]))[:MOST_MEASURES]
 
 
-def name_measure(key: MeasureKey) -> str:
-    """What a caller calls the measure."""
-    return key[1] + BLENDED if key[0] == "blended" else key[1]
-
-
 def name_columns(measures: Measures) -> dict[str, str]:
     """The column of each measure by what a caller calls it. An aspect takes precedence over anything else of its name,
     and a composite over a blended value."""
     placed = sorted(zip(measures, VALUES, strict=False), key=lambda pair: RANK.index(pair[0][0]), reverse=True)
-    columns = {name_measure(key): column for key, column in placed}
-    return {name: columns[name] for name in dict.fromkeys(map(name_measure, measures))}
+    columns = {flat_name(key): column for key, column in placed}
+    return {name: columns[name] for name in dict.fromkeys(map(flat_name, measures))}
 
 
 RANK = ("aspect", "composite", "blended")
@@ -211,6 +206,7 @@ def describe_figures(figures: ResultFigures, measures: Measures, width: int) -> 
         "unrated": enclose(figures.unrated),
         "reasons": enclose(reason or UNTOLD for reason in figures.unrated.values()),
         "failure": figures.failure,
+        "ratings": COMPACT.encode(figures.ratings) if figures.ratings else None,
         "context": figures.context,
         "context_key": None if figures.context is None else key_of(figures.context),
         "spread": figures.spread,
@@ -239,6 +235,7 @@ def read_figures(row: Any, measures: Measures) -> ResultFigures:
     return ResultFigures(
         **{name: told[name] for name in ("status", "failure", "similarity", "system", "build", "context", "spread")},
         values=values | read_further(told["further"]),
+        ratings=read_ratings(told["ratings"]),
         unrated=unrated,
         warnings=tuple(code for code in told["warnings"].split() if not code.startswith(FINDING)),
         faulty=read_faulty(told["system_turns"], told["findings"]),
@@ -249,6 +246,12 @@ def read_unrated(names: str, reasons: str) -> dict[str, str | None]:
     """The reasons by aspect of two columns."""
     pairs = zip(names.split(), reasons.split(), strict=True)
     return {name: None if reason == UNTOLD else reason for name, reason in pairs}
+
+
+def read_ratings(text: str | None) -> dict[str, int]:
+    """The ratings by aspect in a column of those that are not the mean."""
+    found: dict[str, int] = {} if text is None else json.loads(text)
+    return found
 
 
 def read_further(text: str | None) -> dict[MeasureKey, float | None]:

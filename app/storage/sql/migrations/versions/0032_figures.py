@@ -36,6 +36,7 @@ NEW: dict[str, Any] = {
     "similarity": REAL,
     "system_turns": sa.Integer(),
     "findings": sa.Text(),
+    "ratings": sa.Text(),
     "further": sa.Text(),
 }
 PLACE: dict[str, Any] = {"batch_id": sa.String(64), "position": sa.Integer()}
@@ -127,7 +128,6 @@ def unpack(text: str) -> dict[str, Any]:
     values: dict[Key, float | None] = {("aspect", name): mean for name, (mean, *_) in aspects.items()}
     values |= {("composite", name): value for name, value in told.get("c", {}).items()}
     values |= {("blended", name): one[1] for name, one in aspects.items() if one[1] is not None}
-    values |= {("rating", name): one[3] for name, one in aspects.items() if one[3] is not None and one[3] != one[0]}
     return {**told, "values": values}
 
 
@@ -143,6 +143,7 @@ def place(measures: dict[Key, str], told: Iterable[Mapping[str, Any]]) -> None:
 def describe(batch_id: str, row: Any, told: Mapping[str, Any], measures: Mapping[Key, str]) -> dict[str, Any]:
     """A result's row of figures."""
     unrated = {name: one[2] or "-" for name, one in told.get("a", {}).items() if one[0] is None}
+    ratings = {name: one[3] for name, one in told.get("a", {}).items() if one[3] is not None and one[3] != one[0]}
     values, faulty = told["values"], told.get("d")
     codes = [code for code, turns in faulty[1].items() if turns] if faulty else []
     further = [(*key, value) for key, value in values.items() if value is not None and key not in measures]
@@ -165,6 +166,7 @@ def describe(batch_id: str, row: Any, told: Mapping[str, Any], measures: Mapping
         "similarity": told.get("b"),
         "system_turns": faulty and faulty[0],
         "findings": faulty and pack(faulty[1]),
+        "ratings": pack(ratings) if ratings else None,
         "further": pack(further) if further else None,
         **dict.fromkeys(VALUES),
         **{column: values.get(key) for key, column in measures.items()},
@@ -204,12 +206,13 @@ def pack_row(row: Any, measures: Sequence[Key]) -> str:
     unrated = dict(zip(row.unrated.split(), row.reasons.split(), strict=True))
     values = {key: getattr(row, column) for key, column in zip(measures, VALUES, strict=False)}
     values |= {(kind, name): value for kind, name, value in json.loads(row.further or "[]")}
+    ratings = json.loads(row.ratings or "{}")
     aspects: dict[str, list[Any]] = {}
     for kind, name in [*values, *(("aspect", name) for name in unrated)]:
         mean = values.get(("aspect", name))
         if kind == "aspect" and (mean is not None or name in unrated):
             reason = None if unrated.get(name) == "-" else unrated.get(name)
-            rating = values.get(("rating", name), mean)
+            rating = ratings.get(name, mean)
             whole = None if rating is None or rating % 1 else int(rating)
             aspects[name] = [mean, values.get(("blended", name)), reason, whole]
     told = {
