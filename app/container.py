@@ -470,9 +470,10 @@ def open_meta(
     judge = registry.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
     stack.push_async_callback(revalidation.close)
+    runs = RunReader(batches, FrameStore(engine))
     comparison = ComparisonService(
         batches=batches,
-        runs=RunReader(batches, FrameStore(engine)),
+        runs=runs,
         ratings=store,
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
@@ -482,6 +483,7 @@ def open_meta(
         now=instruments.now,
         links=LinkService(
             batches=batches,
+            runs=runs,
             links=LinkStore(engine),
             rubrics=instruments.rubrics,
             now=instruments.now,

@@ -61,7 +61,7 @@ class RunReader:
         they are simulated."""
         import numpy as np
 
-        frame = await self._read_frame(project, batch, rubric)
+        frame = await self.read_frame(project, batch, rubric)
         if found is not None and found.ratings and not found.used.simulated:
             rows = await self._find_rows(project, batch, frame, found)
             names = await self.batches.names(project, batch.id, frame.positions[rows].tolist())
@@ -70,7 +70,7 @@ class RunReader:
             frame = await asyncio.to_thread(rate_frame, frame, rows, batch, names, found=found, rubric=rubric)
         return await asyncio.to_thread(assemble_run, batch, frame, rubric)
 
-    async def _read_frame(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
+    async def read_frame(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
         """What the rubric measures of every result."""
         return await asyncio.to_thread(fit_frame, await self.frames.read_frame(project, batch.id), rubric)
 

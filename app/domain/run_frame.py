@@ -62,6 +62,15 @@ class RunRatings(NamedTuple):
     value: Floats
 
 
+class RunNames(NamedTuple):
+    """What results are called, which only those who show or look up names read; each of shape (n,), by position."""
+
+    positions: Places
+    evaluations: Sequence[str]
+    items: Sequence[str]
+    candidates: Places
+
+
 class Column(NamedTuple):
     """What a column of a run is. `absent` stands where there is no value, and `source` is the column of
     `result_figures` that it is read from; None for one that is made in memory."""
@@ -81,6 +90,8 @@ class RunFrame:
     by aspect, and findings (as `finding:CODE`, or `finding:kind:KIND`) in system turns with one per 100; NaN where
     there is no value. `ratings` are those of aspects where they are not the mean. `people` holds the means of people's
     ratings by name, NaN where there is none, and `said` the ratings themselves; both are empty where no one rated.
+    `noise` is the variance of the mean over a response's samples by aspect, NaN where there are fewer than two; empty
+    unless it was read.
     """
 
     positions: Annotated[
@@ -109,12 +120,16 @@ class RunFrame:
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     fault: Annotated[Integers, Column(np.int64, 0, "the number of one of the `faults`")]
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
+    texts: Annotated[
+        Integers, Column(np.int64, 0, "key of the context and the response as they came; 0 where gone, or unread")
+    ]
     labels: tuple[Label, ...]
     values: Mapping[MeasureKey, Floats]
     ratings: Mapping[str, Floats] = field(default_factory=dict)
     faults: tuple[FaultyTurns | None, ...] = (None,)
     people: Mapping[str, Floats] = field(default_factory=dict)
     said: Mapping[str, RunRatings] = field(default_factory=dict)
+    noise: Mapping[str, Floats] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.items)

@@ -29,10 +29,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
-from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_tally
+from app.domain.summary import BLENDED, SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    BLENDED,
     PLACE,
     RECEIVING,
     Measures,

@@ -38,11 +38,12 @@ from app.storage.sql.batches.rows import (
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.browsing import Browsable, find_batch
 from app.storage.sql.ratings import read_rating
+from app.storage.sql.tables import equals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.domain.run_frame import Floats, Label, RunFrame
+    from app.domain.run_frame import Floats, Label, RunFrame, RunNames
 
 figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
@@ -124,6 +125,18 @@ class FrameStore:
             frames.append(frame)
             after = int(frame.positions[-1])
         return await asyncio.to_thread(join, frames)
+
+    async def read_names(self, project: str, batch_id: str) -> RunNames:
+        """What all results are called that the batch has now; see `RunNames`."""
+        columns = [result[name] for name in ("position", "id", "item", "candidate")]
+        query = select(*columns).where(equals(result.batch_id, batch_id), equals(result.project, project))
+        rows: list[Any] = []
+        while some := await db.fetch(
+            self._engine,
+            query.where(result.position > (rows[-1].position if rows else -1)).order_by(result.position).limit(PAGE),
+        ):
+            rows += some
+        return await asyncio.to_thread(name_results, rows)
 
     async def read_whole(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, WholeResult]:
         """The results at these positions that are there, by position."""
@@ -258,17 +271,30 @@ def read_label(stored: tuple[Any, ...]) -> Label:
 
 def join(frames: Sequence[RunFrame]) -> RunFrame:
     """The results of all in one run, with the rates of their findings."""
+    import numpy as np
+
     from app.domain.run_frame import join_frames, kind_of
 
     frame = join_frames(frames)
     known = {code for one in frame.faults if one is not None for code in list_codes(one)}
     turns = frame.system_turns
     rates = {
-        (kind_of(FINDING + code), FINDING + code): 100 * frame.count_faults(code) / turns
+        (kind_of(FINDING + code), FINDING + code): 100 * frame.count_faults(code) / np.maximum(turns, 1)
         for code in (*CODES, *KIND_CODES)
         if code in known
     }
     return replace(frame, values={**frame.values, **rates}) if rates else frame
+
+
+def name_results(rows: Sequence[Any]) -> RunNames:
+    """The names in some rows."""
+    import numpy as np
+
+    from app.domain.run_frame import RunNames
+
+    positions, evaluations, items, candidates = zip(*rows, strict=True) if rows else ((), (), (), ())
+    numbers = [-1 if one is None else one for one in candidates]
+    return RunNames(np.array(positions, dtype=np.int32), evaluations, items, np.array(numbers, dtype=np.int32))
 
 
 def pack_frame(frame: RunFrame) -> bytes:
@@ -279,7 +305,8 @@ def pack_frame(frame: RunFrame) -> bytes:
 
     labels = [[one.status, sorted(one.warnings), sorted(map(list, one.reasons)), *one[3:]] for one in frame.labels]
     parts = {"measures": [*frame.values], "labels": labels, "faults": frame.faults, "ratings": [*frame.ratings]}
-    arrays = {name: getattr(frame, name) for name in COLUMNS}
+    arrays = {name: getattr(frame, name) for name, one in COLUMNS.items() if one.source is not None}
+    arrays |= {"label": frame.label, "fault": frame.fault}
     arrays |= {f"values{number}": column for number, column in enumerate(frame.values.values())}
     arrays |= {f"ratings{number}": column for number, column in enumerate(frame.ratings.values())}
     arrays["parts"] = np.frombuffer(json.dumps(parts).encode(), dtype=np.uint8)
@@ -296,7 +323,7 @@ def unpack_frame(packed: bytes) -> RunFrame:
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
         parts = json.loads(file["parts"].tobytes())
-        columns = {name: file[name] for name in COLUMNS}
+        columns = {name: file[name] for name in COLUMNS if name in file}
         values = {(kind, name): file[f"values{at}"] for at, (kind, name) in enumerate(parts["measures"])}
         ratings = {name: file[f"ratings{at}"] for at, name in enumerate(parts["ratings"])}
     labels = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from app.domain.comparison import ComparedRun, GateRule
 from app.domain.link import Link, LinkMark, StoredLink
+from app.domain.run_frame import RunFrame
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.stats.links import (
@@ -22,6 +23,7 @@ from app.stats.links import (
     link_percentiles,
     link_run,
     pair_judges,
+    pair_responses,
 )
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.runs import Row, make_frame
@@ -232,10 +234,32 @@ def test_a_gate_by_a_link_does_not_take_another_judge_for_a_drop() -> None:
     assert judge_gate(worse, linked, rules, link=link).verdict == "fail"
 
 
-def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> None:
-    def rate(cluster: str | None) -> SimpleNamespace:
-        return SimpleNamespace(means={"warmth": 3.0}, noise={}, cluster=cluster)
+def test_responses_are_paired_by_text_or_else_by_candidate_and_system_in_one_context() -> None:
+    def rate(*rows: tuple[str, str | None, int, int]) -> RunFrame:
+        frame = make_frame([Row(item, context, {"warmth": 3.0}) for item, context, _, _ in rows])
+        candidates, texts = (np.array([row[at] for row in rows]) for at in (2, 3))
+        return replace(frame, candidates=candidates.astype(np.int32), texts=texts)
 
-    old, new = ("a", "a", None, "b", None, None), (None, "c", "c", "b", "b", None)
-    found = pair_judges("warmth", [*zip(map(rate, old), map(rate, new), strict=True)], (1, 2, 3))
+    old = rate(("a", "x", 0, 7), ("a", "x", 1, 8), ("a", "x", 1, 8), ("b", "x", -1, 9))
+    # With texts, an item's candidates may stand in another order, and a repeat is paired with a repeat.
+    new = rate(("a", "y", 0, 8), ("a", "y", 1, 7), ("a", "y", 2, 8), ("b", "y", -1, 10))
+    assert [pair_responses(old, new)[0].tolist(), pair_responses(old, new)[1]] == [[[0, 1], [1, 0], [2, 2]], 2]
+    # Without them, another context is another response, where both are known in one form.
+    gone = replace(old, texts=np.zeros(4, np.int64))
+    other = replace(new, texts=np.zeros(4, np.int64))
+    assert [pair_responses(gone, other)[0].tolist(), pair_responses(gone, other)[1]] == [[], 5]
+    assert pair_responses(gone, new)[0].tolist() == [[0, 0], [1, 1], [3, 3]]
+    same = replace(other, contexts=old.contexts)
+    assert [pair_responses(gone, same)[0].tolist(), pair_responses(gone, same)[1]] == [[[0, 0], [1, 1], [3, 3]], 2]
+
+
+def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> None:
+    named = ("a", "a", None, "b", None, None), (None, "c", "c", "b", "b", None)
+    old, new = (
+        make_frame([Row(str(at), None, {"warmth": 3.0}, cluster=cluster) for at, cluster in enumerate(each)])
+        for each in named
+    )
+    rows, unpaired = pair_responses(old, new)
+    assert (rows.tolist(), unpaired) == ([[at, at] for at in range(6)], 0)
+    found = pair_judges("warmth", old, new, rows, (1, 2, 3))
     assert found.clusters.tolist() == [0, 0, 0, 1, 1, 2]
