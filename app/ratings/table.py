@@ -102,11 +102,11 @@ class AnswerTable:
             system = frame.labels[label].system or batch.metadata.get(SYSTEM) or ""
             self._add_place(batch, names[position], None if candidate < 0 else candidate, position, system)
         self._system_turns.extend(frame.system_turns.tolist())
-        told = dict(list_values(frame, marks=self._marks))
+        told = {name: part for name, part in list_values(frame, marks=self._marks) if part[0].any()}
         for name, (_, values) in told.items():
             self._columns.setdefault(name, []).append((first, values))
         self._similarity.append((first, frame.similarity))
-        every = np.array([has for has, _ in told.values()]).reshape(len(told), len(frame)).T
+        every = np.array([has for has, _ in told.values()], dtype=np.bool_).reshape(len(told), len(frame)).T
         numbers: dict[bytes, int] = {}
         names_of = [*told]
         for row, packed in zip(every, np.packbits(every, axis=1), strict=True):

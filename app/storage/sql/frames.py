@@ -120,7 +120,8 @@ class FrameStore:
         return frame
 
     async def _read_all(self, batch: Browsable) -> RunFrame:
-        frames, after = list[RunFrame](), -1
+        frames: list[RunFrame] = []
+        after = -1
         while len(frame := await read_rows(self._engine, batch, after=after, limit=PAGE)):
             frames.append(frame)
             after = int(frame.positions[-1])
