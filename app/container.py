@@ -541,7 +541,7 @@ def open_dashboard(
     stack.push_async_callback(readings.close)
     charts = ChartRenderer(open_executor=open_process)
     stack.callback(charts.close)
-    batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
+    ratings, rubrics = RatingStore(engine), instruments.rubrics
     explorer = CaseExplorer(
         frames=comparison.runs.frames, search=TextSearch(engine), ratings=ratings, now=instruments.now
     )
@@ -552,7 +552,7 @@ def open_dashboard(
         computations=computations,
         readings=readings,
         examiner=Examiner(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
-        overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
+        overviews=Overviews(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
         datasets=DatasetService(
             store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_"), quota=quota

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from app.comparison.computations import Compute
-from app.comparison.runs import best_of, find_batch, tabulate
+from app.comparison.runs import RunReader, best_of, find_batch
 from app.domain.comparison import ComparedRun, Outcome, SystemCell, SystemMatrix, Verdict
 from app.domain.errors import InvalidRequest
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
@@ -16,11 +16,10 @@ from app.domain.rubric import Rubric
 from app.domain.summary import BLENDED, key_measure
 from app.ratings.reliability import CountedRatings, read_ratings
 from app.storage.rubric_files import RubricSource
-from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.ratings.table import AnswerTable, Opinions
+    from app.ratings.table import Answers, Opinions
     from app.stats.observations import Observations
 
 Part_ = TypeVar("Part_")
@@ -76,8 +75,8 @@ class Overview:
 class Overviews:
     """Looks at a few batches from all sides. `compute` runs the work in a thread."""
 
-    def __init__(self, *, batches: BatchStore, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
-        self._batches = batches
+    def __init__(self, *, runs: RunReader, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
+        self._runs = runs
         self._ratings = ratings
         self._rubrics = rubrics
         self._compute = compute
@@ -97,7 +96,7 @@ class Overviews:
         ids = list(dict.fromkeys(batch_ids))
         if not 1 <= len(ids) <= MOST_BATCHES:
             raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
-        batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
+        batches = [await find_batch(self._runs.batches, project, batch_id) for batch_id in ids]
         rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
         if len(rubrics) > 1:
             raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
@@ -108,14 +107,14 @@ class Overviews:
             )
             raise InvalidRequest(detail, pointer="/batches")
         rubric = self._rubrics.nearest(rubrics[0])
-        table = await tabulate(self._batches, project, batches)
+        table = await self._runs.read_answers(project, batches)
         found = await read_ratings(self._ratings, project, ids)
         return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
 
 
 def oversee(
     ids: Sequence[str],
-    table: AnswerTable,
+    table: Answers,
     found: CountedRatings,
     rubric: Rubric,
     *,

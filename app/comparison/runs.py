@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.batches.summaries import bounds_of, read_frames
-from app.domain.batch import Batch, ResultName
+from app.batches.summaries import bounds_of
+from app.domain.batch import Batch
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
 from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
@@ -18,9 +18,9 @@ from app.domain.rubric import Rubric
 from app.domain.summary import MeasureKey
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import Floats, Integers, RunFrame, RunRatings
+    from app.domain.run_frame import Floats, Integers, RunFrame, RunNames, RunRatings
     from app.ratings.reliability import CountedRatings
-    from app.ratings.table import AnswerTable
+    from app.ratings.table import Answers
     from app.storage.sql.batches.store import BatchStore
     from app.storage.sql.frames import FrameStore
 
@@ -31,20 +31,6 @@ async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     if found is None:
         raise NotFound(f"there is no batch {batch_id[:64]} in this project")
     return found
-
-
-async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch], *, marks: bool = False) -> AnswerTable:
-    """Every result of the batches that there is now, as columns. The results themselves are let go of page by page.
-    `marks`: faulty turns of conversations are a measure too."""
-    from app.ratings.table import AnswerTable
-
-    table = AnswerTable(marks=marks)
-    for batch in batches:
-        async for frame in read_frames(store, project, batch.id):
-            names = await store.names(project, batch.id, frame.positions.tolist())
-            # Results may have been erased in between.
-            await asyncio.to_thread(table.add, batch, frame.take(frame.among([*names])), names)
-    return table
 
 
 @dataclass(frozen=True)
@@ -59,20 +45,31 @@ class RunReader:
     ) -> ComparedRun:
         """Every result that the batch has now, as a run; with what people said in the ratings that are `found`, unless
         they are simulated."""
-        import numpy as np
-
         frame = await self.read_frame(project, batch, rubric)
         if found is not None and found.ratings and not found.used.simulated:
             rows = await self._find_rows(project, batch, frame, found)
-            names = await self.batches.names(project, batch.id, frame.positions[rows].tolist())
-            # A result may have been erased in between.
-            rows = rows[np.isin(frame.positions[rows], [*names])]
-            frame = await asyncio.to_thread(rate_frame, frame, rows, batch, names, found=found, rubric=rubric)
+            names = await self.frames.read_names(project, batch.id, frame.positions[rows].tolist())
+            frame = await asyncio.to_thread(rate_frame, frame, batch, names, found=found, rubric=rubric)
         return await asyncio.to_thread(assemble_run, batch, frame, rubric)
 
     async def read_frame(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
         """What the rubric measures of every result."""
         return await asyncio.to_thread(fit_frame, await self.frames.read_frame(project, batch.id), rubric)
+
+    async def read_answers(self, project: str, batches: Sequence[Batch], *, marks: bool = False) -> Answers:
+        """Every result of the batches that there is now. `marks`: faulty turns of conversations are a measure too."""
+        found = []
+        for batch in batches:
+            # First the frame: a result that comes in between has a name too many, and no row without one.
+            frame = await self.frames.read_frame(project, batch.id)
+            found.append((batch, frame, await self.frames.read_names(project, batch.id)))
+
+        def work() -> Answers:
+            from app.ratings.table import Answers, name_run
+
+            return Answers([name_run(*each) for each in found], marks=marks)
+
+        return await asyncio.to_thread(work)
 
     async def _find_rows(self, project: str, batch: Batch, frame: RunFrame, found: CountedRatings) -> Integers:
         """The rows of the responses that a rating may name."""
@@ -111,24 +108,17 @@ def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
     return replace(frame, values=values)
 
 
-def rate_frame(
-    frame: RunFrame,
-    rows: Integers,
-    batch: Batch,
-    names: Mapping[int, ResultName],
-    *,
-    found: CountedRatings,
-    rubric: Rubric,
-) -> RunFrame:
+def rate_frame(frame: RunFrame, batch: Batch, names: RunNames, *, found: CountedRatings, rubric: Rubric) -> RunFrame:
     """The run with the means of people's ratings of each response, of the composites that each rater's make, of the
-    rates of faulty turns that they marked, and with what they weigh; `names` are those of the rows that may be
+    rates of faulty turns that they marked, and with what they weigh; `names` are those of the responses that may be
     rated."""
     import numpy as np
 
-    from app.ratings.table import AnswerTable, weigh_rated
+    from app.ratings.table import Answers, name_run, weigh_rated
 
-    answers = AnswerTable(marks=rubric.unit == "conversation")
-    answers.add(batch, frame.take(rows), names)
+    # A result may have been erased in between.
+    rows = frame.at(names.positions)
+    answers = Answers([name_run(batch, frame.take(rows), names)], marks=rubric.unit == "conversation")
     opinions = answers.rate(found.ratings)
     given: dict[int, dict[str, list[float]]] = {}
     said: dict[str, list[tuple[int, int, float]]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
@@ -206,14 +206,6 @@ class Entry(Value):
     system_turns: int | None = Field(
         default=None, exclude_if=is_none, description="of a conversation: how many turns the system has"
     )
-
-
-class ResultName(NamedTuple):
-    """What a result is called: its id as an evaluation, its item, and the digest of the dialogue that it is of."""
-
-    evaluation: str
-    item: str
-    cluster: str | None
 
 
 def dialogue_of(item: GivenItem) -> str | None:

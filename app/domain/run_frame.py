@@ -54,6 +54,11 @@ class Label(NamedTuple):
         return frozenset(name for name, reason in self.reasons if reason == "not-applicable")
 
 
+def is_judged(label: Label) -> bool:
+    """Whether the results are no failures: a judgement without a single rating is one of a failed status."""
+    return label.status != "failed" or bool(label.unrated)
+
+
 class RunRatings(NamedTuple):
     """People's ratings one by one, each of shape (ratings,): the response's row, the rater's key, and the value."""
 
@@ -142,7 +147,7 @@ class RunFrame:
     @cached_property
     def judged(self) -> int:
         """How many results are no failures."""
-        return int(np.count_nonzero(self.marked(lambda label: label.status != "failed" or bool(label.unrated))))
+        return int(np.count_nonzero(self.marked(is_judged)))
 
     @cached_property
     def valued(self) -> bool:
@@ -185,15 +190,11 @@ class RunFrame:
         return np.array([np.nan if one is None else len(one) for one in turns])[self.fault]
 
     def take(self, rows: Integers) -> RunFrame:
-        """These rows alone, without what people said."""
+        """The run of these rows alone, without people's ratings and noise."""
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
         values = {key: column[rows] for key, column in self.values.items()}
         ratings = {name: column[rows] for name, column in self.ratings.items()}
         return RunFrame(labels=self.labels, faults=self.faults, values=values, ratings=ratings, **columns)
-
-    def among(self, positions: Sequence[int]) -> Integers:
-        """The rows with one of these positions."""
-        return np.flatnonzero(np.isin(self.positions, positions))
 
     def at(self, positions: Places) -> Integers:
         """The rows of these positions, those that there are."""

@@ -127,11 +127,15 @@ class FrameStore:
             after = int(frame.positions[-1])
         return await asyncio.to_thread(join, frames)
 
-    async def read_names(self, project: str, batch_id: str) -> RunNames:
-        """What all results are called that the batch has now; see `RunNames`."""
+    async def read_names(self, project: str, batch_id: str, positions: Sequence[int] | None = None) -> RunNames:
+        """What the results at these positions, or all that the batch has now, are called; see `RunNames`."""
         columns = [result[name] for name in ("position", "id", "item", "candidate")]
         query = select(*columns).where(equals(result.batch_id, batch_id), equals(result.project, project))
         rows: list[Any] = []
+        if positions is not None:
+            for named in db.cut(sorted(positions), PAGE // 20):
+                rows += await db.fetch(self._engine, query.where(result.position.in_(named)).order_by(result.position))
+            return await asyncio.to_thread(name_results, rows)
         while some := await db.fetch(
             self._engine,
             query.where(result.position > (rows[-1].position if rows else -1)).order_by(result.position).limit(PAGE),

@@ -33,7 +33,7 @@ def overviews(bench: Bench) -> Overviews:
 
 def make(bench: Bench, *rubrics: Rubric) -> Overviews:
     source = FakeRubrics([RUBRIC, KO, *rubrics])
-    return Overviews(batches=bench.batches, ratings=bench.store, rubrics=source, compute=bench.comparison.compute)
+    return Overviews(runs=bench.comparison.runs, ratings=bench.store, rubrics=source, compute=bench.comparison.compute)
 
 
 async def fill(bench: Bench, *, raters: tuple[str, ...] = ()) -> None:

@@ -112,7 +112,7 @@ async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
 
 
 def tell(frame: RunFrame) -> str:
-    """Everything in the frame, as a text that is equal where it is, NaN in its place too."""
+    """Everything in the frame as a text that is equal where it is, NaN in its place too."""
     labels = [tuple(map(str, frame.labels[number])) for number in frame.label]
     columns = {name: getattr(frame, name).tolist() for name in COLUMNS if name not in {"label", "fault"}}
     return str(({key: column.tolist() for key, column in sorted(frame.values.items())}, columns, labels))

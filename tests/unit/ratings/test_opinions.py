@@ -6,14 +6,16 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
-from app.comparison.runs import find_batch
+from app.comparison.runs import add_results, find_batch
 from app.domain.batch import Entry
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import StoredRating
+from app.domain.run_frame import FrameRows, RunNames
 from app.domain.summary import Scored, Scores
-from app.ratings.table import AnswerTable, judge_opinions, name_values, rater_opinions
+from app.ratings.table import Answers, judge_opinions, name_run, rater_opinions
 from app.stats import reading
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader
@@ -28,14 +30,13 @@ def draw_scores(draw: random.Random) -> Scores:
     """Anything that a result may be: failed, partial, blended in part, of another system."""
     if draw.random() < 0.1:
         return Scores(status="failed", aspects={}, composites={}, failure="judge-refused-request")
-    names = [name for name in NAMES if draw.random() < 0.8]
     return Scores(
         status="scored",
         aspects={
             name: (draw.choice([1.0, 2, 1 / 3, None]), draw.choice([None, 0.5]) if name == "warmth" else None, None, 1)
-            for name in draw.sample(names, len(names))
+            for name in NAMES
         },
-        composites={"both": draw.choice([0.5, None])} if draw.random() < 0.5 else {},
+        composites={"both": draw.choice([0.5, None])},
         similarity=draw.choice([None, 0.25]),
         system=draw.choice([None, "甲", "乙"]),
     )
@@ -67,12 +68,26 @@ def draw_ratings(draw: random.Random, count: int) -> list[StoredRating]:
     ]
 
 
-async def fill(bench: Bench, results: Sequence[Scored], page: int) -> AnswerTable:
+async def fill(bench: Bench, results: Sequence[Scored], page: int) -> Answers:
     await score_batch(bench.batches, "ba_1", {"warmth": [0]}, name="夜間")
-    batch, table = await find_batch(bench.batches, "team", "ba_1"), AnswerTable()
+    rows = FrameRows()
     for start in range(0, len(results), page):
-        table.add(batch, results[start : start + page])
-    return table
+        add_results(rows, results[start : start + page])
+    entries = [one.entry for one in results]
+    names = RunNames(
+        np.array([one.position for one in entries], np.int32),
+        [one.evaluation for one in results],
+        [one.item for one in entries],
+        np.array([-1 if one.candidate is None else one.candidate for one in entries], np.int32),
+    )
+    return Answers([name_run(await find_batch(bench.batches, "team", "ba_1"), rows.finish(), names)])
+
+
+def name_values(scores: Scores) -> dict[str, float | None]:
+    """Every value of a result by name: means, composites, what is blended."""
+    means = {name: figures[0] for name, figures in scores.aspects.items()}
+    blended = {f"{name}.blended": figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
+    return {**means, **scores.composites, **blended}
 
 
 def read_records(records: Sequence[dict[str, Any]], wanted: Sequence[str] | None) -> Observations:
@@ -99,7 +114,7 @@ def describe(found: Observations) -> tuple[Any, ...]:
     return found.systems, found.items, found.raters, places, columns, b
 
 
-def record_of(table: AnswerTable, row: int, results: Sequence[Scored]) -> dict[str, Any]:
+def record_of(table: Answers, row: int, results: Sequence[Scored]) -> dict[str, Any]:
     scores = results[row].scores
     record = {
         "system": table.systems[table.system[row]],
@@ -164,11 +179,3 @@ async def test_two_results_that_would_share_a_name_are_told(bench: Bench) -> Non
     table = await fill(bench, named, 3)
     with pytest.raises(InvalidLines, match="result 3: rates 'warmth' again after result 2"):
         judge_opinions(table).observe()
-
-
-def test_absent_values_are_no_number() -> None:
-    assert name_values(Scores("partial", {"warmth": (None, 0.5, "refused", None)}, {"both": None})) == {
-        "warmth": None,
-        "both": None,
-        "warmth.blended": 0.5,
-    }

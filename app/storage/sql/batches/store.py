@@ -32,7 +32,6 @@ from app.domain.batch import (
     Entry,
     ItemResult,
     KeyedAnswer,
-    ResultName,
     Texts,
 )
 from app.domain.errors import IdempotencyKeyInUse, StoreError
@@ -269,17 +268,6 @@ class BatchStore:
     async def frame(self, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
         """The same results as columns, which are cheap to read for a whole batch."""
         return await frames.read_page(self._engine, project, batch_id, after=after, limit=limit)
-
-    async def names(self, project: str, batch_id: str, positions: Sequence[int]) -> dict[int, ResultName]:
-        """What the results at these positions, in order, are called; those of the batch that are there."""
-        table = t.evaluations.c
-        mine = (equals(table.batch_id, batch_id), equals(table.project, project))
-        columns = (table.position, table.id, table["item"], table.cluster)
-        found: dict[int, ResultName] = {}
-        for some in db.cut(positions, ROWS):
-            rows = await db.fetch(self._engine, select(*columns).where(*mine, table.position.in_(some)))
-            found.update({row.position: ResultName(*row[1:]) for row in rows})
-        return found
 
     async def find_evaluation(self, project: str, batch_id: str, position: int) -> str | None:
         """The id of the result at that position; None if there is none."""
