@@ -114,8 +114,7 @@ class CaseExplorer:
         return found
 
     async def _tabulate(self, project: str, batches: Sequence[Batch], rubric: Rubric) -> CaseTable:
-        aspects = [aspect.id for aspect in rubric.aspects]
-        frames = [await self.frames.read_frame(project, batch.id, aspects) for batch in batches]
+        frames = [await self.frames.read_frame(project, batch.id) for batch in batches]
         best, scales = best_of(rubric), dict[str, CaseScale]()
         for name, (low, high) in bounds_of(rubric).items():
             scales[name] = CaseScale(low, high, best.get(name))
@@ -128,7 +127,7 @@ class CaseExplorer:
 
             numbered = any(map(are_unnamed, batches, (frame.items for frame in frames)))
             keys = identify(frames, numbered=numbered, comparable=comparable)
-            return make_table(frames, keys, scales, aspects)
+            return make_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
 
         return await asyncio.to_thread(work)
 

@@ -143,12 +143,8 @@ def add_given(rows: FrameRows | None, result: GivenResult, number: int) -> Frame
     means = {name: one.mean for name, one in result.aspects.items()}
     blended = {name: one.blended for name, one in result.aspects.items() if one.blended is not None}
     cluster = result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
-    label = Label(
-        result.status,
-        unrated=frozenset(name for name, mean in means.items() if mean is None),
-        inapplicable=frozenset(name for name, reason in result.unrated.items() if reason == "not-applicable"),
-        system=result.metadata.get(SYSTEM),
-    )
+    reasons = frozenset((name, result.unrated.get(name)) for name, mean in means.items() if mean is None)
+    label = Label(result.status, reasons=reasons, system=result.metadata.get(SYSTEM))
     rows.add(
         label,
         name_values(means, result.composites, blended, result.faulty),

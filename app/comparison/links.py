@@ -96,17 +96,14 @@ class LinkService:
         if batch.texts == "keep":
             frame = await self.runs.read_texts(batch, frame)
         noise = await self._read_noise(project, batch)
-        names = await self.runs.frames.read_names(project, batch.id)
 
         def work() -> RunFrame:
             import numpy as np
 
             places = frame.positions.tolist()
-            candidates = dict(zip(names.positions.tolist(), names.candidates.tolist(), strict=True))
             default = batch.metadata.get(SYSTEM)
             return replace(
                 frame,
-                candidates=np.array([candidates.get(place, -1) for place in places], dtype=np.int32),
                 labels=tuple(label._replace(system=label.system or default) for label in frame.labels),
                 noise={name: np.array([own.get(place, np.nan) for place in places]) for name, own in noise.items()},
             )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
 from typing import TYPE_CHECKING
 
-from app.batches.summaries import bounds_of, score_pages
+from app.batches.summaries import bounds_of
 from app.domain.batch import Batch
-from app.domain.browsing import MOST_MEASURES
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
 from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
@@ -18,10 +16,10 @@ from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
 from app.domain.model import digest, key_of
 from app.domain.rubric import Rubric
-from app.domain.summary import BLENDED, MeasureKey, Scored, flat_name
+from app.domain.summary import MeasureKey
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import Floats, FrameRows, Integers, RunFrame, RunNames, RunRatings
+    from app.domain.run_frame import Floats, Integers, RunFrame, RunNames, RunRatings
     from app.ratings.reliability import CountedRatings
     from app.ratings.table import Answers
     from app.storage.sql.batches.store import BatchStore
@@ -60,13 +58,8 @@ class RunReader:
         return await asyncio.to_thread(assemble_run, batch, frame, rubric)
 
     async def read_frame(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
-        """What the rubric measures of every result. Conversations are read one by one, because columns lack their
-        findings."""
-        if rubric.unit != "conversation":
-            frame = await self.frames.read_frame(project, batch.id, [aspect.id for aspect in rubric.aspects])
-            if await asyncio.to_thread(tells_all, frame, batch, rubric):
-                return await asyncio.to_thread(fit_frame, frame, rubric)
-        return await asyncio.to_thread(fit_frame, await read_scores(self.batches, project, batch), rubric)
+        """What the rubric measures of every result."""
+        return await asyncio.to_thread(fit_frame, await self.frames.read_frame(project, batch.id), rubric)
 
     async def read_texts(self, batch: Batch, frame: RunFrame) -> RunFrame:
         """The batch's run with the keys of what was scored."""
@@ -90,7 +83,7 @@ class RunReader:
         found = []
         for batch in batches:
             # First the frame: a result that comes in between has a name too many, and no row without one.
-            frame = await read_scores(self.batches, project, batch)
+            frame = await self.frames.read_frame(project, batch.id)
             if texts and batch.texts != "drop":
                 frame = await self.read_texts(batch, frame)
             found.append((batch, frame, await self.frames.read_names(project, batch.id)))
@@ -115,17 +108,6 @@ class RunReader:
             return np.flatnonzero(np.isin(frame.items, items) | np.isin(frame.positions, own))
 
         return await asyncio.to_thread(work)
-
-
-def tells_all(frame: RunFrame, batch: Batch, rubric: Rubric) -> bool:
-    """Whether the columns of a batch of items have all its results, and tell what their values are of: a release before
-    had no columns for it, or the rubric measures something else by now."""
-    aspects, composites = [one.id for one in rubric.aspects], [one.id for one in rubric.composites]
-    known = [*aspects, *composites, *(name + BLENDED for name in aspects)]
-    counts, names = batch.counts, {flat_name(key) for key in frame.values}
-    finished = counts.scored + counts.partial + counts.failed + counts.expired
-    told = len({*known}) == len(known) and names <= {*known} and len(names) < MOST_MEASURES
-    return len(frame) >= finished and told and (not frame.judged or names >= {*aspects})
 
 
 def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
@@ -189,49 +171,6 @@ def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
 
     row, rater, value = zip(*ratings, strict=True)
     return RunRatings(np.array(row, np.int64), np.array(rater, np.int64), np.array(value, np.float64))
-
-
-async def read_scores(store: BatchStore, project: str, batch: Batch) -> RunFrame:
-    """Every result of the batch that there is now, read one by one; results are let go of likewise."""
-
-    def start() -> FrameRows:
-        from app.domain.run_frame import FrameRows
-
-        return FrameRows()
-
-    rows = await asyncio.to_thread(start)
-    async for page in score_pages(store, project, batch.id):
-        await asyncio.to_thread(add_results, rows, page)
-    return await asyncio.to_thread(rows.finish)
-
-
-def add_results(rows: FrameRows, results: Sequence[Scored]) -> None:
-    """Takes in results that follow those before."""
-    from app.domain.run_frame import Label
-
-    for result in results:
-        entry, scores = result.entry, result.scores
-        reasons = {name: figures[2] for name, figures in scores.aspects.items() if figures[0] is None}
-        label = Label(
-            scores.status,
-            frozenset(scores.warnings),
-            frozenset(reasons),
-            frozenset(name for name, reason in reasons.items() if reason == "not-applicable"),
-            scores.system,
-        )
-        means = {name: figures[0] for name, figures in scores.aspects.items()}
-        blended = {name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
-        rows.add(
-            label,
-            name_values(means, scores.composites, blended, scores.faulty),
-            positions=entry.position,
-            items=key_of(entry.item),
-            contexts=0 if scores.context is None else key_of(scores.context),
-            clusters=0 if entry.cluster is None else key_of(entry.cluster),
-            spread=nan if scores.spread is None else scores.spread,
-            similarity=nan if scores.similarity is None else scores.similarity,
-            system_turns=0 if scores.faulty is None else scores.faulty.system_turns,
-        )
 
 
 def name_values(

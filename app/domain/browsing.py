@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.domain.batch import Candidate, Entry
-from app.domain.summary import Scores
+from app.domain.summary import ResultFigures
 
 MOST_MEASURES = 40
 """Measures of a batch by which results can be sorted and filtered; any further ones are only shown."""
@@ -53,7 +53,7 @@ class Browsed:
 
     entry: Entry
     evaluation: str
-    scores: Scores
+    scores: ResultFigures
     candidate: Candidate
 
 

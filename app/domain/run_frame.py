@@ -8,8 +8,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from math import nan
 from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from app.domain.comparison import FINDING
-from app.domain.conversation import KIND
+from app.domain.conversation import KIND, FaultyTurns
 from app.domain.model import key_of
 from app.domain.summary import Kind, MeasureKey
 
@@ -33,14 +34,25 @@ JUDGED_KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended")
 
 class Label(NamedTuple):
     """What results have in common that are alike in all but their numbers: the status, the warnings (`finding:CODE`
-    among them for the findings in a conversation), the aspects without a rating, those of them that do not apply to a
-    conversation, and the system of the candidate's own metadata, None where these name none."""
+    among them for the findings in a conversation), why aspects have no rating, the system and its build in the
+    candidate's own metadata, None where these name none, and the code of the failure in the place of an evaluation."""
 
     status: str
     warnings: frozenset[str] = frozenset()
-    unrated: frozenset[str] = frozenset()
-    inapplicable: frozenset[str] = frozenset()
+    reasons: frozenset[tuple[str, str | None]] = frozenset()
     system: str | None = None
+    build: str | None = None
+    failure: str | None = None
+
+    @property
+    def unrated(self) -> frozenset[str]:
+        """The aspects without a rating."""
+        return frozenset(name for name, _ in self.reasons)
+
+    @property
+    def inapplicable(self) -> frozenset[str]:
+        """Those of them that do not apply to the conversation."""
+        return frozenset(name for name, reason in self.reasons if reason == "not-applicable")
 
 
 def is_judged(label: Label) -> bool:
@@ -79,11 +91,13 @@ class Column(NamedTuple):
 class RunFrame:
     """The results of a run as columns of shape (n,), in the run's order; `COLUMNS` are those that every run has.
 
-    `labels` are what `label` numbers. `values` holds each measure by kind and name: the mean rating by aspect,
-    composites, blended ratings by aspect, and findings (as `finding:CODE`, or `finding:kind:KIND`) in system turns with
-    one per 100; NaN where there is no value. `people` holds the means of people's ratings by name, NaN where there is
-    none, and `said` the ratings themselves; both are empty where no one rated. `noise` is the variance of the mean over
-    a response's samples by aspect, NaN where there are fewer than two; empty unless it was read.
+    `labels` are what `label` numbers, and `faults` what `fault` does: the faulty turns of a conversation, None of
+    anything else. `values` holds each measure by kind and name: the mean rating by aspect, composites, blended ratings
+    by aspect, and findings (as `finding:CODE`, or `finding:kind:KIND`) in system turns with one per 100; NaN where
+    there is no value. `ratings` are those of aspects where they are not the mean. `people` holds the means of people's
+    ratings by name, NaN where there is none, and `said` the ratings themselves; both are empty where no one rated.
+    `noise` is the variance of the mean over a response's samples by aspect, NaN where there are fewer than two; empty
+    unless it was read.
     """
 
     positions: Annotated[
@@ -105,18 +119,20 @@ class RunFrame:
             "spread",
         ),
     ]
-    similarity: Annotated[Floats, Column(np.float64, np.nan, "relevance of the response to its context, b")]
-    system_turns: Annotated[Places, Column(np.int32, 0, "the system's turns in a conversation; 0 where there is none")]
-    label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
-    weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
     candidates: Annotated[
-        Places, Column(np.int32, -1, "the number of the response among the item's candidates; −1 where none, or unread")
+        Places, Column(np.int32, -1, "the number among the item's responses, from 0; −1 of a single one", "candidate")
     ]
+    similarity: Annotated[Floats, Column(np.float64, np.nan, "b, the similarity to the references", "similarity")]
+    label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
+    fault: Annotated[Integers, Column(np.int64, 0, "the number of one of the `faults`")]
+    weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
     texts: Annotated[
         Integers, Column(np.int64, 0, "key of the context and the response as they came; 0 where gone, or unread")
     ]
     labels: tuple[Label, ...]
     values: Mapping[MeasureKey, Floats]
+    ratings: Mapping[str, Floats] = field(default_factory=dict)
+    faults: tuple[FaultyTurns | None, ...] = (None,)
     people: Mapping[str, Floats] = field(default_factory=dict)
     said: Mapping[str, RunRatings] = field(default_factory=dict)
     noise: Mapping[str, Floats] = field(default_factory=dict)
@@ -155,11 +171,31 @@ class RunFrame:
         """The rows whose label has something, shape (n,)."""
         return np.array([has(label) for label in self.labels], dtype=bool)[self.label]
 
+    def find_rows(self, has: Callable[[Label], bool]) -> Integers:
+        """The numbers of these rows."""
+        return np.flatnonzero(self.marked(has))
+
+    def read(self, key: MeasureKey) -> Floats:
+        """The values of a measure, shape (n,); all NaN where no result has it."""
+        column = self.values.get(key)
+        return np.full(len(self), np.nan) if column is None else column
+
+    @cached_property
+    def system_turns(self) -> Integers:
+        """The system's turns in each conversation, shape (n,); 0 of anything else."""
+        return np.array([0 if one is None else one.system_turns for one in self.faults], dtype=np.int64)[self.fault]
+
+    def count_faults(self, code: str) -> Floats:
+        """The system turns with a finding of the code, shape (n,); NaN where that is not known."""
+        turns = [None if one is None else one.turns_of(code) for one in self.faults]
+        return np.array([np.nan if one is None else len(one) for one in turns])[self.fault]
+
     def take(self, rows: Integers) -> RunFrame:
         """The run of these rows alone, without people's ratings and noise."""
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
         values = {key: column[rows] for key, column in self.values.items()}
-        return replace(self, **columns, values=values, people={}, said={}, noise={})
+        ratings = {name: column[rows] for name, column in self.ratings.items()}
+        return RunFrame(labels=self.labels, faults=self.faults, values=values, ratings=ratings, **columns)
 
     def at(self, positions: Places) -> Integers:
         """The rows of these positions, those that there are."""
@@ -180,6 +216,9 @@ def make_frame(
     count: int,
     values: Mapping[MeasureKey, Floats],
     labels: Sequence[Label] = (Label("scored"),),
+    *,
+    ratings: Mapping[str, Floats] | None = None,
+    faults: Sequence[FaultyTurns | None] = (None,),
     **columns: NDArray[Any],
 ) -> RunFrame:
     """A run of so many results from the columns that are known, by name; what is not known is absent."""
@@ -187,7 +226,33 @@ def make_frame(
         raise TypeError(f"a run has no column {unknown}")
     found: dict[str, Any] = {name: np.full(count, one.absent, dtype=one.dtype) for name, one in COLUMNS.items()}
     found |= {name: np.asarray(given, dtype=COLUMNS[name].dtype) for name, given in columns.items()}
-    return RunFrame(labels=tuple(labels), values=values, **found)
+    return RunFrame(labels=tuple(labels), values=values, ratings=ratings or {}, faults=tuple(faults), **found)
+
+
+def join_frames(frames: Sequence[RunFrame]) -> RunFrame:
+    """The results of all in one run, without what people said."""
+    if len(frames) < 2:
+        return frames[0] if frames else make_frame(0, {}, [])
+    columns: dict[str, Any] = {name: np.concatenate([getattr(frame, name) for frame in frames]) for name in COLUMNS}
+    labels: dict[Label, int] = {}
+    numbers = [np.array([labels.setdefault(one, len(labels)) for one in frame.labels])[frame.label] for frame in frames]
+    first = np.cumsum([0, *(len(frame.faults) for frame in frames)])
+    columns["label"] = np.concatenate(numbers)
+    columns["fault"] = np.concatenate([frame.fault + number for frame, number in zip(frames, first, strict=False)])
+    return RunFrame(
+        labels=tuple(labels),
+        faults=tuple(chain.from_iterable(frame.faults for frame in frames)),
+        values=join_columns([frame.values for frame in frames], [*map(len, frames)]),
+        ratings=join_columns([frame.ratings for frame in frames], [*map(len, frames)]),
+        **columns,
+    )
+
+
+def join_columns(parts: Sequence[Mapping[Any, Floats]], sizes: Sequence[int]) -> dict[Any, Floats]:
+    """The columns of parts of so many rows, one after another: NaN where a part lacks one."""
+    nothing = [np.full(size, np.nan) for size in sizes]
+    keys = dict.fromkeys(chain.from_iterable(parts))
+    return {key: np.concatenate([part.get(key, own) for part, own in zip(parts, nothing, strict=True)]) for key in keys}
 
 
 class FrameRows:
@@ -223,7 +288,7 @@ class FrameRows:
         for column in self._values.values():
             self._fill(column)
         values = {key: np.frombuffer(column, dtype=np.float64) for key, column in self._values.items() if column}
-        columns = {name: np.array(given) for name, given in self._columns.items()}
+        columns: dict[str, Any] = {name: np.array(given) for name, given in self._columns.items()}
         return make_frame(self._count, values, [*self._labels], **columns)
 
 

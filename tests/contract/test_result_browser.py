@@ -16,6 +16,7 @@ from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.browsing import ANY_ASPECT, MOST_MEASURES, BrowsedPage, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
+from app.domain.summary import measure_evaluation
 from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.browsing import ResultBrowser
@@ -112,10 +113,11 @@ async def test_results_come_with_their_scores_and_texts(bench: Bench) -> None:
     page = await bench.browser.browse("team", "ba_1", ResultQuery(), offset=5, limit=5)
     assert page.total == 7
     last, failed = page.rows
-    scored = await bench.store.scores("team", "ba_1", after=4, limit=9)
-    assert [(row.entry, row.evaluation, row.scores) for row in page.rows] == [
-        (one.entry, one.evaluation, one.scores) for one in scored
-    ]
+    given, _ = await bench.store.results("team", "ba_1", after=4, limit=9)
+    assert given.evaluation is not None
+    assert last.scores == measure_evaluation(given.evaluation, given.entry.context_digest)
+    ids = [await bench.store.find_evaluation("team", "ba_1", place) for place in (5, 6)]
+    assert [(row.entry.position, row.evaluation) for row in page.rows] == [(5, ids[0]), (6, ids[1])]
     assert (last.candidate, failed.candidate) == (pose("文 5"), pose("文 6"))
     assert failed.scores.failure == "judge-refused-request"
 

@@ -22,7 +22,7 @@ from app.domain.governance import ProjectPolicy, TextKeeping
 from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, RoundOptions
 from app.domain.model import key_of
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
-from app.domain.summary import tally_scores
+from app.domain.summary import tally_results
 from app.domain.work import FinishedCandidate, Work
 from app.storage.sql import frames, texts
 from app.storage.sql.batches.erasure import Erasure
@@ -38,6 +38,7 @@ from app.storage.sql.tables import evaluations, metadata, run_frames, text_grams
 from app.storage.sql.texts import TextStore, erase_singles
 from tests.support.batches import LEASE, START, HandClock, claim, live
 from tests.support.drawn import draw
+from tests.support.figures import read_all
 from tests.support.records import make_record, make_request
 from tests.support.stored_sizes import list_drift
 
@@ -186,13 +187,13 @@ async def test_a_frame_that_was_kept_in_another_form_is_made_again(
     monkeypatch.setattr(frames, "LEAST_KEPT", 1)
     await finish_batch(bench)
     store = FrameStore(bench.engine)
-    made = await store.read_frame("team", "ba_1", ["naturalness"])
+    made = await store.read_frame("team", "ba_1")
     async with write(bench.engine) as connection:
         state = (await connection.execute(select(run_frames.c.state))).scalar_one()
         earlier = state.removeprefix(f"{frames.FORMAT}/")
         await connection.execute(update(run_frames).values(state=earlier, frame=b"other"))
     assert earlier != state
-    again = await store.read_frame("team", "ba_1", ["naturalness"])
+    again = await store.read_frame("team", "ba_1")
     assert again.items.tolist() == made.items.tolist()
     assert [str(one.tolist()) for one in again.values.values()] == [
         str(one.tolist()) for one in made.values.values()
@@ -212,10 +213,10 @@ async def test_redaction_leaves_no_text_and_all_figures(
     await bench.ratings.keep("team", [rating], START)
     await bench.records.claim_key("team", "k", "digest")
     await bench.records.answer_key("team", "k", 200, SECRET.encode())
-    read_before = await FrameStore(bench.engine).read_frame("team", "ba_1", ["naturalness"])
+    read_before = await FrameStore(bench.engine).read_frame("team", "ba_1")
     async with read(bench.engine) as connection:
         packed = (await connection.execute(select(run_frames.c.frame))).scalar_one()
-    assert frames.unpack_frame(packed, ["naturalness"]).contexts.tolist() == read_before.contexts.tolist()
+    assert frames.unpack_frame(packed).contexts.tolist() == read_before.contexts.tolist()
     before = await bench.batches.find("team", "ba_1")
     tallied = (await bench.batches.tallies("team", ["ba_1"]))["ba_1"]
     bench.clock.move(400 * DAY)
@@ -232,8 +233,8 @@ async def test_redaction_leaves_no_text_and_all_figures(
     assert before is not None
     assert await bench.batches.find("team", "ba_1") == before.model_copy(update={"texts": texts})
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tallied
-    scores = await bench.batches.scores("team", "ba_1", after=-1, limit=9)
-    assert [one.scores.aspects["naturalness"][0] for one in scores[:5]] == [3.0] * 5
+    scores = await read_all(bench.engine)
+    assert [one.values["aspect", "naturalness"] for one in scores[:5]] == [3.0] * 5
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [dict(one.ratings) for _, one in kept] == [{"naturalness": 3.0}]
     record = await bench.records.find("team", "ev_1")
@@ -256,13 +257,13 @@ async def test_hashed_texts_stay_equal_and_dropped_ones_say_nothing(bench: Bench
     assert first == third != second
     contexts = [row.scores.context for row in rows]
     assert contexts[0] == contexts[2] != contexts[1]
-    frame = await FrameStore(bench.engine).read_frame("team", "ba_1", ["naturalness"])
+    frame = await FrameStore(bench.engine).read_frame("team", "ba_1")
     assert frame.contexts[:3].tolist() == [key_of(one) for one in contexts if one is not None]
     await bench.redact("drop")
     rows = await bench.browser.read("team", "ba_1", [0, 1])
     assert {row.candidate.response for row in rows} == {DROPPED}
     assert {row.scores.context for row in rows} == {None}
-    assert {*(await FrameStore(bench.engine).read_frame("team", "ba_1", ["naturalness"])).contexts.tolist()} == {0}
+    assert {*(await FrameStore(bench.engine).read_frame("team", "ba_1")).contexts.tolist()} == {0}
 
 
 @pytest.mark.parametrize("texts", ["hash", "drop"])
@@ -438,11 +439,11 @@ async def test_candidates_of_a_finished_batch_leave_consistent_figures(bench: Be
         *("erased", None, None, "erased", None),
         "judge-refused-request",
     ]
-    scores = [one.scores for one in await bench.batches.scores("team", "ba_1", after=-1, limit=9)]
+    scores = await read_all(bench.engine)
     assert [one.status for one in scores] == ["failed", "scored", "scored", "failed", "scored", "failed"]
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] is None
-    await bench.batches.keep_tally("team", "ba_1", tally_scores(scores))
-    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_scores(scores)
+    await bench.batches.keep_tally("team", "ba_1", tally_results(scores))
+    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_results(scores)
     assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [(one.item, one.comment) for _, one in kept] == [("item-1", "c1"), ("item-2", "c2"), ("item-3", None)]
@@ -482,9 +483,7 @@ async def test_a_late_result_finds_its_place_taken_and_its_calls_are_owed(bench:
     batch = await found(bench)
     assert (batch.status, batch.counts.scored, batch.counts.failed) == ("completed", 4, 2)
     assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
-    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_scores(
-        [one.scores for one in await bench.batches.scores("team", "ba_1", after=-1, limit=9)]
-    )
+    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_results(await read_all(bench.engine))
     assert "ev_ba_1_0" not in await bench.dump()
 
 

@@ -51,10 +51,9 @@ def make_frame(rows: Sequence[Row], aspects: Sequence[str] = ()) -> RunFrame:
         values |= {("composite", name): value for name, value in row.composites.items()}
         values |= {("blended", name): value for name, value in row.blended.items()}
         values |= {(kind_of(name), name): value for name, value in row.findings.items()}
-        unrated = frozenset(name for name, value in row.ratings.items() if value is None)
-        label = Label(
-            "scored" if row.ratings else "failed", frozenset(), unrated | row.inapplicable, row.inapplicable, row.system
-        )
+        reasons: dict[str, str | None] = {name: None for name, value in row.ratings.items() if value is None}
+        reasons |= dict.fromkeys(row.inapplicable, "not-applicable")
+        label = Label("scored" if row.ratings else "failed", reasons=frozenset(reasons.items()), system=row.system)
         keys = {"items": key(row.item), "contexts": key(row.context), "clusters": key(row.cluster)}
         made.add(label, values, positions=number, weights=row.weight, **keys)
     frame = made.finish()

@@ -29,17 +29,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
-from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_scores, unpack_tally
+from app.domain.summary import BLENDED, SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    BLENDED,
     PLACE,
     RECEIVING,
-    VALUES,
+    Measures,
     enclose,
+    name_columns,
     read_candidate,
     read_entry,
+    read_figures,
     read_measures,
+    select_figures,
 )
 from app.storage.sql.engine import read
 from app.storage.sql.search import TextSearch
@@ -59,10 +61,11 @@ figure, chunk = t.result_figures.c, t.batch_chunks.c
 
 @dataclass(frozen=True)
 class Browsable:
-    """A batch of the project, the columns that its measures stand in, and how many results its candidates have.
-    `tally` is what they amount to, packed, and None where that is not known."""
+    """A batch of the project, the columns that its measures stand in, by their names too, and how many results its
+    candidates have. `tally` is what they amount to, packed, and None where that is not known."""
 
     id: str
+    measures: Measures
     columns: Mapping[str, str]
     total: int
     candidates: int
@@ -152,9 +155,12 @@ class ResultBrowser:
             return []
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
-            rows = await read_rows(connection, batch_id, positions) if batch is not None else {}
+            rows = await read_rows(connection, batch, positions) if batch is not None else {}
+            measures = batch.measures if batch is not None else ()
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(lambda: [read_browsed(rows[place]) for place in positions if place in rows])
+        return await asyncio.to_thread(
+            lambda: [read_browsed(rows[place], measures) for place in positions if place in rows]
+        )
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """The measures by which the batch's results can be sorted."""
@@ -191,8 +197,8 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    columns = dict(zip(read_measures(row.measures), VALUES, strict=False))
-    return Browsable(batch_id, columns, row.results, row.total, row.tally)
+    measures = read_measures(row.measures)
+    return Browsable(batch_id, measures, name_columns(measures), row.results, row.total, row.tally)
 
 
 async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
@@ -271,21 +277,22 @@ async def cut(
     return [*reversed(found)] if backwards else [*found]
 
 
-async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
+async def read_rows(connection: AsyncConnection, batch: Browsable, positions: Sequence[int]) -> dict[int, Any]:
     """The results at these positions, with their candidates."""
     result, item = t.evaluations.c, t.batch_items.c
     query = (
-        select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
+        select(result.id, *(result[name] for name in PLACE), *select_figures(batch.measures), item.request)
         .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
-        .where(result.batch_id == batch_id, result.position.in_(positions))
+        .join(t.result_figures, (figure.batch_id == result.batch_id) & (figure.position == result.position))
+        .where(result.batch_id == batch.id, result.position.in_(positions))
     )
     rows = (await connection.execute(query)).all()
     return {row.position: row for row in rows}
 
 
-def read_browsed(row: Any) -> Browsed:
+def read_browsed(row: Any, measures: Measures) -> Browsed:
     """The result of a row."""
-    return Browsed(read_entry(row), row.id, unpack_scores(row.scores), read_candidate(row.request))
+    return Browsed(read_entry(row), row.id, read_figures(row, measures), read_candidate(row.request))
 
 
 def conditions_of(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:

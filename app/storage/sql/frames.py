@@ -6,28 +6,34 @@ import asyncio
 import functools
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import Candidate, Entry, Failure
+from app.domain.browsing import FINDING
+from app.domain.conversation import CODES, KIND_CODES, FaultyTurns, list_codes
 from app.domain.evaluation import Evaluation
 from app.domain.human_rating import StoredRating
-from app.domain.summary import flat_name, key_measure
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
     PLACE,
     VALUES,
+    Measures,
     read_candidate,
     read_entry,
     read_failure,
+    read_faulty,
+    read_further,
+    read_ratings,
     read_record,
+    read_unrated,
 )
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.browsing import Browsable, find_batch
@@ -37,7 +43,7 @@ from app.storage.sql.tables import equals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.domain.run_frame import Floats, RunFrame, RunNames
+    from app.domain.run_frame import Floats, Label, RunFrame, RunNames
 
 figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
@@ -54,7 +60,7 @@ HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
 WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
-FORMAT = "3"
+FORMAT = "4"
 """Of `pack_frame`: what was kept in another is made again."""
 
 PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
@@ -83,27 +89,27 @@ class FrameStore:
         self._engine = engine
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def read_frame(self, project: str, batch_id: str, aspects: Collection[str]) -> RunFrame:
-        """All results that the batch has now; none if the project has no such batch. `aspects` are the rubric's. Those
-        of a large batch that has ended are kept for the next time: who asks while they are read waits for that."""
+    async def read_frame(self, project: str, batch_id: str) -> RunFrame:
+        """All results that the batch has now; none if the project has no such batch. Those of a large batch that
+        has ended are kept for the next time: who asks while they are read waits for that."""
         turn = self._turns.get(batch_id)
         if turn is None:
             turn = self._turns[batch_id] = asyncio.Lock()
         async with turn:
-            return await self._read(project, batch_id, aspects)
+            return await self._read(project, batch_id)
 
-    async def _read(self, project: str, batch_id: str, aspects: Collection[str]) -> RunFrame:
+    async def _read(self, project: str, batch_id: str) -> RunFrame:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
-            return await asyncio.to_thread(join, (), [], aspects)
+            return await asyncio.to_thread(join, [])
         state = await db.fetch_value(self._engine, STATE.where(t.batches.c.id == batch_id))
         kept = t.run_frames.c
         stored = select(kept.frame).where(kept.batch_id == batch_id, kept.state == state)
         packed = await db.fetch_value(self._engine, stored)
         if packed is not None:
-            return await asyncio.to_thread(unpack_frame, packed, aspects)
-        frame = await self._read_all(batch, aspects)
+            return await asyncio.to_thread(unpack_frame, packed)
+        frame = await self._read_all(batch)
         if state is not None and batch.total >= LEAST_KEPT:
             row = {"batch_id": batch_id, "state": state, "frame": await asyncio.to_thread(pack_frame, frame)}
             async with db.change(self._engine) as connection:
@@ -113,20 +119,13 @@ class FrameStore:
                     await connection.execute(db.insert_or_replace(connection, t.run_frames), row)
         return frame
 
-    async def _read_all(self, batch: Browsable, aspects: Collection[str]) -> RunFrame:
-        names = tuple(batch.columns)
-        sources = await asyncio.to_thread(list_sources)
-        columns = [figure[name] for name in (*sources, *LABELLED, *VALUES[: len(names)])]
-        query = select(*columns).where(figure.batch_id == batch.id, figure.item_key.is_not(None))
-        parts, after = [], -1
-        while True:
-            page = query.where(figure.position > after).order_by(figure.position).limit(PAGE)
-            rows = await db.fetch(self._engine, page)
-            if not rows:
-                break
-            parts.append(await asyncio.to_thread(tabulate, rows, sources))
-            after = rows[-1].position
-        return await asyncio.to_thread(join, names, parts, aspects)
+    async def _read_all(self, batch: Browsable) -> RunFrame:
+        frames: list[RunFrame] = []
+        after = -1
+        while len(frame := await read_rows(self._engine, batch, after=after, limit=PAGE)):
+            frames.append(frame)
+            after = int(frame.positions[-1])
+        return await asyncio.to_thread(join, frames)
 
     async def read_names(self, project: str, batch_id: str, positions: Sequence[int] | None = None) -> RunNames:
         """What the results at these positions, or all that the batch has now, are called; see `RunNames`."""
@@ -182,16 +181,30 @@ class FrameStore:
         return found
 
 
-LABELLED = ("status", "warnings", "unrated", "system")
+async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
+    """The results of the project's batch with a position greater than `after`, in order. A later page may have more
+    measures. The rates of findings are left out: `faults` have what they are made of."""
+    async with db.read(engine) as connection:
+        batch = await find_batch(connection, project, batch_id)
+    if batch is None:
+        return await asyncio.to_thread(join, [])
+    return await read_rows(engine, batch, after=after, limit=limit)
+
+
+async def read_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
+    """The results of the batch with a position greater than `after`, in order."""
+    sources = await asyncio.to_thread(list_sources)
+    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUES[: len(batch.measures)])]
+    query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
+    rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
+    return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
+
+
+LABELLED = ("status", "warnings", "unrated", "reasons", "system", "build", "failure")
 """The stored columns that a label is of."""
 
-
-class Part(NamedTuple):
-    """Some results: the stored columns by name, what labels them, and the values of all measures, (rows, measures)."""
-
-    columns: Mapping[str, NDArray[Any]]
-    labels: Sequence[tuple[str, str, str, str | None]]
-    values: Floats
+OTHERS = ("system_turns", "findings", "ratings", "further")
+"""Stored columns that most results have nothing in."""
 
 
 def list_sources() -> list[str]:
@@ -201,45 +214,81 @@ def list_sources() -> list[str]:
     return [one.source for one in COLUMNS.values() if one.source is not None]
 
 
-def tabulate(rows: Sequence[Any], sources: Sequence[str]) -> Part:
-    """Some rows as columns: first the `sources`, then what labels them, then the values."""
+def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
+    """Some rows as columns: first the `sources`, then what labels them, `OTHERS`, and the values."""
     import numpy as np
 
-    from app.domain.run_frame import COLUMNS, key_all
+    from app.domain.run_frame import COLUMNS, key_all, make_frame
 
-    stored = dict(zip((*sources, *LABELLED), given := [*zip(*rows, strict=True)], strict=False))
-    columns = {}
+    if not rows:
+        return make_frame(0, {}, [])
+    names = (*sources, *LABELLED, *OTHERS)
+    stored = dict(zip(names, given := [*zip(*rows, strict=True)], strict=False))
+    columns: dict[str, NDArray[Any]] = {}
     for name, one in COLUMNS.items():
         if one.source == "cluster":
             columns[name] = key_all(stored[one.source])
         elif one.source is not None:
             found = [one.absent if value is None else value for value in stored[one.source]]
             columns[name] = np.array(found, dtype=one.dtype)
-    labels = list(zip(*(stored[one] for one in LABELLED), strict=True))
-    values = np.array(given[len(stored) :], dtype=np.float64).reshape(-1, len(rows)).T
-    return Part(columns, labels, values)
+    labels, columns["label"] = number_all(zip(*(stored[name] for name in LABELLED), strict=True))
+    faults, columns["fault"] = number_all(zip(stored["system_turns"], stored["findings"], strict=True))
+    values = {
+        key: np.array(column, dtype=np.float64) for key, column in zip(measures, given[len(names) :], strict=True)
+    }
+    ratings = spread_out([read_ratings(text) for text in stored["ratings"]])
+    values |= spread_out([read_further(text) for text in stored["further"]])
+    told = [*map(read_label, labels)]
+    faulty = [read_faulty(*each) for each in faults]
+    return make_frame(len(rows), values, told, ratings=ratings, faults=faulty, **columns)
 
 
-def join(names: tuple[str, ...], parts: Sequence[Part], aspects: Collection[str]) -> RunFrame:
-    """The run of all parts."""
+def number_all(found: Iterable[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], NDArray[Any]]:
+    """What is different, and the number of each of the rows among that; shape (n,)."""
     import numpy as np
 
-    from app.domain.run_frame import Label, make_frame
+    numbers: dict[tuple[Any, ...], int] = {}
+    rows = np.array([numbers.setdefault(one, len(numbers)) for one in found], dtype=np.int64)
+    return [*numbers], rows
 
-    if not parts:
-        return make_frame(0, {key_measure(name, aspects): np.empty(0) for name in names}, [])
-    found: dict[tuple[str, str, str, str | None], int] = {}
-    label = [found.setdefault(each, len(found)) for part in parts for each in part.labels]
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
-    values = {
-        key_measure(name, aspects): np.concatenate([part.values[:, number] for part in parts])
-        for number, name in enumerate(names)
+
+def spread_out(rows: Sequence[Mapping[Any, float | None]]) -> dict[Any, Floats]:
+    """The values of some rows as columns, NaN where a row has none."""
+    import numpy as np
+
+    found: dict[Any, Floats] = {}
+    for row, values in enumerate(rows):
+        for key, value in values.items():
+            if key not in found:
+                found[key] = np.full(len(rows), np.nan)
+            found[key][row] = value
+    return found
+
+
+def read_label(stored: tuple[Any, ...]) -> Label:
+    """The label of a row of `LABELLED`."""
+    from app.domain.run_frame import Label
+
+    status, warnings, unrated, reasons, *more = stored
+    why = frozenset(read_unrated(unrated, reasons).items())
+    return Label(status, frozenset(warnings.split()), why, *more)
+
+
+def join(frames: Sequence[RunFrame]) -> RunFrame:
+    """The results of all in one run, with the rates of their findings."""
+    import numpy as np
+
+    from app.domain.run_frame import join_frames, kind_of
+
+    frame = join_frames(frames)
+    known = {code for one in frame.faults if one is not None for code in list_codes(one)}
+    turns = frame.system_turns
+    rates = {
+        (kind_of(FINDING + code), FINDING + code): 100 * frame.count_faults(code) / np.maximum(turns, 1)
+        for code in (*CODES, *KIND_CODES)
+        if code in known
     }
-    labels = [
-        Label(status, frozenset(warnings.split()), frozenset(unrated.split()), system=system)
-        for status, warnings, unrated, system in found
-    ]
-    return make_frame(len(label), values, labels, label=np.array(label), **columns)
+    return replace(frame, values={**frame.values, **rates}) if rates else frame
 
 
 def name_results(rows: Sequence[Any]) -> RunNames:
@@ -259,32 +308,35 @@ def pack_frame(frame: RunFrame) -> bytes:
 
     from app.domain.run_frame import COLUMNS
 
-    labels = [[one.status, one.system, *map(sorted, (one.warnings, one.unrated))] for one in frame.labels]
-    named = {"names": [flat_name(key) for key in frame.values], "labels": labels}
+    labels = [[one.status, sorted(one.warnings), sorted(map(list, one.reasons)), *one[3:]] for one in frame.labels]
+    parts = {"measures": [*frame.values], "labels": labels, "faults": frame.faults, "ratings": [*frame.ratings]}
     arrays = {name: getattr(frame, name) for name, one in COLUMNS.items() if one.source is not None}
-    arrays["label"] = frame.label
+    arrays |= {"label": frame.label, "fault": frame.fault}
     arrays |= {f"values{number}": column for number, column in enumerate(frame.values.values())}
-    arrays["named"] = np.frombuffer(json.dumps(named).encode(), dtype=np.uint8)
+    arrays |= {f"ratings{number}": column for number, column in enumerate(frame.ratings.values())}
+    arrays["parts"] = np.frombuffer(json.dumps(parts).encode(), dtype=np.uint8)
     file = BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return zlib.compress(file.getvalue(), 1)
 
 
-def unpack_frame(packed: bytes, aspects: Collection[str]) -> RunFrame:
+def unpack_frame(packed: bytes) -> RunFrame:
     """The frame of `pack_frame`."""
     import numpy as np
 
     from app.domain.run_frame import COLUMNS, Label, make_frame
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
-        named = json.loads(file["named"].tobytes())
+        parts = json.loads(file["parts"].tobytes())
         columns = {name: file[name] for name in COLUMNS if name in file}
-        values = {key_measure(name, aspects): file[f"values{at}"] for at, name in enumerate(named["names"])}
+        values = {(kind, name): file[f"values{at}"] for at, (kind, name) in enumerate(parts["measures"])}
+        ratings = {name: file[f"ratings{at}"] for at, name in enumerate(parts["ratings"])}
     labels = [
-        Label(status, frozenset(warned), frozenset(lost), system=system)
-        for status, system, warned, lost in named["labels"]
+        Label(status, frozenset(warnings), frozenset(map(tuple, reasons)), *more)
+        for status, warnings, reasons, *more in parts["labels"]
     ]
-    return make_frame(len(columns["items"]), values, labels, **columns)
+    faults = [None if one is None else FaultyTurns(*one) for one in parts["faults"]]
+    return make_frame(len(columns["items"]), values, labels, ratings=ratings, faults=faults, **columns)
 
 
 def read_whole(row: Any) -> WholeResult:

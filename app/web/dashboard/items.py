@@ -10,7 +10,7 @@ from app.domain.batch import Batch
 from app.domain.browsing import Browsed, CaseRow
 from app.domain.composites import range_of
 from app.domain.rubric import Aspect, Level, Rubric
-from app.domain.summary import Scores
+from app.domain.summary import Kind, ResultFigures
 from app.web.dashboard.cases import CaseView, read_cases, shorten
 from app.web.dashboard.exploration import Exploration
 from app.web.dashboard.run_values import BLENDED
@@ -84,14 +84,11 @@ def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemCol
     return columns
 
 
-def cell_of(column: ItemColumn, scores: Scores) -> ItemCell:
+def cell_of(column: ItemColumn, scores: ResultFigures) -> ItemCell:
     """What a result has there."""
-    if column.name in scores.aspects:
-        mean, blended, reason, _ = scores.aspects[column.name]
-        value = blended if column.is_blended else mean
-        unrated = None if column.is_blended or mean is not None else reason
-    else:
-        value, unrated = scores.composites.get(column.name), None
+    kind: Kind = "blended" if column.is_blended else "aspect"
+    value = scores.values.get((kind, column.name), scores.values.get(("composite", column.measure)))
+    unrated = None if column.is_blended else scores.unrated.get(column.name)
     if value is None:
         return ItemCell(column, None, unrated=unrated)
     return ItemCell(column, value, column.level(value), column.shade(value))

@@ -20,7 +20,7 @@ from tests.support.runs import Row, make_frame, make_run, rows_of
 ASPECTS = ("warmth", "clarity")
 SCALES = {"warmth": CaseScale(1, 5), "clarity": CaseScale(1, 5, best=3)}
 PLAIN = Label("scored")
-WARNED = Label("partial", frozenset({"register-shift"}), frozenset({"clarity"}))
+WARNED = Label("partial", frozenset({"register-shift"}), frozenset({("clarity", None)}))
 
 
 def frame_of(rows: Sequence[Row], spread: float = np.nan) -> RunFrame:

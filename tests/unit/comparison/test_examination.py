@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pytest
 
 from app.comparison.computations import Examiner
@@ -46,9 +44,9 @@ async def test_each_batch_is_read_once(bench: Bench, examiner: Examiner, monkeyp
     frames = bench.comparison.runs.frames
     read, read_frame = [], frames.read_frame
 
-    async def watch(project: str, batch_id: str, aspects: Collection[str]):
+    async def watch(project: str, batch_id: str):
         read.append(batch_id)
-        return await read_frame(project, batch_id, aspects)
+        return await read_frame(project, batch_id)
 
     monkeypatch.setattr(frames, "read_frame", watch)
     await examiner.examine("team", "ba_1", "ba_2")

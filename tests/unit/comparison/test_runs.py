@@ -6,19 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Executable, delete
 
 from app.batches import summaries
-from app.comparison.runs import find_batch, fit_frame, have_numbers, read_scores, scales_of, tells_all
+from app.comparison.runs import find_batch, fit_frame, have_numbers, scales_of
 from app.domain.comparison import ComparedRun
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
 from app.domain.evaluation import EvaluationRequest
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
-from app.domain.run_frame import COLUMNS, RunFrame, key_all
-from app.storage.sql.engine import write
-from app.storage.sql.tables import result_figures
+from app.domain.run_frame import COLUMNS, FrameRows, Label, RunFrame, key_all
+from app.domain.summary import MeasureKey
+from app.storage.sql import frames
 from tests.support.bench import Bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.records import make_record
@@ -29,12 +28,39 @@ async def run_of(bench: Bench, batch_id: str = "ba_1", rubric: Rubric = RUBRIC) 
     return await bench.comparison.runs.read("team", await find_batch(bench.batches, "team", batch_id), rubric)
 
 
-async def scores_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
-    return await read_scores(bench.batches, "team", await find_batch(bench.batches, "team", batch_id))
+async def results_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
+    """What the results themselves say, one by one."""
+    rows = FrameRows()
+    for result in await bench.batches.results("team", batch_id, after=-1, limit=1000):
+        entry, evaluation = result.entry, result.evaluation
+        aspects = evaluation.aspects if evaluation else {}
+        values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in aspects.items()}
+        values |= {("composite", name): value for name, value in (evaluation.composites if evaluation else {}).items()}
+        values |= {("blended", name): one.blended for name, one in aspects.items() if one.blended is not None}
+        reasons = {name: one.unrated.reason for name, one in aspects.items() if one.unrated}
+        label = Label(
+            evaluation.status if evaluation else "failed",
+            frozenset(one.code for one in evaluation.warnings) if evaluation else frozenset(),
+            frozenset(reasons.items()),
+            system=evaluation.metadata.get("system") if evaluation else None,
+            failure=result.failure.code if result.failure else None,
+        )
+        similarity = evaluation.relevance.score if evaluation and evaluation.relevance else None
+        rows.add(
+            label,
+            values,
+            positions=entry.position,
+            items=key_of(entry.item),
+            contexts=key_of(entry.context_digest) if entry.context_digest else 0,
+            clusters=key_of(entry.cluster) if entry.cluster else 0,
+            similarity=np.nan if similarity is None else similarity,
+            candidates=-1 if entry.candidate is None else entry.candidate,
+        )
+    return rows.finish()
 
 
 async def columns_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
-    return await bench.comparison.runs.frames.read_frame("team", batch_id, [aspect.id for aspect in RUBRIC.aspects])
+    return await bench.comparison.runs.frames.read_frame("team", batch_id)
 
 
 def show(frame: RunFrame) -> dict[tuple[str, str], list[float | None]]:
@@ -51,7 +77,7 @@ async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
     run = await run_of(bench)
     assert (run.name, run.expected, run.signatures) == ("夜間 (ba_1)", 2, {SIGNATURE: 2})
     assert (run.aspects, run.numbered, run.best) == (("warmth", "clarity"), False, {})
-    for frame in (run.frame, await scores_of(bench)):
+    for frame in (run.frame, await results_of(bench)):
         assert frame.items.tolist() == [key_of("item-0"), key_of("item-1")]
         assert [frame.labels[number].system for number in frame.label] == ["甲", ""]
         assert show(frame) == {
@@ -77,7 +103,7 @@ async def test_a_failed_candidate_is_expected_and_has_no_value(bench: Bench) -> 
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1]}, fail=[1])
     run = await run_of(bench)
     assert (run.name, run.expected, run.signatures) == ("ba_1", 3, {SIGNATURE: 2})
-    assert show(await scores_of(bench)) == {("aspect", "warmth"): [0, None, 1]}
+    assert show(await columns_of(bench)) == {("aspect", "warmth"): [0, None, 1]}
     assert [run.frame.labels[number].status for number in run.frame.label] == ["scored", "failed", "scored"]
 
 
@@ -87,9 +113,9 @@ async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
 
 
 def tell(frame: RunFrame) -> str:
-    """Everything in the frame but b, which no column has, as a text that is equal where it is, NaN in its place too."""
+    """Everything in the frame as a text that is equal where it is, NaN in its place too."""
     labels = [tuple(map(str, frame.labels[number])) for number in frame.label]
-    columns = {name: getattr(frame, name).tolist() for name in COLUMNS if name not in {"label", "similarity"}}
+    columns = {name: getattr(frame, name).tolist() for name in COLUMNS if name not in {"label", "fault"}}
     return str(({key: column.tolist() for key, column in sorted(frame.values.items())}, columns, labels))
 
 
@@ -106,41 +132,31 @@ TRICKY: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", TRICKY)
 async def test_columns_say_what_the_results_say(bench: Bench, kind: str) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, None, 1], "clarity": [3, None, 1, 2]}, **TRICKY[kind])
-    batch, columns = await find_batch(bench.batches, "team", "ba_1"), await columns_of(bench)
-    assert tells_all(columns, batch, RUBRIC)
-    assert tell(fit_frame(columns, RUBRIC)) == tell(fit_frame(await scores_of(bench), RUBRIC))
+    columns = await columns_of(bench)
+    assert tell(fit_frame(columns, RUBRIC)) == tell(fit_frame(await results_of(bench), RUBRIC))
     assert (await run_of(bench)).numbered is have_numbers(columns.items) is kind.startswith("numbers")
 
 
-async def test_results_are_read_one_by_one_where_columns_do_not_tell_everything(bench: Bench) -> None:
+async def test_another_rubric_reads_the_aspects_that_it_has(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1], "clarity": [3, None]}, blend=0.25)
-    batch = await find_batch(bench.batches, "team", "ba_1")
-    expected = tell((await run_of(bench)).frame)
-    # Another rubric measures one of the aspects only, or one more.
     less, more = (
         small_rubric(aspects=[aspect_data("warmth")]),
         small_rubric(aspects=[aspect_data(name) for name in ("warmth", "clarity", "wit")]),
     )
     for rubric in (less, more):
-        assert not tells_all(await columns_of(bench), batch, rubric)
         run = await run_of(bench, rubric=rubric)
         assert run.frame.values["aspect", "warmth"].tolist() == [0, 1]
-    await write_all(bench, delete(result_figures).where(result_figures.c.position == 0))
-    assert not tells_all(await columns_of(bench), batch, RUBRIC)
-    assert tell((await run_of(bench)).frame) == expected
-
-
-async def write_all(bench: Bench, statement: Executable) -> None:
-    async with write(bench.engine) as connection:
-        await connection.execute(statement)
+        assert {name for kind, name in run.frame.values if kind == "aspect"} == {one.id for one in rubric.aspects}
 
 
 async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summaries, "SCORES_PAGE", 3)
+    monkeypatch.setattr(frames, "PAGE", 3)
+    monkeypatch.setattr(summaries, "FRAME_ROWS", 3)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
-    batch = await find_batch(bench.batches, "team", "ba_1")
-    assert (await read_scores(bench.batches, "team", batch)).positions.tolist() == list(range(8))
-    assert len(await read_scores(bench.batches, "rivals", batch)) == 0
+    assert (await columns_of(bench)).positions.tolist() == list(range(8))
+    pages = [page.positions.tolist() async for page in summaries.read_frames(bench.batches, "team", "ba_1")]
+    assert pages == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert [page async for page in summaries.read_frames(bench.batches, "rivals", "ba_1")] == []
 
 
 @pytest.mark.parametrize("given", [True, False, None])

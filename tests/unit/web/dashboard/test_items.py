@@ -13,7 +13,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from app.domain.browsing import CaseQuery, ResultQuery
-from app.domain.summary import Scores
+from app.domain.summary import ResultFigures
 from app.web.dashboard.cases import shorten
 from app.web.dashboard.exploration import (
     LINES,
@@ -257,7 +257,7 @@ def test_a_cell_is_the_darker_the_farther_its_value_is_from_the_best():
     assert [columns["formality"].shade(value) for value in (-1, 0, 1)] == [5, 0, 5]
     assert columns["formality"].level(0) == lfqa.aspect("formality").level(0)
     assert columns["mate"].level(1.0) is None
-    scores = Scores("partial", {"formality": (None, None, "refused", None)}, {"mate": None})
+    scores = ResultFigures("partial", {("aspect", "formality"): None}, unrated={"formality": "refused"})
     assert cell_of(columns["formality"], scores).unrated == "refused"
     assert cell_of(columns["mate"], scores).value is None
 
