@@ -11,7 +11,7 @@ from app.batches.summaries import bounds_of
 from app.domain.batch import Batch
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
-from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
+from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, FaultyTurns, list_codes
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
 from app.domain.model import digest, key_of
@@ -234,8 +234,7 @@ FEWEST = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
 def rate_findings(faulty: FaultyTurns) -> dict[str, float | None]:
     """How many of 100 system turns have a finding, by `finding:CODE`, and by `finding:kind:KIND` where kinds are known;
     None where that is not known."""
-    codes = (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES
-    return {FINDING + code: faulty.rate_of(code) for code in codes}
+    return {FINDING + code: faulty.rate_of(code) for code in list_codes(faulty)}
 
 
 def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:

@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
-from app.domain.summary import BLENDED, SYSTEM, AspectTally, Tally, unpack_tally
+from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
     PLACE,
@@ -166,8 +166,7 @@ class ResultBrowser:
         """The measures by which the batch's results can be sorted."""
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
-            empty = await find_unblended(connection, batch) if batch is not None else set()
-        return tuple(name for name in batch.columns if name not in empty) if batch is not None else ()
+        return tuple(batch.columns) if batch is not None else ()
 
     async def count_patterns(
         self, project: str, batch_id: str, measures: Sequence[str], *, most: int
@@ -210,20 +209,6 @@ async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
     firsts = [mine.where(chunk.state == state).scalar_subquery() for state in UNDONE]
     found = (await connection.execute(select(*firsts))).one()
     return min((first for first in found if first is not None), default=0)
-
-
-async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
-    """The measures of blended values that no result has."""
-    names = [name for name in batch.columns if name.endswith(BLENDED)]
-    if not names:
-        return set()
-    if batch.tally is not None:
-        known = unpack_tally(batch.tally)
-        unblended = {name + BLENDED for name, aspect in known.aspects.items() if not aspect.blended.n}
-        return unblended - known.aspects.keys() - known.composites.keys()  # ids may end so
-    counts = [func.count(figure[batch.columns[name]]) for name in names]
-    row = (await connection.execute(select(*counts).where(figure.batch_id == batch.id))).one()
-    return {name for name, count in zip(names, row, strict=True) if count == 0}
 
 
 async def find_positions(
