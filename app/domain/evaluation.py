@@ -388,6 +388,10 @@ class Paths(Value):
     translation_sensitive: bool
 
 
+TRANSLATION_SENSITIVE = "translation-sensitive"
+"""The warning that an aspect was rated differently on the two paths."""
+
+
 class CallTrace(Value):
     """One judge call, stored so that a rating can be traced to the reply that it came from."""
 
@@ -483,6 +487,21 @@ class Evaluation(Value):
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"
     )
+
+    @property
+    def by_path(self) -> dict[Path, PathResult]:
+        """The results by language path, the source path first."""
+        if self.paths is not None:
+            return {"source": self.paths.source, "english": self.paths.english}
+        path: Path = "english" if self.path == "english" else "source"
+        return {path: PathResult.model_construct(**{name: getattr(self, name) for name in PathResult.model_fields})}
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the warnings, each once, and `translation-sensitive` where the two paths disagree."""
+        codes = [warned.code for warned in self.warnings]
+        sensitive = self.paths is not None and self.paths.translation_sensitive
+        return tuple(dict.fromkeys([*codes, TRANSLATION_SENSITIVE] if sensitive else codes))
 
 
 EvaluationStatus = Literal["scored", "partial"]

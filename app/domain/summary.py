@@ -72,9 +72,6 @@ BUILD = "build"
 LEFT_OUT = "findings-unrated"
 """The warning that the judge's findings on an aspect could not be used."""
 
-TRANSLATION_SENSITIVE = "translation-sensitive"
-"""The warning that an aspect was rated differently on the two paths."""
-
 PACKED = "sacwfbyxdvu"
 """The fields of `Scores` in their order, as they are named when packed."""
 
@@ -95,9 +92,6 @@ def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTur
 def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns | None = None) -> Scores:
     """The evaluation's figures; with both paths those of the source path. Each warning code occurs once,
     `translation-sensitive` among them. `context` is the digest of the dialogue context."""
-    codes = [warned.code for warned in evaluation.warnings]
-    if evaluation.paths is not None and evaluation.paths.translation_sensitive:
-        codes.append(TRANSLATION_SENSITIVE)
     return Scores(
         status=evaluation.status,
         aspects={
@@ -105,7 +99,7 @@ def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns |
             for name, one in evaluation.aspects.items()
         },
         composites=evaluation.composites,
-        warnings=tuple(dict.fromkeys(codes)),
+        warnings=evaluation.codes,
         similarity=evaluation.relevance.score if evaluation.relevance else None,
         system=evaluation.metadata.get(SYSTEM),
         context=context,

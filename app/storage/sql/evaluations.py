@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -20,7 +20,14 @@ from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Rec
 from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
+from app.storage.sql.batches.rows import (
+    STORED,
+    read_candidate,
+    read_evaluation,
+    read_options,
+    read_trace,
+    replace_parts,
+)
 from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, count_bytes, measure_result, sum_up
 from app.storage.sql.tables import (
     Instant,
@@ -142,9 +149,9 @@ class EvaluationStore:
         if found.batch_id is None:
             return Record.model_validate_json(found.record, context=STORED)
         # A batch keeps each request once, as options and candidates.
-        kept = read_record(found.record)
         request = any_request_of(read_options(found.options), read_candidate(found.request))
-        return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
+        evaluation, trace = read_evaluation(found.record), read_trace(found.record)
+        return Record.model_construct(evaluation=evaluation, request=request, trace=trace)
 
     async def explain(
         self, project: str, evaluation_id: str, explained: Explanation, calls: Sequence[str]
@@ -158,14 +165,12 @@ class EvaluationStore:
             found = (await connection.execute(query)).one_or_none()
             if found is None:
                 return None
-            record = from_json(found.record)
-            kept = Evaluation.model_validate(record["evaluation"], context=STORED)
+            kept = read_evaluation(found.record)
             if kept.explained is not None:
                 return kept
             told = kept.model_copy(update={"explained": explained})
-            record["evaluation"] = told.model_dump(mode="json")
             values = {
-                "record": to_json(record).decode(),
+                "record": replace_parts(found.record, evaluation=told),
                 "calls": json.dumps([*dict.fromkeys([*json.loads(found.calls or "[]"), *calls])]),
             }
             grown = sum(count_bytes(value) for value in values.values())
@@ -308,7 +313,7 @@ def read_evaluations(rows: Sequence[Any], wanted: EvaluationFilter) -> list[Eval
     """The evaluations of rows that hold metadata and dialogue themselves, and not in another part of the record."""
     found = []
     for row in rows:
-        one = Evaluation.model_validate(from_json(row.record)["evaluation"], context=STORED)
+        one = read_evaluation(row.record)
         # What an evaluation says itself counts more than what its batch says.
         shared = from_json(row.options).get("metadata", {}) if row.options and wanted.metadata else {}
         if wanted.metadata.items() <= {**shared, **one.metadata}.items() and wanted.dialogue in {None, one.dialogue}:

@@ -44,7 +44,7 @@ from app.storage.sql.batches.rows import (
     read_measures,
     read_options,
     read_placed,
-    replace_evaluation,
+    replace_parts,
     rewrite_figures,
     score_result,
 )
@@ -660,7 +660,7 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
         scores = scores_of(evaluation, before.context, before.faulty)
         placed.append((row.position, scores))
         new = {
-            "new_record": replace_evaluation(row.record, evaluation),
+            "new_record": replace_parts(row.record, evaluation=evaluation),
             "new_status": evaluation.status,
             "new_signature": evaluation.signature,
             "new_scores": pack_scores(scores),

@@ -25,10 +25,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer, Texts
+from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, KeyedAnswer
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation
-from app.domain.redaction import read_texts
+from app.domain.result import Result
 from app.domain.rubric import split_name
 from app.domain.summary import Intervals, Scored, Tally, ValuesPage, pack_tally, unpack_scores, unpack_tally
 from app.domain.work import (
@@ -53,6 +53,7 @@ from app.storage.sql.batches.rows import (
     PLACE,
     RATED,
     RECEIVING,
+    RESULT,
     ROWS,
     VALUES,
     describe_candidates,
@@ -229,6 +230,12 @@ class BatchStore:
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
+    async def active_options(self, batch_id: str) -> BatchOptions | None:
+        """The options of a batch that is worked on; None where it is not, or there is none."""
+        query = select(t.batches.c.options).where(SEEN, named(batch_id), t.batches.c.status.in_(ACTIVE))
+        found = await db.fetch_value(self._engine, query)
+        return None if found is None else read_options(found)
+
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None if there is no such batch."""
         query = select(t.batches.c.project).where(SEEN, named(batch_id))
@@ -246,10 +253,9 @@ class BatchStore:
         # A batch that was erased in between is left out.
         return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
 
-    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Result]:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
-        columns = (*PLACE, "record", "failure", "scores")
-        rows = await self._page(columns, project, batch_id, after, limit)
+        rows = await self._page(RESULT, project, batch_id, after, limit)
         query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
         ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
@@ -300,12 +306,12 @@ class BatchStore:
         )
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
-    async def texts(self, batch_id: str, positions: Collection[int]) -> dict[int, Texts]:
-        """The texts of the candidates at these positions, empty where they were replaced."""
+    async def asked(self, batch_id: str, positions: Collection[int]) -> dict[int, Candidate]:
+        """The candidates at these positions."""
         query = select(item.position, item.request).where(equals(item.batch_id, batch_id), item.position.in_(positions))
         rows = await db.fetch(self._engine, query)
         # In a thread, as `results`.
-        return await asyncio.to_thread(lambda: {row.position: read_texts(read_candidate(row.request)) for row in rows})
+        return await asyncio.to_thread(lambda: {row.position: read_candidate(row.request) for row in rows})
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
