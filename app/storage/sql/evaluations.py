@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import any_request_of
 from app.domain.errors import StoreError, StoreUnavailable
-from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Record
+from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Record, write_json
 from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
@@ -93,13 +93,13 @@ class EvaluationStore:
         self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
 
     async def save(
-        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
+        self, project: str, record: Record, calls: Sequence[str] = (), *, evaluation: str | None = None
     ) -> None:
         """Stores the record, and returns when it is committed. Records that are saved at the same moment share one
         transaction; the record of a caller who is cancelled meanwhile may be stored too. `calls` are the call cache's
-        keys of all outside calls that it rests on, for an erasure. `written` is the record's JSON if it has been
-        written already."""
-        error = await self._rows(describe(project, record, calls, written))
+        keys of all outside calls that it rests on, for an erasure. `evaluation` is the JSON of the record's evaluation
+        if it has been written already."""
+        error = await self._rows(describe(project, record, calls, evaluation))
         if error is not None:
             raise error
 
@@ -107,7 +107,7 @@ class EvaluationStore:
         """Stores the records, each with its calls, in one transaction: all of them or none."""
 
         def write() -> list[Row]:
-            return [describe(project, record, calls, None) for record, calls in records]
+            return [describe(project, record, calls) for record, calls in records]
 
         # In a thread: of a conversation's turns that were scored each holds the turns before it.
         await self._insert(await asyncio.to_thread(write))
@@ -264,8 +264,8 @@ class EvaluationStore:
         await db.execute(self._engine, delete(idempotency_keys).where(named(project, key), held.status.is_(None)))
 
 
-def describe(project: str, record: Record, calls: Sequence[str], written: str | None) -> dict[str, Any]:
-    """The row of a single evaluation."""
+def describe(project: str, record: Record, calls: Sequence[str], written: str | None = None) -> dict[str, Any]:
+    """The row of a single evaluation; `written` is its JSON if it has been written already."""
     evaluation = record.evaluation
     return {
         "id": evaluation.id,
@@ -274,7 +274,7 @@ def describe(project: str, record: Record, calls: Sequence[str], written: str | 
         "rubric": evaluation.rubric.id,
         "status": evaluation.status,
         "signature": evaluation.signature,
-        "record": record.model_dump_json() if written is None else written,
+        "record": write_json(record, written or evaluation.model_dump_json()),
         "calls": json.dumps([*calls]),
     }
 
