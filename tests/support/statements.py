@@ -23,3 +23,8 @@ def listening() -> Iterator[list[str]]:
         yield heard
     finally:
         event.remove(Engine, "before_cursor_execute", hear)
+
+
+def count(statements: list[str], table: str) -> int:
+    """How many of the statements read the table."""
+    return sum(f"FROM {table}" in one or f"JOIN {table}" in one for one in map(" ".join, map(str.split, statements)))

@@ -161,7 +161,9 @@ async def locate(
         if place is not None:
             return place
     in_order = Exploration((batch.id,), CaseQuery(sort="item"))
-    return await look(in_order, await find_offset(browser, project, batch.id, position))
+    # Of a complete batch, the number of a result is its position.
+    place = await look(in_order, position)
+    return place or await look(in_order, await find_offset(browser, project, batch.id, position))
 
 
 class ShownResponse(NamedTuple):
@@ -349,7 +351,7 @@ class ItemPosition(NamedTuple):
 
 
 async def find_offset(browser: ResultBrowser, project: str, batch_id: str, position: int) -> int:
-    """How many results come before the position: as many as it says where the batch is complete, else fewer."""
+    """How many results come before the position: fewer than it says, where others before it have none yet."""
     low, high = 0, position
     probe = position
     while low < high:

@@ -32,7 +32,7 @@ from tests.support.posted import post_batch
 from tests.support.records import make_record
 from tests.support.serving import serving
 from tests.support.shown_batch import BATCH, HOSTILE, keep_shown, load_rubric
-from tests.support.statements import listening
+from tests.support.statements import count, listening
 
 COUNT = 120
 ITEMS = f"/explore?run={BATCH}"
@@ -294,5 +294,5 @@ async def test_a_page_reads_its_results_once(client):
     await look(client)
     with listening() as statements:
         await look(client)
-    assert sum("evaluations.record" in statement for statement in statements) == 1
-    assert len(statements) <= 15
+    assert [count(statements, table) for table in ("evaluations", "batch_items", "result_figures")] == [1, 1, 1]
+    assert count(statements, "batch_signatures") == 2  # of the run, and of the runs to choose from
