@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import fsum
 
-from app.batches.summaries import score_pages, tally_pages
+from app.batches.summaries import add_up
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from app.domain.result import Result
 from app.domain.signature import describe_relevance, merge_paths, sign
@@ -56,7 +56,7 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
         ]
         await store.rewrite(batch_id, changed)
     await store.complete(batch_id)
-    await store.keep_tally(project, batch_id, await tally_pages(score_pages(store, project, batch_id)))
+    await store.keep_tally(project, batch_id, await add_up(store, project, batch_id))
 
 
 async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[Result]]:

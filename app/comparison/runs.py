@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.batches.summaries import BLENDED, bounds_of, score_pages
+from app.batches.summaries import bounds_of
 from app.domain.batch import Batch
-from app.domain.browsing import MOST_MEASURES
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
 from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import NotFound
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
-from app.domain.summary import SYSTEM, MeasureKey, RunItem, Scored
-from app.runtime.memory import release
+from app.domain.summary import MeasureKey
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from app.domain.run_frame import Floats, Integers, RunFrame, RunRatings, RunTable
+    from app.domain.run_frame import Floats, Integers, RunFrame, RunNames, RunRatings
     from app.ratings.reliability import CountedRatings
-    from app.ratings.table import AnswerTable
+    from app.ratings.table import Answers
     from app.storage.sql.batches.store import BatchStore
     from app.storage.sql.frames import FrameStore
-
-    Positions = NDArray[np.int32]
 
 
 async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
@@ -38,18 +31,6 @@ async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     if found is None:
         raise NotFound(f"there is no batch {batch_id[:64]} in this project")
     return found
-
-
-async def tabulate(store: BatchStore, project: str, batches: Sequence[Batch], *, marks: bool = False) -> AnswerTable:
-    """Every result of the batches that there is now, as columns. The results themselves are let go of page by page.
-    `marks`: faulty turns of conversations are a measure too."""
-    from app.ratings.table import AnswerTable
-
-    table = AnswerTable(marks=marks)
-    for batch in batches:
-        async for page in score_pages(store, project, batch.id):
-            await asyncio.to_thread(table.add, batch, page)
-    return table
 
 
 @dataclass(frozen=True)
@@ -63,31 +44,34 @@ class RunReader:
         self, project: str, batch: Batch, rubric: Rubric, found: CountedRatings | None = None
     ) -> ComparedRun:
         """Every result that the batch has now, as a run; with what people said in the ratings that are `found`, unless
-        they are simulated. It is made of the columns of the results, and of results one by one only where columns do
-        not tell everything, as of conversations."""
-        import numpy as np
-
-        from app.domain.run_frame import tabulate_items
-
-        frame = None if rubric.unit == "conversation" else await self.frames.read_frame(project, batch.id)
-        table = None if frame is None else await asyncio.to_thread(tabulate_frame, frame, batch, rubric)
-        positions = None if frame is None else frame.positions
-        if positions is None or table is None:
-            items = await read_items(self.batches, project, batch)
-            positions = list_positions(items)
-            table = await asyncio.to_thread(tabulate_items, items, [aspect.id for aspect in rubric.aspects])
-            await asyncio.to_thread(release, items)
+        they are simulated."""
+        frame = await self.read_frame(project, batch, rubric)
         if found is not None and found.ratings and not found.used.simulated:
-            rows = await self._find_rows(project, batch, table, positions, found)
-            results = await self.batches.scores_at(project, batch.id, positions[rows].tolist())
-            # A result may have been erased in between.
-            rows = rows[np.isin(positions[rows], [result.entry.position for result in results])]
-            table = await asyncio.to_thread(rate_table, table, rows, batch, results, found=found, rubric=rubric)
-        return await asyncio.to_thread(assemble_run, batch, table, rubric)
+            rows = await self._find_rows(project, batch, frame, found)
+            names = await self.frames.read_names(project, batch.id, frame.positions[rows].tolist())
+            frame = await asyncio.to_thread(rate_frame, frame, batch, names, found=found, rubric=rubric)
+        return await asyncio.to_thread(assemble_run, batch, frame, rubric)
 
-    async def _find_rows(
-        self, project: str, batch: Batch, table: RunTable, positions: Positions, found: CountedRatings
-    ) -> Integers:
+    async def read_frame(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
+        """What the rubric measures of every result."""
+        return await asyncio.to_thread(fit_frame, await self.frames.read_frame(project, batch.id), rubric)
+
+    async def read_answers(self, project: str, batches: Sequence[Batch], *, marks: bool = False) -> Answers:
+        """Every result of the batches that there is now. `marks`: faulty turns of conversations are a measure too."""
+        found = []
+        for batch in batches:
+            # First the frame: a result that comes in between has a name too many, and no row without one.
+            frame = await self.frames.read_frame(project, batch.id)
+            found.append((batch, frame, await self.frames.read_names(project, batch.id)))
+
+        def work() -> Answers:
+            from app.ratings.table import Answers, name_run
+
+            return Answers([name_run(*each) for each in found], marks=marks)
+
+        return await asyncio.to_thread(work)
+
+    async def _find_rows(self, project: str, batch: Batch, frame: RunFrame, found: CountedRatings) -> Integers:
         """The rows of the responses that a rating may name."""
         import numpy as np
 
@@ -97,57 +81,44 @@ class RunReader:
         def work() -> Integers:
             items = [key_of(name) for name in {one.item for one in found.ratings if one.item is not None}]
             own = [position for batch_id, position in named if batch_id == batch.id]
-            return np.flatnonzero(np.isin(table.items, items) | np.isin(positions, own))
+            return np.flatnonzero(np.isin(frame.items, items) | np.isin(frame.positions, own))
 
         return await asyncio.to_thread(work)
 
 
-def list_positions(items: Sequence[RunItem]) -> Positions:
-    """The places of the items of a batch, shape (n,)."""
+def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
+    """The run with what the rubric measures: all its aspects, and of its composites and blends what the results have;
+    another version of it may have had others."""
     import numpy as np
 
-    return np.array([item.position for item in items], dtype=np.int32)
+    aspects, composites = {one.id for one in rubric.aspects}, {one.id for one in rubric.composites}
+    nothing = np.full(len(frame), np.nan)
+    values: dict[MeasureKey, Floats] = {
+        ("aspect", one.id): frame.values.get(("aspect", one.id), nothing) for one in rubric.aspects
+    }
+    for (kind, name), column in frame.values.items():
+        if kind == "composite":
+            kept = name in composites and frame.judged > 0
+        elif kind == "blended":
+            kept = name in aspects and not np.isnan(column).all()
+        else:
+            kept = kind != "aspect"
+        if kept:
+            values[kind, name] = column
+    return replace(frame, values=values)
 
 
-def tabulate_frame(frame: RunFrame, batch: Batch, rubric: Rubric) -> RunTable | None:
-    """The table of a frame of items; None where the frame does not have every result of the batch, or does not tell
-    what its values are of: a release before had no columns for it, or the rubric measures something else by now."""
-    import numpy as np
-
-    from app.domain.run_frame import RunTable
-
-    aspects, composites = [one.id for one in rubric.aspects], [one.id for one in rubric.composites]
-    known = [*aspects, *composites, *(name + BLENDED for name in aspects)]
-    counts = batch.counts
-    finished = counts.scored + counts.partial + counts.failed + counts.expired
-    judged = int(np.count_nonzero(frame.marked(lambda label: label.status != "failed" or bool(label.unrated))))
-    columns = {name: np.ascontiguousarray(frame.values[:, place]) for place, name in enumerate(frame.names)}
-    told = len({*known}) == len(known) and columns.keys() <= {*known} and len(columns) < MOST_MEASURES
-    if len(frame.items) < finished or not told or (judged and not columns.keys() >= {*aspects}):
-        return None
-    nothing = np.full(len(frame.items), np.nan)
-    values: dict[MeasureKey, Floats] = {("aspect", name): columns.get(name, nothing) for name in aspects}
-    if judged:
-        values |= {("composite", name): columns[name] for name in columns if name in composites}
-    for name in aspects:
-        if not np.isnan(blended := columns.get(name + BLENDED, nothing)).all():
-            values["blended", name] = blended
-    valued = any(not np.isnan(column).all() for column in values.values())
-    return RunTable(frame.items, frame.contexts, frame.clusters, values, judged, valued)
-
-
-def rate_table(
-    table: RunTable, rows: Integers, batch: Batch, results: Sequence[Scored], *, found: CountedRatings, rubric: Rubric
-) -> RunTable:
-    """The table with the means of people's ratings of each response, of the composites that each rater's make, of the
-    rates of faulty turns that they marked, and with what they weigh; `results` are those of the rows that may be
+def rate_frame(frame: RunFrame, batch: Batch, names: RunNames, *, found: CountedRatings, rubric: Rubric) -> RunFrame:
+    """The run with the means of people's ratings of each response, of the composites that each rater's make, of the
+    rates of faulty turns that they marked, and with what they weigh; `names` are those of the responses that may be
     rated."""
     import numpy as np
 
-    from app.ratings.table import AnswerTable, weigh_rated
+    from app.ratings.table import Answers, name_run, weigh_rated
 
-    answers = AnswerTable(marks=rubric.unit == "conversation")
-    answers.add(batch, results)
+    # A result may have been erased in between.
+    rows = frame.at(names.positions)
+    answers = Answers([name_run(batch, frame.take(rows), names)], marks=rubric.unit == "conversation")
     opinions = answers.rate(found.ratings)
     given: dict[int, dict[str, list[float]]] = {}
     said: dict[str, list[tuple[int, int, float]]] = {}
@@ -158,14 +129,14 @@ def rate_table(
             given.setdefault(opinion.row, {}).setdefault(own, []).append(value)
             said.setdefault(own, []).append((int(rows[opinion.row]), key_of(opinion.rater), value))
     people: dict[str, Floats] = {}
-    weights = np.ones(len(table))
+    weights = np.ones(len(frame))
     weighed = weigh_rated(answers, opinions, found.draws)
     for answer, values in given.items():
         row = rows[answer]
         weights[row] = 1.0 if weighed is None else weighed[answer]
         for name, each in values.items():
-            people.setdefault(name, np.full(len(table), np.nan))[row] = sum(each) / len(each)
-    return replace(table, people=people, said={name: list_said(each) for name, each in said.items()}, weights=weights)
+            people.setdefault(name, np.full(len(frame), np.nan))[row] = sum(each) / len(each)
+    return replace(frame, people=people, said={name: list_said(each) for name, each in said.items()}, weights=weights)
 
 
 def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
@@ -178,33 +149,45 @@ def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
     return RunRatings(np.array(row, np.int64), np.array(rater, np.int64), np.array(value, np.float64))
 
 
-async def read_items(store: BatchStore, project: str, batch: Batch) -> list[RunItem]:
-    """Every result of the batch that there is now as a run's item, in order; results are let go of likewise."""
-    pages = score_pages(store, project, batch.id)
-    return [describe_result(result, batch) async for page in pages for result in page]
+def name_values(
+    means: Mapping[str, float | None],
+    composites: Mapping[str, float | None],
+    blended: Mapping[str, float],
+    faulty: FaultyTurns | None,
+) -> dict[MeasureKey, float | None]:
+    """A result's values by kind and name."""
+    from app.domain.run_frame import kind_of
+
+    values: dict[MeasureKey, float | None] = {("aspect", name): value for name, value in means.items()}
+    values |= {("composite", name): value for name, value in composites.items()}
+    values |= {("blended", name): value for name, value in blended.items()}
+    rates = {} if faulty is None else rate_findings(faulty)
+    return values | {(kind_of(name), name): value for name, value in rates.items()}
 
 
-def assemble_run(batch: Batch, table: RunTable, rubric: Rubric) -> ComparedRun:
+def assemble_run(batch: Batch, frame: RunFrame, rubric: Rubric) -> ComparedRun:
     """The run of a batch: what it was to score, and what came of it. It loads numpy."""
-    signatures = batch.signatures or ({batch.signature: table.judged} if batch.signature else {})
+    signatures = batch.signatures or ({batch.signature: frame.judged} if batch.signature else {})
     return ComparedRun(
         name=f"{batch.name} ({batch.id})" if batch.name else batch.id,
-        items=(),
+        frame=frame,
         expected=batch.counts.total,
         signatures=signatures,
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
-        numbered=are_unnamed(batch, table.items),
+        numbered=are_unnamed(batch, frame.items),
         best=list_best(rubric),
         texts=batch.texts,
-        figures=table,
     )
 
 
 def outline_run(rubric: Rubric) -> ComparedRun:
-    """A run by this rubric without items: of one that is not scored yet."""
+    """A run by this rubric without results: of one that is not scored yet. It loads numpy."""
+    from app.domain.run_frame import make_frame
+
     aspects = tuple(aspect.id for aspect in rubric.aspects)
-    return ComparedRun("", (), 0, {}, scales_of(rubric), aspects, best=list_best(rubric))
+    frame = fit_frame(make_frame(0, {}), rubric)
+    return ComparedRun("", frame, 0, {}, scales_of(rubric), aspects, best=list_best(rubric))
 
 
 def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric | None) -> int:
@@ -213,24 +196,6 @@ def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric |
     from app.stats.gate_plan import plan
 
     return len(plan(rules, outline_run(candidate), None if baseline is None else outline_run(baseline)))
-
-
-def describe_result(result: Scored, batch: Batch) -> RunItem:
-    """One result's values; the system is the candidate's own, else the batch's."""
-    scores = result.scores
-    return RunItem(
-        item=result.entry.item,
-        candidate=result.entry.candidate,
-        system=scores.system or batch.metadata.get(SYSTEM),
-        context=scores.context,
-        ratings={name: figures[0] for name, figures in scores.aspects.items()},
-        composites=scores.composites,
-        blended={name: figures[1] for name, figures in scores.aspects.items() if figures[1] is not None},
-        position=result.entry.position,
-        cluster=result.entry.cluster,
-        findings={} if scores.faulty is None else rate_findings(scores.faulty),
-        inapplicable=frozenset(name for name, figures in scores.aspects.items() if figures[2] == "not-applicable"),
-    )
 
 
 def list_best(rubric: Rubric) -> dict[str, float]:
@@ -269,15 +234,9 @@ def are_unnamed(batch: Batch, items: Integers) -> bool:
     return have_numbers(items) if batch.ids_given is None else not batch.ids_given
 
 
-def are_numbered(items: Iterable[str]) -> bool:
-    """Whether the items seem to have nothing but the numbers that Saiten gave them. Failed ones are results too, so in
-    a whole batch no number is left out."""
-    found = dict.fromkeys(items)
-    return list(found) == [str(number) for number in range(len(found))]
-
-
 def have_numbers(items: Integers) -> bool:
-    """The same of the items' keys."""
+    """Whether the items, by their keys, seem to have nothing but the numbers that Saiten gave them. Failed ones are
+    results too, so in a whole batch no number is left out."""
     from app.stats.observations import number_first
 
     if not len(items) or items[0] != key_of("0"):

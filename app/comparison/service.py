@@ -15,7 +15,7 @@ from app.comparison.gates import GateArchive
 from app.comparison.given_runs import GivenResults
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
-from app.comparison.runs import RunReader, best_of, find_batch, tabulate
+from app.comparison.runs import RunReader, best_of, find_batch
 from app.comparison.sequences import SequenceService
 from app.domain.analysis_request import (
     AnalysisRequest,
@@ -57,7 +57,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.ratings.table import AnswerTable, Opinions, ScoredBatch
+    from app.ratings.table import Answers, Opinions, ScoredBatch
     from app.stats.leaderboard import Leaderboard
     from app.stats.links import LinkUse
 
@@ -151,7 +151,7 @@ class ComparisonService:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
         if isinstance(wanted, JudgesRequest):
             return await self._compare_scorers(project, wanted, batches)
-        table = await tabulate(self.batches, project, batches, marks=isinstance(wanted, CorrectedRequest))
+        table = await self.runs.read_answers(project, batches, marks=isinstance(wanted, CorrectedRequest))
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
         found = None
@@ -231,7 +231,7 @@ class ComparisonService:
             for entry, candidate in page:
                 responses[entry.position] = f"{digest_context(candidate.context)} {digest(candidate.response)[:16]}"
             after = page[-1][0].position
-        return ScoredBatch(await tabulate(self.batches, project, [batch]), responses)
+        return ScoredBatch(await self.runs.read_answers(project, [batch]), responses)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
@@ -323,7 +323,7 @@ class ComparisonService:
         found = await read_ratings(self.ratings, project, [batch.id])
         if not found.ratings:
             return Disagreements({})
-        table = await tabulate(self.batches, project, [batch])
+        table = await self.runs.read_answers(project, [batch])
         return await self.compute(lambda: find_disagreements(table, found, aspects))
 
     async def pin(self, project: str, name: str, batch_id: str) -> Baseline:
@@ -476,7 +476,7 @@ class ComparisonService:
         return await self.runs.read(project, batch, rubric, found)
 
 
-def collect_opinions(table: AnswerTable, found: CountedRatings | None, *, everything: bool) -> Opinions:
+def collect_opinions(table: Answers, found: CountedRatings | None, *, everything: bool) -> Opinions:
     """The judge's opinions, or people's where some were read; with `everything` beside what no one rated."""
     from app.ratings.table import all_opinions, judge_opinions, rater_opinions
 

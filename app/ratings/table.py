@@ -5,7 +5,6 @@ A human rating may name a result by its evaluation, or by item, candidate, syste
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.domain.batch import Batch
+from app.domain.comparison import FINDING
 from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.summary import SYSTEM, Scored, Scores
+from app.domain.run_frame import Flags, RunFrame, RunNames, is_judged
+from app.domain.summary import BLENDED, SYSTEM
 from app.domain.validation import LARGEST, clip
 from app.stats import reading
 from app.stats.choosing import weigh
@@ -27,16 +28,14 @@ from app.stats.observations import (
     NO_RATER,
     Floats,
     Integers,
-    NumberColumn,
     Observations,
     check_rows,
-    integers,
+    number_first,
 )
+from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
 
-BLENDED = ".blended"
-"""What follows an aspect's name where its blended value is meant."""
-
+Names = tuple[str, ...]
 Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
 Answer = tuple[str, str, str]  # system or nothing, item, and digest of the context and the response
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
@@ -57,148 +56,95 @@ class Opinion(NamedTuple):
     ratings: Mapping[str, float]
 
 
-class Origin(NamedTuple):
-    """What a rating may call a result by. `system` is empty where there is none."""
+class NamedRun(NamedTuple):
+    """A batch's results, and what they are called, in the same rows."""
 
-    evaluation: str
-    batch: str
-    item: str
-    candidate: int | None
-    system: str
+    batch: Batch
+    frame: RunFrame
+    names: RunNames
+
+    @property
+    def systems(self) -> list[str]:
+        """The system of each of the frame's labels, empty where there is none."""
+        own = self.batch.metadata.get(SYSTEM)
+        return [label.system or own or "" for label in self.frame.labels]
 
 
-class AnswerTable:
-    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`. Systems of
-    different batches are different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit
-    several results, `unmatched` those that fit none. With `marks` the faulty turns of a conversation, per 100 of the
-    system's, are a value like its aspects: by any finding, and by what a rater marked."""
+def name_run(batch: Batch, frame: RunFrame, names: RunNames) -> NamedRun:
+    """The results that are in both: some may have come, or been erased, in between."""
+    if np.array_equal(frame.positions, names.positions):
+        return NamedRun(batch, frame, names)
+    _, rows, named = np.intersect1d(frame.positions, names.positions, assume_unique=True, return_indices=True)
+    evaluations, items = ([each[at] for at in named] for each in (names.evaluations, names.items))
+    kept = RunNames(names.positions[named], evaluations, items, names.candidates[named])
+    return NamedRun(batch, frame.take(rows), kept)
 
-    def __init__(self, *, marks: bool = False) -> None:
-        self._marks = marks
-        self._system_turns = array("q")
+
+class Answers:
+    """The results of some runs, one per row, and which of them a rating is of. Systems of different batches are
+    different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit several results,
+    `unmatched` those that fit none. With `marks` the faulty turns of a conversation, per 100 of the system's, are a
+    value like its aspects: by any finding, and by what a rater marked.
+
+    `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`: what the analyses call
+    systems and items, and which values a row has. `dialogue` numbers the dialogue that each row is a turn of,
+    NO_DIALOGUE for none, and is None where no row has one. `similarity` is b, NaN where none.
+    """
+
+    def __init__(self, runs: Sequence[NamedRun], *, marks: bool = False) -> None:
         self.ambiguous = 0
         self.unmatched = 0
-        self._systems: dict[str, int] = {}
-        self._items: dict[str, int] = {}
-        self._shapes: dict[Shape, int] = {}
-        self._clusters: dict[str, int] = {}
-        self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
-        self._origins: list[Origin] = []
-        self._position = array("q")
-        self._columns: dict[str, NumberColumn] = {}
-        self._similarity = NumberColumn()
-        self._owners: dict[str, str] = {}
-        self._taken: tuple[str, dict[tuple[str, str], int]] = "", {}
+        self._runs = runs
+        self._marks = marks
+        self._ends = np.cumsum([len(run.frame) for run in runs])
+        self.systems, self.system = number_systems(runs)
+        self.items, self.item = number_items(runs, self.system)
+        measured = [measure(run.frame, marks=marks) for run in runs]
+        self.shapes, self.shape = number_shapes(runs, measured)
+        self.names = frozenset(name for each in measured for name in each)
+        self._columns = {name: join_column(runs, measured, name) for name in self.names}
+        self._clusters = np.concatenate([np.empty(0, np.int64), *(run.frame.clusters for run in runs)])
+        self.similarity = np.concatenate([np.empty(0), *(run.frame.similarity for run in runs)])
 
     def __len__(self) -> int:
-        return len(self._origins)
-
-    def add(self, batch: Batch, results: Sequence[Scored]) -> None:
-        """Takes in results of a batch that follow those before. Nothing can be added once something was read."""
-        row = len(self)
-        if self._taken[0] != batch.id:
-            self._taken = batch.id, {}
-        for result in results:
-            self._add_place(batch, result)
-        for number, result in enumerate(results, start=row):
-            values, faulty = name_values(result.scores), result.scores.faulty
-            self._system_turns.append(0 if faulty is None else faulty.system_turns)
-            if self._marks and faulty is not None:
-                values.setdefault(FAULTY_TURNS, faulty.rate_of(ANY_CODE))
-            blended = (name for name, figures in result.scores.aspects.items() if figures[1] is not None)
-            shape = Shape(tuple(values), tuple(blended))
-            self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
-            for name, value in values.items():
-                self._columns.setdefault(name, NumberColumn()).put(number, value, number + 1)
-            self._similarity.put(number, result.scores.similarity, number + 1)
-
-    def _add_place(self, batch: Batch, result: Scored) -> None:
-        entry = result.entry
-        system = result.scores.system or batch.metadata.get(SYSTEM) or ""
-        label = self._label(system, batch)
-        item = entry.item if entry.candidate is None else f"{entry.item}#{entry.candidate}"
-        taken = self._taken[1]
-        repeat = taken[label, item] = taken.get((label, item), -1) + 1
-        name = item if not repeat else f"{item}@{entry.position}"
-        self._system.append(self._systems.setdefault(label, len(self._systems)))
-        self._item.append(self._items.setdefault(name, len(self._items)))
-        cluster = entry.cluster
-        self._cluster.append(
-            NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
-        )
-        self._position.append(entry.position)
-        self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
-
-    def _label(self, system: str, batch: Batch) -> str:
-        """What the analyses call the system. Two batches of one system are two: a build and the build before it."""
-        label = system or batch.name or batch.id
-        return label if self._owners.setdefault(label, batch.id) == batch.id else f"{label} ({batch.id})"
-
-    # `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`.
-
-    @property
-    def systems(self) -> tuple[str, ...]:
-        return tuple(self._systems)
-
-    @property
-    def items(self) -> tuple[str, ...]:
-        return tuple(self._items)
-
-    @property
-    def shapes(self) -> tuple[Shape, ...]:
-        return tuple(self._shapes)
-
-    @property
-    def system(self) -> Integers:
-        return integers(self._system)
-
-    @property
-    def item(self) -> Integers:
-        return integers(self._item)
-
-    @property
-    def dialogue(self) -> Integers | None:
-        """The dialogue that each row is a turn of, NO_DIALOGUE for none, shape (rows,); None where no row has one."""
-        return integers(self._cluster) if self._clusters else None
-
-    @property
-    def shape(self) -> Integers:
-        return integers(self._shape)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Of what any row has a value."""
-        return frozenset(self._columns)
+        return len(self.system)
 
     def column(self, name: str) -> Floats:
         """The values of that name, NaN for none, shape (rows,)."""
-        return self._columns[name].filled(len(self))
-
-    @property
-    def similarity(self) -> Floats:
-        """The results' b, NaN for none, shape (rows,)."""
-        return self._similarity.filled(len(self))
+        return self._columns[name]
 
     @cached_property
-    def dialogues(self) -> tuple[str, ...]:
-        """The digests that `dialogue` indexes."""
-        return tuple(self._clusters)
+    def dialogue(self) -> Integers | None:
+        known = self._clusters != 0
+        if not known.any():
+            return None
+        found = np.full(len(self), NO_DIALOGUE, dtype=np.int64)
+        found[known] = number_first(self._clusters[known])
+        return found
 
     def dialogue_of(self, row: int) -> str | None:
-        """The digest of the dialogue that the row is a turn of; None for none."""
-        number = self._cluster[row]
-        return None if number == NO_DIALOGUE else self.dialogues[number]
+        """A name of the dialogue that the row is a turn of, the same in all batches; None for none."""
+        return str(self._clusters[row]) if self._clusters[row] else None
 
     def place_of(self, row: int) -> tuple[str, int]:
         """The batch of the row, and its position in it."""
-        return self._origins[row].batch, self._position[row]
+        run, own = self._find_run(row)
+        return run.batch.id, int(run.frame.positions[own])
+
+    def _find_run(self, row: int) -> tuple[NamedRun, int]:
+        """The run of the row, and the row's place in it."""
+        number = int(np.searchsorted(self._ends, row, side="right"))
+        run = self._runs[number]
+        return run, row - int(self._ends[number]) + len(run.frame)
 
     def identify(self, responses: Mapping[int, str]) -> list[Answer]:
         """What each row is the score of, whatever batch it is in; `responses` are digests by position."""
-        items = self.items
+        named = [(run.systems, run.frame.label.tolist()) for run in self._runs]
+        systems = [names[number] for names, label in named for number in label]
+        places = [(run.batch.id, position) for run in self._runs for position in run.frame.positions.tolist()]
         return [
-            (origin.system, items[number], responses.get(position, origin.batch))
-            for origin, number, position in zip(self._origins, self._item, self._position, strict=True)
+            (system, self.items[item], responses.get(position, batch))
+            for system, item, (batch, position) in zip(systems, self.item.tolist(), places, strict=True)
         ]
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
@@ -217,10 +163,9 @@ class AnswerTable:
             if len(rows) == 1:
                 own = {**self._rate_marks(rows[0], rating), **rating.ratings}
                 found.setdefault((rows[0], rating.rater), {}).update(own)
-        shapes = self.shapes
         opinions = []
         for (row, rater), values in found.items():
-            blended = shapes[self._shape[row]].blended
+            blended = self.shapes[self.shape[row]].blended
             repeated = {f"{name}.blended": value for name, value in values.items() if name in blended}
             opinions.append(Opinion(row, rater, {**values, **repeated}))
         return opinions
@@ -228,7 +173,8 @@ class AnswerTable:
     def _rate_marks(self, row: int, rating: StoredRating) -> dict[str, float]:
         """What the rater marked of the conversation in the row; nothing where that was not asked, or cannot be: more
         turns than the system has."""
-        system_turns, marked = self._system_turns[row], rating.faulty_turns
+        run, own = self._find_run(row)
+        system_turns, marked = int(run.frame.system_turns[own]), rating.faulty_turns
         if not self._marks or marked is None or len(set(marked)) > system_turns:
             return {}
         return {FAULTY_TURNS: 100 * len(set(marked)) / system_turns} if system_turns else {}
@@ -239,19 +185,111 @@ class AnswerTable:
         evaluations: dict[str, list[int]] = {one.evaluation: [] for one in ratings if one.evaluation is not None}
         places: dict[Key, list[int]] = {key_of(one): [] for one in ratings if one.evaluation is None}
         items = {place[0] for _, place in places}
-        for row, origin in enumerate(self._origins):
-            if origin.evaluation in evaluations:
-                evaluations[origin.evaluation] = [row]
-            if origin.item in items:
-                # Everything that a rating of the response may call it by.
-                candidates, systems = {origin.candidate, None}, {origin.system or None, None}
-                for batch, candidate, system in product((origin.batch, None), candidates, systems):
-                    if (key := (batch, (origin.item, candidate, system))) in places:
-                        places[key].append(row)
+        row = 0
+        for run in self._runs:
+            names, systems = run.names, run.systems
+            columns = names.evaluations, names.items, names.candidates.tolist(), run.frame.label.tolist()
+            for evaluation, item, number, label in zip(*columns, strict=True):
+                if evaluation in evaluations:
+                    evaluations[evaluation] = [row]
+                if item in items:
+                    # Everything that a rating of the response may call it by.
+                    candidates, own = {None if number < 0 else number, None}, {systems[label] or None, None}
+                    for batch, candidate, system in product((run.batch.id, None), candidates, own):
+                        if (key := (batch, (item, candidate, system))) in places:
+                            places[key].append(row)
+                row += 1
         return evaluations, places
 
 
-def weigh_rated(table: AnswerTable, opinions: Sequence[Opinion], draws: Sequence[RatedDraw]) -> Floats | None:
+def number_systems(runs: Sequence[NamedRun]) -> tuple[Names, Integers]:
+    """What the analyses call the systems, and each row's. Two batches of one system are two: a build and the build
+    before it."""
+    owners, numbers = dict[str, str](), dict[str, int]()
+    found = [np.empty(0, dtype=np.int64)]
+    for run in runs:
+        own = []
+        for system in run.systems:
+            label = system or run.batch.name or run.batch.id
+            if owners.setdefault(label, run.batch.id) != run.batch.id:
+                label = f"{label} ({run.batch.id})"
+            own.append(numbers.setdefault(label, len(numbers)))
+        found.append(np.array(own, dtype=np.int64)[run.frame.label])
+    return tuple(numbers), np.concatenate(found)
+
+
+def number_items(runs: Sequence[NamedRun], system: Integers) -> tuple[Names, Integers]:
+    """What the analyses call the items, and each row's. What one system answers to an item again has another name."""
+    numbers, found = dict[str, int](), list[int]()
+    for run in runs:
+        taken = set[tuple[int, str]]()
+        own = system[len(found) : len(found) + len(run.frame)].tolist()
+        columns = run.names.items, run.names.candidates.tolist(), own, run.names.positions.tolist()
+        for item, candidate, number, position in zip(*columns, strict=True):
+            name = item if candidate < 0 else f"{item}#{candidate}"
+            place = number, name
+            if place in taken:
+                name = f"{name}@{position}"
+            taken.add(place)
+            found.append(numbers.setdefault(name, len(numbers)))
+    return tuple(numbers), np.array(found, dtype=np.int64)
+
+
+class Measured(NamedTuple):
+    """The values of one name, the rows that have one or lack it, both of shape (n,), and the aspect that is blended."""
+
+    column: Floats
+    told: Flags
+    blended: str | None
+
+
+def measure(frame: RunFrame, *, marks: bool) -> dict[str, Measured]:
+    """The values of a run by name: means, composites, what is blended, and with `marks` the faulty turns."""
+    judged, found = frame.marked(is_judged), dict[str, Measured]()
+    for kind, name in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
+        column = frame.values[kind, name]
+        held = ~np.isnan(column)
+        if kind == "aspect":
+            unrated = np.array([name in label.unrated for label in frame.labels], dtype=bool)[frame.label]
+            found[name] = Measured(column, held | unrated, None)
+        elif kind == "composite":
+            found[name] = Measured(column, judged, None)
+        elif kind == "blended":
+            found[name + BLENDED] = Measured(column, held, name)
+        elif marks and name == FINDING + ANY_CODE:
+            found.setdefault(FAULTY_TURNS, Measured(column, frame.system_turns > 0, None))
+    return found
+
+
+def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Mapping[str, Measured]]) -> tuple[list[Shape], Integers]:
+    """The shapes that there are, and each row's."""
+    shapes: dict[Shape, int] = {}
+    found = [np.empty(0, dtype=np.int64)]
+    for run, each in zip(runs, measured, strict=True):
+        # Of a batch without any value there is one shape.
+        none = np.zeros(len(run.frame), dtype=bool)
+        told = np.stack([none, *(one.told for one in each.values())], axis=1)
+        kinds, numbers = np.unique(told, axis=0, return_inverse=True)
+        own = []
+        for kind in kinds:
+            there = {name: one for (name, one), has in zip(each.items(), kind[1:], strict=True) if has}
+            blended = tuple(one.blended for one in there.values() if one.blended is not None)
+            own.append(shapes.setdefault(Shape(tuple(there), blended), len(shapes)))
+        found.append(np.array(own, dtype=np.int64)[numbers.ravel()])
+    return [*shapes], np.concatenate(found)
+
+
+def join_column(runs: Sequence[NamedRun], measured: Sequence[Mapping[str, Measured]], name: str) -> Floats:
+    """The values of that name of all runs, NaN where there are none, shape (rows,)."""
+    return np.concatenate(
+        [
+            each[name].column if name in each else np.full(len(run.frame), np.nan)
+            for run, each in zip(runs, measured, strict=True)
+        ]
+    )
+
+
+def weigh_rated(table: Answers, opinions: Sequence[Opinion], draws: Sequence[RatedDraw]) -> Floats | None:
     """The weight of each row in an estimate by what people rated, shape (rows,), 0 where no one did; None where all
     weigh alike. A response counts for the rounds in which those who rated it were given it. What was rated outside of
     any round counts as a round that drew all alike."""
@@ -287,7 +325,7 @@ def weigh_rated(table: AnswerTable, opinions: Sequence[Opinion], draws: Sequence
 class ScoredBatch(NamedTuple):
     """A batch as a scorer: its results, and the digests of their contexts and responses by position."""
 
-    table: AnswerTable
+    table: Answers
     responses: Mapping[int, str]
 
 
@@ -341,19 +379,11 @@ def explain_unrated(ambiguous: int) -> str:
     return "no human ratings concern these results; keep some with POST /v1/ratings"
 
 
-def name_values(scores: Scores) -> dict[str, float | None]:
-    """Every value of a result by name: means, composites, what is blended."""
-    means = {name: figures[0] for name, figures in scores.aspects.items()}
-    blended = {f"{name}.blended": figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
-    return {**means, **scores.composites, **blended}
-
-
 def key_of(rating: StoredRating) -> Key:
     """The batch and the place that the rating names."""
     return rating.batch, (rating.item or "", rating.candidate, rating.system)
 
 
-Names = tuple[str, ...]
 NOUN = "result"
 
 
@@ -364,7 +394,7 @@ class Opinions:
     ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no value.
     `weights`, shape (rows of the table,), are those of `weigh_rated`."""
 
-    table: AnswerTable
+    table: Answers
     row: Integers
     rater: Integers
     raters: Names
@@ -411,7 +441,7 @@ class Opinions:
         return observations
 
 
-def judge_opinions(table: AnswerTable) -> Opinions:
+def judge_opinions(table: Answers) -> Opinions:
     """The judge's own values, one opinion a result that has any; raises InvalidRequest where none has."""
     names = [*dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))]
     columns = {name: table.column(name) for name in names}
@@ -440,7 +470,7 @@ def invert(weights: Floats) -> Floats:
     return found
 
 
-def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opinions:
+def rater_opinions(table: Answers, ratings: Sequence[StoredRating]) -> Opinions:
     """The human ratings of results, one opinion per rater and result; raises InvalidRequest without any."""
     found = table.rate(ratings)
     if not found:
@@ -460,7 +490,7 @@ def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opini
     )
 
 
-def all_opinions(table: AnswerTable, ratings: Sequence[StoredRating], draws: Sequence[RatedDraw] = ()) -> Opinions:
+def all_opinions(table: Answers, ratings: Sequence[StoredRating], draws: Sequence[RatedDraw] = ()) -> Opinions:
     """The human ratings as in `rater_opinions`, and a row without any for each result that no one rated; weighted by
     the probabilities with which rounds drew them."""
     found = rater_opinions(table, ratings)

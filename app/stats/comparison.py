@@ -143,7 +143,7 @@ def add_link(
         made_of = () if values is None else values.aspects_of(*key)
         if values is None or not made_of:
             continue
-        held = (~np.isnan(run.table.values[key])).astype(np.float64)
+        held = (~np.isnan(run.frame.values[key])).astype(np.float64)
         weights = weigh_responses(own.row, held, chosen)
         means = means + sign * values.draw_means(*key, weights, best)
         freedom += [values.freedom[one] for one in made_of]
@@ -240,11 +240,11 @@ def cover_aspects(run: ComparedRun) -> RunCoverage:
 
 def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
-    table = run.table
-    candidates = max(run.expected, len(table))
-    columns = [table.values[measure] for measure in measures if measure in table.values]
+    frame = run.frame
+    candidates = max(run.expected, len(frame))
+    columns = [frame.values[measure] for measure in measures if measure in frame.values]
     rated = sum(int(np.count_nonzero(~np.isnan(values))) for values in columns)
-    expected = candidates * len(measures) - sum(table.inapplicable.get(name, 0) for _, name in measures)
+    expected = candidates * len(measures) - sum(frame.inapplicable.get(name, 0) for _, name in measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
 
@@ -282,7 +282,7 @@ def take_notes(
                 f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
                 f"{own.averaged:,} of them: each item counts once, with its responses' mean"
             )
-        if len(run.table) and not run.signatures:
+        if len(run.frame) and not run.signatures:
             yield f"the {role} run carries no signature: nothing shows how it was scored"
     if matched.pairing.contexts_differ:
         yield tell_contexts(matched.pairing)
@@ -677,7 +677,7 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
     Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
     failed, coverage is what is missing."""
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
-    valued = baseline.table.valued and candidate.table.valued
+    valued = baseline.frame.valued and candidate.frame.valued
     if valued and bool(ours) != bool(theirs):
         return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
     alone = not (valued and ours and theirs)

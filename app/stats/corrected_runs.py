@@ -121,7 +121,7 @@ def correct_pairs(
 
 def number_raters(*runs: ComparedRun) -> Integers:
     """The keys of all who rated any of the runs, ascending: a rater's number is the place there."""
-    keys = [each.rater for run in runs for each in run.table.said.values()]
+    keys = [each.rater for run in runs for each in run.frame.said.values()]
     return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *keys]))
 
 
@@ -136,21 +136,21 @@ def sample_run(
 ) -> CorrectedSample | None:
     """The run's responses that have a value, of those that are `kept`, with the numbers of their dialogues; shapes
     (responses,). `raters` are the keys that number the raters. None without any."""
-    table = run.table
-    values = table.values.get(key)
+    frame = run.frame
+    values = frame.values.get(key)
     if values is None:
         return None
     held = ~np.isnan(values) if kept is None else kept & ~np.isnan(values)
     if not held.any():
         return None
     scores, ratings = values[held], np.full(int(held.sum()), np.nan)
-    if key[1] in table.people:
-        ratings = table.people[key[1]][held]
+    if key[1] in frame.people:
+        ratings = frame.people[key[1]][held]
     rated = ~np.isnan(ratings)
     weights = None
-    if rated.any() and np.ptp(table.weights[held][rated]) > 0:
-        weights = np.where(rated, table.weights[held], np.nan)
-    given = table.said.get(key[1])
+    if rated.any() and np.ptp(frame.weights[held][rated]) > 0:
+        weights = np.where(rated, frame.weights[held], np.nan)
+    given = frame.said.get(key[1])
     said = None
     if given is not None and key[0] != "blended":
         said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)

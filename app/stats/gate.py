@@ -39,7 +39,7 @@ from app.domain.conversation import ANY_CODE, KIND
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.plain_text import find_digits, stands_still, tell_p, write_figure
-from app.domain.summary import MeasureKey
+from app.domain.summary import MeasureKey, flat_name
 from app.stats import resampling
 from app.stats.comparison import (
     TOO_WIDE,
@@ -57,7 +57,7 @@ from app.stats.comparison import (
     with_faulty_turns,
 )
 from app.stats.corrected_runs import judge_corrected
-from app.stats.gate_plan import BLENDED, PlannedRule, plan, point_name
+from app.stats.gate_plan import PlannedRule, plan, point_name
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import number_items, tabulate
@@ -208,7 +208,7 @@ def list_shares(
     if comparison.pairing.test == "paired":
 
         def unfit(key: MeasureKey) -> int:
-            return max(run.table.inapplicable.get(key[1], 0) for run in (candidate, baseline))
+            return max(run.frame.inapplicable.get(key[1], 0) for run in (candidate, baseline))
 
         yield from share_pairs(comparison, measures_of(compared), unfit)
 
@@ -220,7 +220,7 @@ def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) 
     alone = {key: cover(run, [key]) for key in measures}
     poorest, fewest = min(alone.items(), key=lambda pair: pair[1].rated, default=(None, covered))
     if poorest is not None and fewest.rated * len(measures) < covered.rated:
-        yield fewest.rated, fewest.expected, f"for {name_of(poorest)}, the fewest"
+        yield fewest.rated, fewest.expected, f"for {flat_name(poorest)}, the fewest"
 
 
 def share_pairs(
@@ -235,7 +235,7 @@ def share_pairs(
     alone = {key: unfit(key) + (measure.n if (measure := find(comparison, key)) else 0) for key in measures}
     poorest = min(alone, key=lambda key: alone[key], default=None)
     if poorest is not None and alone[poorest] < pairing.pairs:
-        yield alone[poorest], items, f"with both values of {name_of(poorest)}, the fewest"
+        yield alone[poorest], items, f"with both values of {flat_name(poorest)}, the fewest"
 
 
 def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "") -> GateReason:
@@ -396,12 +396,6 @@ def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
         return comparison.kinds.get(name.removeprefix(FINDING + KIND))
     by_kind = {"aspect": comparison.aspects, "composite": comparison.composites, "blended": comparison.blended}
     return by_kind[kind].get(name)
-
-
-def name_of(key: MeasureKey) -> str:
-    """The measure as rules name it."""
-    kind, name = key
-    return name + BLENDED if kind == "blended" else name
 
 
 def conclude(reasons: Sequence[GateReason]) -> GateVerdict:

@@ -13,7 +13,7 @@ import numpy as np
 
 from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
-from app.domain.run_frame import RunFrame, RunTable
+from app.domain.run_frame import RunFrame
 from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, join_shared, number_first
 from app.stats.statistics import count
@@ -66,7 +66,7 @@ class Paired:
 
 def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
     """Which items of two runs belong together; raises InvalidRequest if pairs are asked for and there are none."""
-    shared_ids = find_shared_ids(baseline.table, candidate.table)
+    shared_ids = find_shared_ids(baseline.frame, candidate.frame)
     best = {**baseline.best, **candidate.best}
     columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
@@ -76,7 +76,7 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
     """What the runs have values of, by kind in the order of `KINDS`, each in order of appearance."""
-    found = dict.fromkeys(measure for run in runs for measure in run.table.values)
+    found = dict.fromkeys(measure for run in runs for measure in run.frame.values)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 
 
@@ -85,7 +85,7 @@ def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
     return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
-def find_shared_ids(*runs: RunTable | RunFrame) -> Integers:
+def find_shared_ids(*runs: RunFrame) -> Integers:
     """The keys of the ids that stand for several contexts within one of the runs. Contexts that are not known tell
     nothing."""
     found = []
@@ -102,13 +102,13 @@ def tabulate(run: ComparedRun, shared_ids: Integers | None = None, best: Mapping
     """The run's values by measure, one row an item, with the mean of its candidates and repeats. Under `shared_ids` an
     item is identified by its id and its context. Aspects with a `best` value count by minus their distance from it.
     Without these two the run's own are taken."""
-    apart = find_shared_ids(run.table) if shared_ids is None else shared_ids
+    apart = find_shared_ids(run.frame) if shared_ids is None else shared_ids
     best = run.best if best is None else best
-    table = run.table
-    keys = np.stack([table.items, np.where(np.isin(table.items, apart), table.contexts, 0)], axis=1)
-    row = number_first(number_keys(keys) if len(apart) else table.items)
+    frame = run.frame
+    keys = np.stack([frame.items, np.where(np.isin(frame.items, apart), frame.contexts, 0)], axis=1)
+    row = number_first(number_keys(keys) if len(apart) else frame.items)
     size = int(row.max(initial=-1)) + 1
-    ratings = table.values
+    ratings = frame.values
     folded: dict[MeasureKey, Floats] = {
         measure: fold(values, best[measure[1]])
         for measure, values in ratings.items()
@@ -116,12 +116,12 @@ def tabulate(run: ComparedRun, shared_ids: Integers | None = None, best: Mapping
     }
     return Columns(
         keys=take_first(keys, row, size),
-        contexts=take_first(table.contexts, row, size, known=table.contexts != 0),
+        contexts=take_first(frame.contexts, row, size, known=frame.contexts != 0),
         columns={measure: average_groups(values, row, size) for measure, values in {**ratings, **folded}.items()},
-        responses=len(table),
+        responses=len(frame),
         averaged=int(np.sum(np.bincount(row) > 1)),
         unfolded={measure: average_groups(ratings[measure], row, size) for measure in folded},
-        clusters=name_clusters(table.clusters, row, size),
+        clusters=name_clusters(frame.clusters, row, size),
         row=row,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from app.domain.comparison import ComparedRun, GateReport
 from app.domain.errors import InvalidRequest
 from app.domain.sequence import GateSequence, SequenceDrop, SequenceMark
-from app.domain.summary import MeasureKey
+from app.domain.summary import MeasureKey, flat_name
 from app.stats.comparison import TOO_SKEWED
 from app.stats.gate import (
     RuleFinding,
@@ -21,7 +21,6 @@ from app.stats.gate import (
     lack,
     list_minima,
     measures_of,
-    name_of,
     rank,
     tell_rule,
 )
@@ -101,7 +100,7 @@ def judge_in_sequence(
     for one in asked:
         findings, detectable = list[RuleFinding](), None
         if one.rule.most is not None:
-            name, held = name_of(one.key), describe_held(items, one)
+            name, held = flat_name(one.key), describe_held(items, one)
             judged = judge_measure(held, one, share, drops.pop(name, None))
             findings.append(judged.finding)
             detectable = judged.detectable

@@ -31,16 +31,16 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from app.domain.browsing import ANY_ASPECT, ResultQuery
 from app.domain.human_rating import StoredRating
 from app.domain.result import Result
-from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_tally
+from app.domain.summary import BLENDED, SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    BLENDED,
     RECEIVING,
-    RESULT,
-    VALUES,
+    Measures,
     enclose,
+    name_columns,
     read_measures,
     read_whole,
+    select_results,
 )
 from app.storage.sql.engine import fetch, read
 from app.storage.sql.ratings import read_rating
@@ -65,10 +65,11 @@ result, item, rating = t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
 @dataclass(frozen=True)
 class Browsable:
-    """A batch of the project, the columns that its measures stand in, and how many results its candidates have.
-    `tally` is what they amount to, packed, and None where that is not known."""
+    """A batch of the project, the columns that its measures stand in, by their names too, and how many results its
+    candidates have. `tally` is what they amount to, packed, and None where that is not known."""
 
     id: str
+    measures: Measures
     columns: Mapping[str, str]
     total: int
     candidates: int
@@ -151,7 +152,7 @@ class ResultBrowser:
         if not positions:
             return {}
         query = (
-            select(*(result[name] for name in RESULT), item.request)
+            select_results(item.request)
             .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
             .where(equals(result.project, project), equals(result.batch_id, batch_id), result.position.in_(positions))
         )
@@ -208,8 +209,8 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    columns = dict(zip(read_measures(row.measures), VALUES, strict=False))
-    return Browsable(batch_id, columns, row.results, row.total, row.tally)
+    measures = read_measures(row.measures)
+    return Browsable(batch_id, measures, name_columns(measures), row.results, row.total, row.tally)
 
 
 async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -14,14 +15,26 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.domain.browsing import FINDING
+from app.domain.conversation import CODES, KIND_CODES, FaultyTurns, list_codes
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
-from app.storage.sql.batches.rows import VALUES
+from app.storage.sql.batches.rows import (
+    VALUES,
+    Measures,
+    read_faulty,
+    read_further,
+    read_ratings,
+    read_unrated,
+)
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.browsing import Browsable, find_batch
+from app.storage.sql.tables import equals
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import RunFrame
+    from numpy.typing import NDArray
+
+    from app.domain.run_frame import Floats, Label, RunFrame, RunNames
 
 figure, result = t.result_figures.c, t.evaluations.c
 
@@ -38,7 +51,7 @@ HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
 WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
-FORMAT = "2"
+FORMAT = "4"
 """Of `pack_frame`: what was kept in another is made again."""
 
 PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
@@ -54,8 +67,8 @@ class FrameStore:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def read_frame(self, project: str, batch_id: str) -> RunFrame:
-        """All results that the batch has now; none if the project has no such batch. Those of a large batch that has
-        ended are kept for the next time: who asks while they are read waits for that."""
+        """All results that the batch has now; none if the project has no such batch. Those of a large batch that
+        has ended are kept for the next time: who asks while they are read waits for that."""
         turn = self._turns.get(batch_id)
         if turn is None:
             turn = self._turns[batch_id] = asyncio.Lock()
@@ -66,7 +79,7 @@ class FrameStore:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
-            return await asyncio.to_thread(join, (), [])
+            return await asyncio.to_thread(join, [])
         state = await db.fetch_value(self._engine, STATE.where(t.batches.c.id == batch_id))
         kept = t.run_frames.c
         stored = select(kept.frame).where(kept.batch_id == batch_id, kept.state == state)
@@ -84,22 +97,28 @@ class FrameStore:
         return frame
 
     async def _read_all(self, batch: Browsable) -> RunFrame:
-        names = tuple(batch.columns)
-        columns = [
-            *(figure[name] for name in ("position", "item_key", "context_key", "cluster", "spread")),
-            *(figure[name] for name in ("status", "warnings", "unrated")),
-        ]
-        columns += [figure[column] for column in VALUES[: len(names)]]
-        query = select(*columns).where(figure.batch_id == batch.id, figure.item_key.is_not(None))
-        parts, after = [], -1
-        while True:
-            page = query.where(figure.position > after).order_by(figure.position).limit(PAGE)
-            rows = await db.fetch(self._engine, page)
-            if not rows:
-                break
-            parts.append(await asyncio.to_thread(tabulate, rows))
-            after = rows[-1].position
-        return await asyncio.to_thread(join, names, parts)
+        frames: list[RunFrame] = []
+        after = -1
+        while len(frame := await read_rows(self._engine, batch, after=after, limit=PAGE)):
+            frames.append(frame)
+            after = int(frame.positions[-1])
+        return await asyncio.to_thread(join, frames)
+
+    async def read_names(self, project: str, batch_id: str, positions: Sequence[int] | None = None) -> RunNames:
+        """What the results at these positions, or all that the batch has now, are called; see `RunNames`."""
+        columns = [result[name] for name in ("position", "id", "item", "candidate")]
+        query = select(*columns).where(equals(result.batch_id, batch_id), equals(result.project, project))
+        rows: list[Any] = []
+        if positions is not None:
+            for named in db.cut(sorted(positions), PAGE // 20):
+                rows += await db.fetch(self._engine, query.where(result.position.in_(named)).order_by(result.position))
+            return await asyncio.to_thread(name_results, rows)
+        while some := await db.fetch(
+            self._engine,
+            query.where(result.position > (rows[-1].position if rows else -1)).order_by(result.position).limit(PAGE),
+        ):
+            rows += some
+        return await asyncio.to_thread(name_results, rows)
 
     async def find_places(self, project: str, evaluations: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
@@ -112,57 +131,142 @@ class FrameStore:
         return found
 
 
-def tabulate(rows: Sequence[Any]) -> tuple[Any, ...]:
-    """Some rows as columns: positions, items, contexts, clusters, spreads, values, and the names that label them."""
+async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
+    """The results of the project's batch with a position greater than `after`, in order. A later page may have more
+    measures. The rates of findings are left out: `faults` have what they are made of."""
+    async with db.read(engine) as connection:
+        batch = await find_batch(connection, project, batch_id)
+    if batch is None:
+        return await asyncio.to_thread(join, [])
+    return await read_rows(engine, batch, after=after, limit=limit)
+
+
+async def read_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
+    """The results of the batch with a position greater than `after`, in order."""
+    sources = await asyncio.to_thread(list_sources)
+    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUES[: len(batch.measures)])]
+    query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
+    rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
+    return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
+
+
+LABELLED = ("status", "warnings", "unrated", "reasons", "system", "build", "failure")
+"""The stored columns that a label is of."""
+
+OTHERS = ("system_turns", "findings", "ratings", "further")
+"""Stored columns that most results have nothing in."""
+
+
+def list_sources() -> list[str]:
+    """The stored columns that `RunFrame` declares. It loads numpy."""
+    from app.domain.run_frame import COLUMNS
+
+    return [one.source for one in COLUMNS.values() if one.source is not None]
+
+
+def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
+    """Some rows as columns: first the `sources`, then what labels them, `OTHERS`, and the values."""
     import numpy as np
 
-    from app.domain.run_frame import key_all
+    from app.domain.run_frame import COLUMNS, key_all, make_frame
 
-    positions, items, contexts, clusters, spreads, statuses, warnings, unrated, *values = zip(*rows, strict=True)
-    return (
-        np.array(positions, dtype=np.int32),
-        np.array(items, dtype=np.int64),
-        np.array([one or 0 for one in contexts], dtype=np.int64),
-        key_all(clusters),
-        np.array(spreads, dtype=np.float32),
-        np.array(values, dtype=np.float64).reshape(-1, len(rows)).T,
-        list(zip(statuses, warnings, unrated, strict=True)),
-    )
+    if not rows:
+        return make_frame(0, {}, [])
+    names = (*sources, *LABELLED, *OTHERS)
+    stored = dict(zip(names, given := [*zip(*rows, strict=True)], strict=False))
+    columns: dict[str, NDArray[Any]] = {}
+    for name, one in COLUMNS.items():
+        if one.source == "cluster":
+            columns[name] = key_all(stored[one.source])
+        elif one.source is not None:
+            found = [one.absent if value is None else value for value in stored[one.source]]
+            columns[name] = np.array(found, dtype=one.dtype)
+    labels, columns["label"] = number_all(zip(*(stored[name] for name in LABELLED), strict=True))
+    faults, columns["fault"] = number_all(zip(stored["system_turns"], stored["findings"], strict=True))
+    values = {
+        key: np.array(column, dtype=np.float64) for key, column in zip(measures, given[len(names) :], strict=True)
+    }
+    ratings = spread_out([read_ratings(text) for text in stored["ratings"]])
+    values |= spread_out([read_further(text) for text in stored["further"]])
+    told = [*map(read_label, labels)]
+    faulty = [read_faulty(*each) for each in faults]
+    return make_frame(len(rows), values, told, ratings=ratings, faults=faulty, **columns)
 
 
-def join(names: tuple[str, ...], parts: Sequence[tuple[Any, ...]]) -> RunFrame:
-    """The frame of all parts."""
+def number_all(found: Iterable[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], NDArray[Any]]:
+    """What is different, and the number of each of the rows among that; shape (n,)."""
     import numpy as np
 
-    from app.domain.run_frame import Label, RunFrame
+    numbers: dict[tuple[Any, ...], int] = {}
+    rows = np.array([numbers.setdefault(one, len(numbers)) for one in found], dtype=np.int64)
+    return [*numbers], rows
 
-    found: dict[tuple[str, str, str], int] = {}
-    label = [found.setdefault(each, len(found)) for part in parts for each in part[6]]
-    columns = [np.concatenate([part[number] for part in parts]) if parts else np.empty(0) for number in range(6)]
-    return RunFrame(
-        names=names,
-        positions=columns[0].astype(np.int32),
-        items=columns[1].astype(np.int64),
-        contexts=columns[2].astype(np.int64),
-        clusters=columns[3].astype(np.int64),
-        spread=columns[4].astype(np.float32),
-        values=columns[5].astype(np.float64).reshape(len(columns[0]), len(names)),
-        label=np.array(label, dtype=np.int64),
-        labels=tuple(
-            Label(status, frozenset(warnings.split()), frozenset(unrated.split()))
-            for status, warnings, unrated in found
-        ),
-    )
+
+def spread_out(rows: Sequence[Mapping[Any, float | None]]) -> dict[Any, Floats]:
+    """The values of some rows as columns, NaN where a row has none."""
+    import numpy as np
+
+    found: dict[Any, Floats] = {}
+    for row, values in enumerate(rows):
+        for key, value in values.items():
+            if key not in found:
+                found[key] = np.full(len(rows), np.nan)
+            found[key][row] = value
+    return found
+
+
+def read_label(stored: tuple[Any, ...]) -> Label:
+    """The label of a row of `LABELLED`."""
+    from app.domain.run_frame import Label
+
+    status, warnings, unrated, reasons, *more = stored
+    why = frozenset(read_unrated(unrated, reasons).items())
+    return Label(status, frozenset(warnings.split()), why, *more)
+
+
+def join(frames: Sequence[RunFrame]) -> RunFrame:
+    """The results of all in one run, with the rates of their findings."""
+    import numpy as np
+
+    from app.domain.run_frame import join_frames, kind_of
+
+    frame = join_frames(frames)
+    known = {code for one in frame.faults if one is not None for code in list_codes(one)}
+    turns = frame.system_turns
+    rates = {
+        (kind_of(FINDING + code), FINDING + code): 100 * frame.count_faults(code) / np.maximum(turns, 1)
+        for code in (*CODES, *KIND_CODES)
+        if code in known
+    }
+    return replace(frame, values={**frame.values, **rates}) if rates else frame
+
+
+def name_results(rows: Sequence[Any]) -> RunNames:
+    """The names in some rows."""
+    import numpy as np
+
+    from app.domain.run_frame import RunNames
+
+    positions, evaluations, items, candidates = zip(*rows, strict=True) if rows else ((), (), (), ())
+    numbers = [-1 if one is None else one for one in candidates]
+    return RunNames(np.array(positions, dtype=np.int32), evaluations, items, np.array(numbers, dtype=np.int32))
 
 
 def pack_frame(frame: RunFrame) -> bytes:
     """The frame as a compressed file of arrays: 3 MB for 100,000 results."""
     import numpy as np
 
-    named = {"names": frame.names, "labels": [[one.status, *map(sorted, one[1:])] for one in frame.labels]}
-    columns = {name: getattr(frame, name) for name in ARRAYS}
+    from app.domain.run_frame import COLUMNS
+
+    labels = [[one.status, sorted(one.warnings), sorted(map(list, one.reasons)), *one[3:]] for one in frame.labels]
+    parts = {"measures": [*frame.values], "labels": labels, "faults": frame.faults, "ratings": [*frame.ratings]}
+    arrays = {name: getattr(frame, name) for name, one in COLUMNS.items() if one.source is not None}
+    arrays |= {"label": frame.label, "fault": frame.fault}
+    arrays |= {f"values{number}": column for number, column in enumerate(frame.values.values())}
+    arrays |= {f"ratings{number}": column for number, column in enumerate(frame.ratings.values())}
+    arrays["parts"] = np.frombuffer(json.dumps(parts).encode(), dtype=np.uint8)
     file = BytesIO()
-    np.savez(file, named=np.frombuffer(json.dumps(named).encode(), dtype=np.uint8), **columns)
+    np.savez(file, allow_pickle=False, **arrays)
     return zlib.compress(file.getvalue(), 1)
 
 
@@ -170,13 +274,16 @@ def unpack_frame(packed: bytes) -> RunFrame:
     """The frame of `pack_frame`."""
     import numpy as np
 
-    from app.domain.run_frame import Label, RunFrame
+    from app.domain.run_frame import COLUMNS, Label, make_frame
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
-        named = json.loads(file["named"].tobytes())
-        columns = {name: file[name] for name in ARRAYS}
-    labels = tuple(Label(status, frozenset(warned), frozenset(lost)) for status, warned, lost in named["labels"])
-    return RunFrame(names=tuple(named["names"]), labels=labels, **columns)
-
-
-ARRAYS = ("positions", "items", "contexts", "clusters", "values", "spread", "label")
+        parts = json.loads(file["parts"].tobytes())
+        columns = {name: file[name] for name in COLUMNS if name in file}
+        values = {(kind, name): file[f"values{at}"] for at, (kind, name) in enumerate(parts["measures"])}
+        ratings = {name: file[f"ratings{at}"] for at, name in enumerate(parts["ratings"])}
+    labels = [
+        Label(status, frozenset(warnings), frozenset(map(tuple, reasons)), *more)
+        for status, warnings, reasons, *more in parts["labels"]
+    ]
+    faults = [None if one is None else FaultyTurns(*one) for one in parts["faults"]]
+    return make_frame(len(columns["items"]), values, labels, ratings=ratings, faults=faults, **columns)

@@ -12,11 +12,11 @@ from app.domain.comparison import ComparedRun
 from app.domain.errors import InvalidRequest
 from app.domain.model import key_of
 from app.domain.run_frame import key_all
-from app.domain.summary import MeasureKey, RunItem
+from app.domain.summary import MeasureKey
 from app.stats.comparison import compare
 from app.stats.corrected_runs import correct_pairs
 from app.stats.pairing import Columns, are_comparable, find_shared_ids, name_clusters, pair_up, tabulate
-from tests.support.runs import make_run
+from tests.support.runs import Row, make_run, rows_of, with_rows
 
 
 def columns(keys, contexts=None) -> Columns:
@@ -93,10 +93,10 @@ def count_units(before: list[str | None], after: list[str | None]) -> tuple[int,
     def make(name: str, clusters: list[str | None]) -> ComparedRun:
         values = draw.integers(1, 6, len(clusters)).tolist()
         items = [
-            RunItem(str(n), 0, None, None, {"warmth": float(value)}, cluster=cluster, people={"warmth": float(value)})
+            Row(str(n), None, {"warmth": float(value)}, cluster=cluster, people={"warmth": float(value)})
             for n, (value, cluster) in enumerate(zip(values, clusters, strict=True))
         ]
-        return make_run(name, {"warmth": []}, items=items)
+        return make_run(name, {"warmth": []}, rows=items)
 
     baseline, candidate = make("b", before), make("a", after)
     key: MeasureKey = ("aspect", "warmth")
@@ -114,11 +114,11 @@ def test_two_items_of_the_candidate_that_share_a_context_leave_the_baselines_dia
 
 def test_an_item_is_in_the_dialogue_of_its_responses():
     items = [
-        RunItem("a", 0, None, None, {}),
-        RunItem("a", 1, None, None, {}, cluster="d"),
-        RunItem("b", 0, None, None, {}),
+        Row("a"),
+        Row("a", cluster="d"),
+        Row("b"),
     ]
-    assert tabulate(make_run("run", {"warmth": []}, items=items)).clusters.tolist() == [key_of("d"), 0]
+    assert tabulate(make_run("run", {"warmth": []}, rows=items)).clusters.tolist() == [key_of("d"), 0]
     assert tabulate(make_run("run", {"warmth": [1.0]})).clusters.tolist() == []
     # Four items, of which the second is in two dialogues: they are one.
     row, clusters = np.array([0, 1, 1, 2, 3]), key_all(("d", "d", "e", "e", None))
@@ -172,13 +172,13 @@ def test_contexts_are_comparable_where_both_runs_have_them_in_one_form(texts, co
     assert are_comparable(before, after) == comparable
 
 
-def response(item: str, candidate: int, value: float | None, context: str | None = None) -> RunItem:
-    return RunItem(item, candidate, None, context, {"warmth": value})
+def response(item: str, value: float | None, context: str | None = None) -> Row:
+    return Row(item, context, {"warmth": value})
 
 
 def test_an_item_has_the_mean_of_its_candidates_and_repetitions():
-    values = [("a", 0, 1.0), ("a", 1, 5.0), ("a", 0, 3.0), ("b", 0, None), ("b", 0, 4.0), ("c", 0, None)]
-    found = tabulate(make_run("run", {"warmth": []}, items=[response(*value) for value in values]))
+    values = [("a", 1.0), ("a", 5.0), ("a", 3.0), ("b", None), ("b", 4.0), ("c", None)]
+    found = tabulate(make_run("run", {"warmth": []}, rows=[response(*value) for value in values]))
     assert found.keys.tolist() == key_items([("a", None), ("b", None), ("c", None)]).tolist()
     assert found.column(("aspect", "warmth")).tolist()[:2] == [3.0, 4.0]
     assert np.isnan(found.column(("aspect", "warmth"))[2])
@@ -187,25 +187,25 @@ def test_an_item_has_the_mean_of_its_candidates_and_repetitions():
 
 
 def test_contexts_that_share_an_id_are_items_of_their_own():
-    many = make_run("old", {"warmth": []}, items=[response("d", 0, float(n), f"c{n}") for n in range(10)])
+    many = make_run("old", {"warmth": []}, rows=[response("d", float(n), f"c{n}") for n in range(10)])
     found = tabulate(many)
     assert found.keys.tolist() == key_items(("d", f"c{number}") for number in range(10)).tolist()
     assert found.column(("aspect", "warmth")).tolist() == list(range(10))
     # Across runs they pair by their contexts, also with a run that has but one of them …
-    one = make_run("new", {"warmth": []}, items=[response("d", 0, 1.0, "c3"), response("e", 0, 1.0, "y")])
-    apart = find_shared_ids(many.table, one.table)
+    one = make_run("new", {"warmth": []}, rows=[response("d", 1.0, "c3"), response("e", 1.0, "y")])
+    apart = find_shared_ids(many.frame, one.frame)
     assert apart.tolist() == [key_of("d")]
     pairing, rows, _ = pair_up(tabulate(many, apart), tabulate(one, apart), asked="auto", numbered=False)
     assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
     # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
-    other = make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])
-    assert find_shared_ids(one.table, other.table).tolist() == []
+    other = make_run("x", {}, rows=[response("e", 1.0, "z"), response("e", 1.0)])
+    assert find_shared_ids(one.frame, other.frame).tolist() == []
 
 
 def test_an_aspect_whose_best_lies_inside_counts_by_its_distance():
     run = make_run("run", {"formality": [-1, 0, 1, None]}, best={"formality": 0.0})
     assert tabulate(run).rating_column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, 1.0]
-    item = dataclasses.replace(run.items[0], composites={"formality": -3.0})
-    found = tabulate(dataclasses.replace(run, items=[item, *run.items[1:]]))
+    first, *others = rows_of(run)
+    found = tabulate(with_rows(run, [dataclasses.replace(first, composites={"formality": -3.0}), *others]))
     assert found.column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, -1.0]
     assert found.column(("composite", "formality")).tolist()[0] == -3.0

@@ -385,4 +385,4 @@ async def test_a_result_is_read_once(client):
     await look(client, 1)
     with listening() as statements:
         await look(client, 1)
-    assert [count(statements, table) for table in ("evaluations", "batch_items", "result_figures")] == [1, 1, 1]
+    assert [count(statements, table) for table in ("evaluations", "batch_items")] == [1, 1]

@@ -294,5 +294,5 @@ async def test_a_page_reads_its_results_once(client):
     await look(client)
     with listening() as statements:
         await look(client)
-    assert [count(statements, table) for table in ("evaluations", "batch_items", "result_figures")] == [1, 1, 1]
+    assert [count(statements, table) for table in ("evaluations", "batch_items")] == [1, 1]
     assert count(statements, "batch_signatures") == 2  # of the run, and of the runs to choose from
