@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.comparison.runs import RunReader, find_batch
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun
-from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.link import AspectLink, Link, LinkMark, LinkMethod, LinkRequest, Role, StoredLink
-from app.domain.model import digest, key_of
 from app.domain.rubric import Rubric
 from app.domain.signature import read_comparable, read_signature, sign
 from app.domain.summary import SYSTEM
@@ -95,7 +93,9 @@ class LinkService:
         if batch.counts.total > MOST_RESPONSES:
             raise InvalidRequest(f"batch {batch.id} has more than {MOST_RESPONSES:,} responses: link a smaller one")
         frame = await self.runs.read_frame(project, batch, rubric)
-        texts, noise = await self._read_texts(batch), await self._read_noise(project, batch)
+        if batch.texts == "keep":
+            frame = await self.runs.read_texts(batch, frame)
+        noise = await self._read_noise(project, batch)
 
         def work() -> RunFrame:
             import numpy as np
@@ -104,25 +104,11 @@ class LinkService:
             default = batch.metadata.get(SYSTEM)
             return replace(
                 frame,
-                texts=np.array([texts.get(place, 0) for place in places], dtype=np.int64),
                 labels=tuple(label._replace(system=label.system or default) for label in frame.labels),
                 noise={name: np.array([own.get(place, np.nan) for place in places]) for name, own in noise.items()},
             )
 
         return await asyncio.to_thread(work)
-
-    async def _read_texts(self, batch: Batch) -> dict[int, int]:
-        """Keys of what was scored by position; none where texts are not kept as they came."""
-        found: dict[int, int] = {}
-        after = -1
-        while batch.texts == "keep":
-            page = await self.batches.candidates(batch.id, after=after, limit=PAGE)
-            if not page:
-                break
-            for entry, candidate in page:
-                found[entry.position] = key_of(f"{digest_context(candidate.context)} {digest(candidate.response)}")
-            after = page[-1][0].position
-        return found
 
     async def _read_noise(self, project: str, batch: Batch) -> dict[str, dict[int, float]]:
         """The variance of the mean over samples, by aspect and position; empty for a judge that gave one sample."""

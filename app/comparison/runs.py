@@ -12,8 +12,9 @@ from app.domain.batch import Batch
 from app.domain.comparison import FINDING, ComparedRun, GateRule
 from app.domain.composites import compose
 from app.domain.conversation import ANY_CODE, CODES, FAULTY_TURNS, KIND_CODES, KINDS_KNOWN, FaultyTurns
+from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
-from app.domain.model import key_of
+from app.domain.model import digest, key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import MeasureKey
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from app.ratings.table import Answers
     from app.storage.sql.batches.store import BatchStore
     from app.storage.sql.frames import FrameStore
+
+
+PAGE = 500
+"""Candidates that are read at a time."""
 
 
 async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
@@ -56,12 +61,31 @@ class RunReader:
         """What the rubric measures of every result."""
         return await asyncio.to_thread(fit_frame, await self.frames.read_frame(project, batch.id), rubric)
 
-    async def read_answers(self, project: str, batches: Sequence[Batch], *, marks: bool = False) -> Answers:
-        """Every result of the batches that there is now. `marks`: faulty turns of conversations are a measure too."""
+    async def read_texts(self, batch: Batch, frame: RunFrame) -> RunFrame:
+        """The batch's run with the keys of what was scored."""
+        import numpy as np
+
+        texts, after = np.zeros(len(frame), dtype=np.int64), -1
+        while page := await self.batches.candidates(batch.id, after=after, limit=PAGE):
+            found = {
+                entry.position: key_of(f"{digest_context(one.context)} {digest(one.response)}") for entry, one in page
+            }
+            rows = frame.at(np.array([*found], dtype=np.int32))
+            texts[rows] = [found[position] for position in frame.positions[rows].tolist()]
+            after = page[-1][0].position
+        return replace(frame, texts=texts)
+
+    async def read_answers(
+        self, project: str, batches: Sequence[Batch], *, marks: bool = False, texts: bool = False
+    ) -> Answers:
+        """Every result of the batches that there is now. `marks`: faulty turns of conversations are a measure too;
+        `texts`: with the keys of what was scored, but for batches whose texts were dropped."""
         found = []
         for batch in batches:
             # First the frame: a result that comes in between has a name too many, and no row without one.
             frame = await self.frames.read_frame(project, batch.id)
+            if texts and batch.texts != "drop":
+                frame = await self.read_texts(batch, frame)
             found.append((batch, frame, await self.frames.read_names(project, batch.id)))
 
         def work() -> Answers:

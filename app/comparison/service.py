@@ -31,11 +31,9 @@ from app.domain.analysis_request import (
 from app.domain.batch import Baseline, Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.conversation import FAULTY_TURNS
-from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.given_run import ROLES, Role, RunSource, batch_of
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
 from app.domain.summary import SYSTEM
 from app.domain.validation import clip
@@ -57,7 +55,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.ratings.table import Answers, Opinions, ScoredBatch
+    from app.ratings.table import Answers, Opinions
     from app.stats.leaderboard import Leaderboard
     from app.stats.links import LinkUse
 
@@ -66,9 +64,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NONE_GIVEN: Mapping[Role, GivenResults] = {}
-
-PAGE = 500
-"""Candidates that are read at a time."""
 
 MOST_RANKED = 20
 MOST_RANKED_RESULTS = 50_000
@@ -203,7 +198,7 @@ class ComparisonService:
         """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
         names = [batch.name or batch.id for batch in batches]
         scorers = {
-            batch.id if names.count(name) > 1 else name: await self._read_scorer(project, batch)
+            batch.id if names.count(name) > 1 else name: await self.runs.read_answers(project, [batch], texts=True)
             for batch, name in zip(batches, names, strict=True)
         }
         found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
@@ -217,21 +212,6 @@ class ComparisonService:
             return report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
-
-    async def _read_scorer(self, project: str, batch: Batch) -> ScoredBatch:
-        """The batch with digests of what it scored; without them where its texts were dropped."""
-        from app.ratings.table import ScoredBatch
-
-        responses: dict[int, str] = {}
-        after = -1
-        while batch.texts != "drop":
-            page = await self.batches.candidates(batch.id, after=after, limit=PAGE)
-            if not page:
-                break
-            for entry, candidate in page:
-                responses[entry.position] = f"{digest_context(candidate.context)} {digest(candidate.response)[:16]}"
-            after = page[-1][0].position
-        return ScoredBatch(await self.runs.read_answers(project, [batch]), responses)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""

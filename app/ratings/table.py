@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product
+from itertools import chain, compress, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,8 @@ from app.domain.comparison import FINDING
 from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.run_frame import Flags, RunFrame, RunNames, is_judged
-from app.domain.summary import BLENDED, SYSTEM
+from app.domain.run_frame import JUDGED_KINDS, Flags, RunFrame, RunNames, is_judged
+from app.domain.summary import BLENDED, SYSTEM, flat_name
 from app.domain.validation import LARGEST, clip
 from app.stats import reading
 from app.stats.choosing import weigh
@@ -37,15 +37,8 @@ from app.stats.reading import ObservationReader, ReadingLimits, find_excess
 
 Names = tuple[str, ...]
 Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
-Answer = tuple[str, str, str]  # system or nothing, item, and digest of the context and the response
+Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
-
-
-class Shape(NamedTuple):
-    """Which values a result has, and which of its aspects are blended."""
-
-    names: tuple[str, ...]
-    blended: tuple[str, ...]
 
 
 class Opinion(NamedTuple):
@@ -137,15 +130,14 @@ class Answers:
         run = self._runs[number]
         return run, row - int(self._ends[number]) + len(run.frame)
 
-    def identify(self, responses: Mapping[int, str]) -> list[Answer]:
-        """What each row is the score of, whatever batch it is in; `responses` are digests by position."""
-        named = [(run.systems, run.frame.label.tolist()) for run in self._runs]
-        systems = [names[number] for names, label in named for number in label]
-        places = [(run.batch.id, position) for run in self._runs for position in run.frame.positions.tolist()]
-        return [
-            (system, self.items[item], responses.get(position, batch))
-            for system, item, (batch, position) in zip(systems, self.item.tolist(), places, strict=True)
-        ]
+    def identify(self) -> list[Answer]:
+        """What each row is the score of, whatever batch it is in."""
+        found: list[Answer] = []
+        for run in self._runs:
+            systems, items = run.systems, self.item[len(found) :].tolist()
+            rows = zip(items, run.frame.label.tolist(), run.frame.texts.tolist(), strict=False)
+            found += [(systems[label], self.items[item], text or run.batch.id) for item, label, text in rows]
+        return found
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
         """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
@@ -165,8 +157,8 @@ class Answers:
                 found.setdefault((rows[0], rating.rater), {}).update(own)
         opinions = []
         for (row, rater), values in found.items():
-            blended = self.shapes[self.shape[row]].blended
-            repeated = {f"{name}.blended": value for name, value in values.items() if name in blended}
+            names = self.shapes[self.shape[row]]
+            repeated = {name + BLENDED: value for name, value in values.items() if name + BLENDED in names}
             opinions.append(Opinion(row, rater, {**values, **repeated}))
         return opinions
 
@@ -235,55 +227,45 @@ def number_items(runs: Sequence[NamedRun], system: Integers) -> tuple[Names, Int
     return tuple(numbers), np.array(found, dtype=np.int64)
 
 
-class Measured(NamedTuple):
-    """The values of one name, the rows that have one or lack it, both of shape (n,), and the aspect that is blended."""
-
-    column: Floats
-    told: Flags
-    blended: str | None
+Measured = dict[str, tuple[Floats, Flags]]
+"""By name the values of a run, and the rows that have one or lack it, both of shape (n,)."""
 
 
-def measure(frame: RunFrame, *, marks: bool) -> dict[str, Measured]:
-    """The values of a run by name: means, composites, what is blended, and with `marks` the faulty turns."""
-    judged, found = frame.marked(is_judged), dict[str, Measured]()
-    for kind, name in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
-        column = frame.values[kind, name]
+def measure(frame: RunFrame, *, marks: bool) -> Measured:
+    """What a run has values of: means, composites, what is blended, and with `marks` the faulty turns."""
+    judged, found = frame.marked(is_judged), Measured()
+    for key in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
+        kind, name = key
+        column = frame.values[key]
         held = ~np.isnan(column)
         if kind == "aspect":
             unrated = np.array([name in label.unrated for label in frame.labels], dtype=bool)[frame.label]
-            found[name] = Measured(column, held | unrated, None)
-        elif kind == "composite":
-            found[name] = Measured(column, judged, None)
-        elif kind == "blended":
-            found[name + BLENDED] = Measured(column, held, name)
+            found[name] = column, held | unrated
+        elif kind in JUDGED_KINDS:
+            found[flat_name(key)] = column, judged if kind == "composite" else held
         elif marks and name == FINDING + ANY_CODE:
-            found.setdefault(FAULTY_TURNS, Measured(column, frame.system_turns > 0, None))
+            found.setdefault(FAULTY_TURNS, (column, frame.system_turns > 0))
     return found
 
 
-def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Mapping[str, Measured]]) -> tuple[list[Shape], Integers]:
+def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> tuple[list[Names], Integers]:
     """The shapes that there are, and each row's."""
-    shapes: dict[Shape, int] = {}
+    shapes: dict[Names, int] = {}
     found = [np.empty(0, dtype=np.int64)]
     for run, each in zip(runs, measured, strict=True):
-        # Of a batch without any value there is one shape.
-        none = np.zeros(len(run.frame), dtype=bool)
-        told = np.stack([none, *(one.told for one in each.values())], axis=1)
+        # The first column is there for a batch without any value.
+        told = np.stack([np.zeros(len(run.frame), dtype=bool), *(rows for _, rows in each.values())], axis=1)
         kinds, numbers = np.unique(told, axis=0, return_inverse=True)
-        own = []
-        for kind in kinds:
-            there = {name: one for (name, one), has in zip(each.items(), kind[1:], strict=True) if has}
-            blended = tuple(one.blended for one in there.values() if one.blended is not None)
-            own.append(shapes.setdefault(Shape(tuple(there), blended), len(shapes)))
+        own = [shapes.setdefault(tuple(compress(each, kind[1:])), len(shapes)) for kind in kinds]
         found.append(np.array(own, dtype=np.int64)[numbers.ravel()])
     return [*shapes], np.concatenate(found)
 
 
-def join_column(runs: Sequence[NamedRun], measured: Sequence[Mapping[str, Measured]], name: str) -> Floats:
+def join_column(runs: Sequence[NamedRun], measured: Sequence[Measured], name: str) -> Floats:
     """The values of that name of all runs, NaN where there are none, shape (rows,)."""
     return np.concatenate(
         [
-            each[name].column if name in each else np.full(len(run.frame), np.nan)
+            each[name][0] if name in each else np.full(len(run.frame), np.nan)
             for run, each in zip(runs, measured, strict=True)
         ]
     )
@@ -322,45 +304,37 @@ def weigh_rated(table: Answers, opinions: Sequence[Opinion], draws: Sequence[Rat
     )
 
 
-class ScoredBatch(NamedTuple):
-    """A batch as a scorer: its results, and the digests of their contexts and responses by position."""
-
-    table: Answers
-    responses: Mapping[int, str]
-
-
-def observe_scorers(scorers: Mapping[str, ScoredBatch], ratings: Sequence[StoredRating]) -> Observations:
+def observe_scorers(scorers: Mapping[str, Answers], ratings: Sequence[StoredRating]) -> Observations:
     """The ratings of whatever the scorers scored, beside the values of each: what a person said of a response in one
     batch counts for the same response to the same item in all. Values are named `scorer:name`, and blended ones
     `scorer (blended):name`. Raises InvalidRequest without any rating, and InvalidLines."""
     rated: dict[tuple[Answer, str], dict[str, float]] = {}
-    for scored in scorers.values():
-        answers = scored.table.identify(scored.responses)
-        for opinion in scored.table.rate(ratings):
+    for table in scorers.values():
+        answers = table.identify()
+        for opinion in table.rate(ratings):
             own = {name: value for name, value in opinion.ratings.items() if not name.endswith(BLENDED)}
             rated.setdefault((answers[opinion.row], opinion.rater), {}).update(own)
     if not rated:
-        raise InvalidRequest(explain_unrated(sum(scored.table.ambiguous for scored in scorers.values())))
+        raise InvalidRequest(explain_unrated(sum(table.ambiguous for table in scorers.values())))
     records: dict[Answer, dict[str, Any]] = {}
     named: dict[tuple[str, str], int] = {}
     for answer in dict.fromkeys(answer for answer, _ in rated):
         system, item, _ = answer
         again = named[system, item] = named.get((system, item), 0) + 1
         records[answer] = {"system": system, "item": item if again == 1 else f"{item} ({again})", "scores": {}}
-    for scorer, scored in scorers.items():
-        add_scores(records, scorer, scored)
+    for scorer, table in scorers.items():
+        add_scores(records, scorer, table)
     reader = ObservationReader(by_scorer=True, noun=NOUN)
     for number, ((answer, rater), own) in enumerate(rated.items(), start=1):
         reader.add({**records[answer], "rater": rater, "ratings": own}, number)
     return reader.finish()
 
 
-def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, scored: ScoredBatch) -> None:
+def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: Answers) -> None:
     """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
-    table = scored.table
-    names = dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))
+    names = dict.fromkeys(chain.from_iterable(table.shapes))
     columns = {name: table.column(name) for name in names}
-    for row, answer in enumerate(table.identify(scored.responses)):
+    for row, answer in enumerate(table.identify()):
         record = records.get(answer)
         if record is None:
             continue
@@ -411,7 +385,7 @@ class Opinions:
     def observe(self, wanted: Sequence[str] | None = None) -> Observations:
         """The opinions beside the results' scores, of the wanted names alone where some are; those without one are left
         out. Raises InvalidLines for more than an analysis takes."""
-        shapes, scored = choose(self.shapes, wanted), choose([one.names for one in self.table.shapes], wanted)
+        shapes, scored = choose(self.shapes, wanted), choose(self.table.shapes, wanted)
         has_any = np.array([bool(names) for names in shapes])[self.shape]
         kept = np.flatnonzero(has_any) if wanted is not None else np.arange(len(self.row))
         row, shape = self.row[kept], self.shape[kept]
@@ -443,7 +417,7 @@ class Opinions:
 
 def judge_opinions(table: Answers) -> Opinions:
     """The judge's own values, one opinion a result that has any; raises InvalidRequest where none has."""
-    names = [*dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))]
+    names = [*dict.fromkeys(chain.from_iterable(table.shapes))]
     columns = {name: table.column(name) for name in names}
     held = np.zeros(len(table), dtype=np.bool_)
     for column in columns.values():
@@ -457,7 +431,7 @@ def judge_opinions(table: Answers) -> Opinions:
         rater=np.full(len(row), NO_RATER, dtype=np.int64),
         raters=(),
         shape=table.shape[row],
-        shapes=[shape.names for shape in table.shapes],
+        shapes=table.shapes,
         ratings={name: column[row] for name, column in columns.items()},
     )
 

@@ -174,18 +174,19 @@ async def test_results_and_ratings_are_read_once(
 ) -> None:
     await fill(bench, raters=("r1",))
     calls: list[str] = []
-    frame, of_batch = bench.batches.frame, bench.store.of_batch
+    frames, of_batch = bench.comparison.runs.frames, bench.store.of_batch
+    read_frame = frames.read_frame
 
-    async def watch_frames(project: str, batch_id: str, **page: int):
-        calls.append(f"frames of {batch_id}")
-        return await frame(project, batch_id, **page)
+    async def watch_frames(project: str, batch_id: str):
+        calls.append(f"frame of {batch_id}")
+        return await read_frame(project, batch_id)
 
     async def watch_ratings(project: str, batch_id: str, **page: int):
         calls.append(f"ratings of {batch_id}")
         return await of_batch(project, batch_id, **page)
 
-    monkeypatch.setattr(bench.batches, "frame", watch_frames)
+    monkeypatch.setattr(frames, "read_frame", watch_frames)
     monkeypatch.setattr(bench.store, "of_batch", watch_ratings)
     await overviews.look("team", IDS)
-    # A page with what there is, and an empty one.
-    assert sorted(calls) == sorted([f"{what} of {one}" for what in ("frames", "ratings") for one in IDS] * 2)
+    # Of ratings a page with what there is, and an empty one.
+    assert sorted(calls) == sorted(f"{what} of {one}" for what in ("frame", "ratings", "ratings") for one in IDS)

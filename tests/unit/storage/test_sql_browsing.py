@@ -109,7 +109,7 @@ async def test_figures_that_do_not_tell_are_not_relied_on(engine: AsyncEngine) -
 def tally_of(*verdicts: tuple[float | None, int | None]) -> Tally:
     known = AspectTally()
     for mean, rating in verdicts:
-        known.add(mean, None, "missing", rating)
+        known.add(mean, rating, "missing")
     tally = Tally(aspects={"clarity": known})
     tally.statuses["scored"] = len(verdicts)
     return tally
