@@ -81,9 +81,6 @@ BUILD = "build"
 LEFT_OUT = "findings-unrated"
 """The warning that the judge's findings on an aspect could not be used."""
 
-TRANSLATION_SENSITIVE = "translation-sensitive"
-"""The warning that an aspect was rated differently on the two paths."""
-
 MISSING = "missing"
 """Why an aspect is counted as unrated where nothing is told."""
 
@@ -103,9 +100,6 @@ def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTur
 def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: FaultyTurns | None = None) -> ResultFigures:
     """The evaluation's figures; with both paths those of the source path. Each warning code occurs once,
     `translation-sensitive` among them. `context` is the digest of the dialogue context."""
-    codes = [warned.code for warned in evaluation.warnings]
-    if evaluation.paths is not None and evaluation.paths.translation_sensitive:
-        codes.append(TRANSLATION_SENSITIVE)
     aspects = evaluation.aspects
     values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in aspects.items()}
     values |= {("composite", name): value for name, value in evaluation.composites.items()}
@@ -119,7 +113,7 @@ def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: Faul
         unrated={
             name: one.unrated.reason if one.unrated else None for name, one in aspects.items() if one.mean is None
         },
-        warnings=tuple(dict.fromkeys(codes)),
+        warnings=evaluation.codes,
         similarity=evaluation.relevance.score if evaluation.relevance else None,
         system=evaluation.metadata.get(SYSTEM),
         build=evaluation.metadata.get(BUILD),

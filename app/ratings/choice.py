@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import isnan, sqrt
 from typing import TYPE_CHECKING
 
-from app.domain.batch import ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.human_rating import RoundDraw, RoundOptions, Signal
+from app.domain.result import Result
 from app.domain.rubric import Aspect
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Spreads:
         self._aspects = aspects
         self._found: dict[Signal, dict[tuple[int, int], float]] = {}
 
-    def add(self, places: Mapping[int, int], results: Sequence[ItemResult]) -> None:
+    def add(self, places: Mapping[int, int], results: Sequence[Result]) -> None:
         """Notes what these results show; `places` has the place of each that counts, by its position in the batch."""
         for result in results:
             if result.evaluation is not None and (place := places.get(result.entry.position)) is not None:

@@ -834,6 +834,22 @@ async def test_a_batch_that_the_provider_has_is_old_after_its_day(bench: Bench) 
     assert await bench.store.backlog() == (5, 120.0)
 
 
+async def test_options_are_given_of_a_batch_that_is_worked_on(store: BatchStore) -> None:
+    assert await store.active_options("ba_1") is None
+    await make_batch(store, count=C)
+    queued = await store.active_options("ba_1")
+    assert queued is not None
+    assert queued == await store.options("team", "ba_1")
+    await claim(store, 0)
+    assert await store.active_options("ba_1") == queued
+    await store.pause("ba_1", "requested", "…", project="team")
+    assert await store.active_options("ba_1") is None
+    await store.resume("team", "ba_1")
+    assert await store.active_options("ba_1") == queued
+    await store.cancel("team", "ba_1")
+    assert await store.active_options("ba_1") is None
+
+
 async def test_paused_batches_are_counted_by_their_reason(store: BatchStore) -> None:
     assert await store.paused() == {}
     for number in range(4):

@@ -243,26 +243,25 @@ async def test_redaction_leaves_no_text_and_all_figures(
     assert isinstance(record.request, EvaluationRequest)
     assert [said.speaker for said in record.request.context] == ["A", "B"]
     assert {"key-single", "key-ba_1-0", "key-ba_1-4"} <= {*await bench.batches.list_erased_calls(99)}
-    found = await bench.browser.browse("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9)
-    assert found.total == 0
+    assert await bench.browser.find("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9) == (0, ())
 
 
 async def test_hashed_texts_stay_equal_and_dropped_ones_say_nothing(bench: Bench) -> None:
     await finish_batch(bench)
     bench.clock.move(DAY)
     await bench.redact("hash")
-    rows = await bench.browser.read("team", "ba_1", [0, 1, 2])
+    rows = [*(await bench.browser.read("team", "ba_1", [0, 1, 2])).values()]
     first, second, third = (row.candidate.context[0].text for row in rows)
     assert HASHED.fullmatch(first)
     assert first == third != second
-    contexts = [row.scores.context for row in rows]
+    contexts = [row.entry.context_digest for row in rows]
     assert contexts[0] == contexts[2] != contexts[1]
     frame = await FrameStore(bench.engine).read_frame("team", "ba_1")
     assert frame.contexts[:3].tolist() == [key_of(one) for one in contexts if one is not None]
     await bench.redact("drop")
-    rows = await bench.browser.read("team", "ba_1", [0, 1])
+    rows = [*(await bench.browser.read("team", "ba_1", [0, 1])).values()]
     assert {row.candidate.response for row in rows} == {DROPPED}
-    assert {row.scores.context for row in rows} == {None}
+    assert {row.entry.context_digest for row in rows} == {None}
     assert {*(await FrameStore(bench.engine).read_frame("team", "ba_1")).contexts.tolist()} == {0}
 
 
@@ -271,7 +270,7 @@ async def test_clusters_survive_what_becomes_of_texts(bench: Bench, texts: TextK
     await finish_batch(bench)
     bench.clock.move(DAY)
     await bench.redact(texts)
-    rows = await bench.browser.read("team", "ba_1", [0, 1, 2])
+    rows = [*(await bench.browser.read("team", "ba_1", [0, 1, 2])).values()]
     assert [(row.entry.dialogue, row.entry.cluster) for row in rows] == [
         ("d-0", f"{0:016x}"), ("d-0", f"{0:016x}"), ("d-1", f"{1:016x}")
     ]  # fmt: skip
@@ -447,8 +446,8 @@ async def test_candidates_of_a_finished_batch_leave_consistent_figures(bench: Be
     assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [(one.item, one.comment) for _, one in kept] == [("item-1", "c1"), ("item-2", "c2"), ("item-3", None)]
-    assert (await bench.browser.browse("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9)).total == 4
-    assert (await bench.browser.browse("team", "ba_1", ResultQuery(status="failed"), offset=0, limit=9)).total == 3
+    assert (await bench.browser.find("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9))[0] == 4
+    assert (await bench.browser.find("team", "ba_1", ResultQuery(status="failed"), offset=0, limit=9))[0] == 3
     candidates = await bench.batches.candidates("ba_1", after=-1, limit=9)
     assert [one.response == ERASED for _, one in candidates] == [True, False, False, True, False, False]
     assert "u-42" not in await bench.dump()

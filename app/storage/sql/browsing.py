@@ -28,22 +28,22 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
+from app.domain.browsing import ANY_ASPECT, ResultQuery
+from app.domain.human_rating import StoredRating
+from app.domain.result import Result
 from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    PLACE,
     RECEIVING,
     Measures,
     enclose,
     name_columns,
-    read_candidate,
-    read_entry,
-    read_figures,
     read_measures,
-    select_figures,
+    read_whole,
+    select_results,
 )
-from app.storage.sql.engine import read
+from app.storage.sql.engine import fetch, read
+from app.storage.sql.ratings import read_rating
 from app.storage.sql.search import TextSearch
 from app.storage.sql.tables import can_store, equals
 
@@ -56,7 +56,11 @@ SORTED = 10_000
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
+MOST_RATINGS = 500
+"""Human ratings that are shown with a page of responses."""
+
 figure, chunk = t.result_figures.c, t.batch_chunks.c
+result, item, rating = t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,6 @@ class ResultBrowser:
         self._engine = engine
         self._most_sorted = most_sorted
         self._texts = TextSearch(engine)
-
-    async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
-        """The matching results from number `offset` on, in order."""
-        total, positions = await self.find(project, batch_id, query, offset=offset, limit=limit)
-        # One that was erased in between is left out.
-        return BrowsedPage(total, await self.read(project, batch_id, positions))
 
     async def find(
         self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int
@@ -149,18 +147,32 @@ class ResultBrowser:
         # Fewer where some were erased between the two looks.
         return (batch.total, found) if len(found) == len(numbers) else None
 
-    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
-        """The results at these positions, in their order; those that have none are left out."""
+    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, Result]:
+        """The results at these positions that are there, whole, by position and in the order given."""
         if not positions:
-            return []
-        async with read(self._engine) as connection:
-            batch = await find_batch(connection, project, batch_id)
-            rows = await read_rows(connection, batch, positions) if batch is not None else {}
-            measures = batch.measures if batch is not None else ()
-        # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(
-            lambda: [read_browsed(rows[place], measures) for place in positions if place in rows]
+            return {}
+        query = (
+            select_results(item.request)
+            .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
+            .where(equals(result.project, project), equals(result.batch_id, batch_id), result.position.in_(positions))
         )
+        rows = {row.position: row for row in await fetch(self._engine, query)}
+        # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
+        return await asyncio.to_thread(lambda: {at: read_whole(rows[at]) for at in positions if at in rows})
+
+    async def read_ratings(
+        self, project: str, batch_id: str, results: Sequence[Result]
+    ) -> Sequence[tuple[int, StoredRating]]:
+        """People's ratings that may concern these results of the batch: of the evaluations, and of the items in this
+        batch or in none. The oldest come first, and of very many the newest are left out."""
+        items, ids = {one.entry.item for one in results}, {one.id for one in results}
+        mine = rating.project == project
+        of_item = (rating.batch_id == batch_id) | rating.batch_id.is_(None)
+        found = {}
+        for condition in (of_item & rating.item.in_(items), rating.evaluation.in_(ids)):
+            query = select(t.human_ratings).where(mine, condition).order_by(rating.number).limit(MOST_RATINGS)
+            found.update({row.number: read_rating(row) for row in await fetch(self._engine, query)})
+        return sorted(found.items(), key=lambda pair: pair[0])
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """The measures by which the batch's results can be sorted."""
@@ -260,24 +272,6 @@ async def cut(
     ordered = select(source.c.position).order_by(*order_of(source.c, query, backwards=backwards))
     found = (await connection.execute(ordered.offset(first).limit(last - first))).scalars().all()
     return [*reversed(found)] if backwards else [*found]
-
-
-async def read_rows(connection: AsyncConnection, batch: Browsable, positions: Sequence[int]) -> dict[int, Any]:
-    """The results at these positions, with their candidates."""
-    result, item = t.evaluations.c, t.batch_items.c
-    query = (
-        select(result.id, *(result[name] for name in PLACE), *select_figures(batch.measures), item.request)
-        .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
-        .join(t.result_figures, (figure.batch_id == result.batch_id) & (figure.position == result.position))
-        .where(result.batch_id == batch.id, result.position.in_(positions))
-    )
-    rows = (await connection.execute(query)).all()
-    return {row.position: row for row in rows}
-
-
-def read_browsed(row: Any, measures: Measures) -> Browsed:
-    """The result of a row."""
-    return Browsed(read_entry(row), row.id, read_figures(row, measures), read_candidate(row.request))
 
 
 def conditions_of(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:

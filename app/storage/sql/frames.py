@@ -1,4 +1,4 @@
-"""The results of a batch as columns of numbers, and a few of them whole."""
+"""The results of a batch as columns of numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -15,29 +15,20 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import Candidate, Entry, Failure
 from app.domain.browsing import FINDING
 from app.domain.conversation import CODES, KIND_CODES, FaultyTurns, list_codes
-from app.domain.evaluation import Evaluation
-from app.domain.human_rating import StoredRating
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    PLACE,
     VALUES,
     Measures,
-    read_candidate,
-    read_entry,
-    read_failure,
     read_faulty,
     read_further,
     read_ratings,
-    read_record,
     read_unrated,
 )
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.browsing import Browsable, find_batch
-from app.storage.sql.ratings import read_rating
 from app.storage.sql.tables import equals
 
 if TYPE_CHECKING:
@@ -45,7 +36,7 @@ if TYPE_CHECKING:
 
     from app.domain.run_frame import Floats, Label, RunFrame, RunNames
 
-figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
+figure, result = t.result_figures.c, t.evaluations.c
 
 COUNTED = ("total", "scored", "partial", "failed", "expired")
 
@@ -67,23 +58,9 @@ PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].
 STATE: Select[Any] = select(functools.reduce(lambda told, one: told.concat("/").concat(one), PARTS)).where(WORTH)
 """What changes whenever the results of an ended batch do; nothing for one whose results still change."""
 
-MOST_RATINGS = 500
-"""Human ratings that are shown with a page of responses."""
-
-
-@dataclass(frozen=True)
-class WholeResult:
-    """A response with everything that is known of it; a `failure` stands in the place of an evaluation."""
-
-    entry: Entry
-    id: str
-    candidate: Candidate
-    evaluation: Evaluation | None
-    failure: Failure | None
-
 
 class FrameStore:
-    """Reads frames and whole results, of a project's own batches only. Raises the `Store…` errors."""
+    """Reads frames, of a project's own batches only. Raises the `Store…` errors."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -142,33 +119,6 @@ class FrameStore:
         ):
             rows += some
         return await asyncio.to_thread(name_results, rows)
-
-    async def read_whole(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, WholeResult]:
-        """The results at these positions that are there, by position."""
-        if not positions:
-            return {}
-        columns = [result.id, *(result[name] for name in PLACE), result.record, result.failure, item.request]
-        query = (
-            select(*columns)
-            .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
-            .where(result.project == project, result.batch_id == batch_id, result.position.in_(positions))
-        )
-        rows = await db.fetch(self._engine, query)
-        return await asyncio.to_thread(lambda: {row.position: read_whole(row) for row in rows})
-
-    async def read_ratings(
-        self, project: str, batch_id: str, results: Sequence[WholeResult]
-    ) -> Sequence[tuple[int, StoredRating]]:
-        """People's ratings that may concern these results of the batch: of the evaluations, and of the items in this
-        batch or in none. The oldest come first, and of very many the newest are left out."""
-        items, ids = {one.entry.item for one in results}, {one.id for one in results}
-        mine = rating.project == project
-        of_item = (rating.batch_id == batch_id) | rating.batch_id.is_(None)
-        found = {}
-        for condition in (of_item & rating.item.in_(items), rating.evaluation.in_(ids)):
-            query = select(t.human_ratings).where(mine, condition).order_by(rating.number).limit(MOST_RATINGS)
-            found.update({row.number: read_rating(row) for row in await db.fetch(self._engine, query)})
-        return sorted(found.items(), key=lambda pair: pair[0])
 
     async def find_places(self, project: str, evaluations: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
@@ -337,10 +287,3 @@ def unpack_frame(packed: bytes) -> RunFrame:
     ]
     faults = [None if one is None else FaultyTurns(*one) for one in parts["faults"]]
     return make_frame(len(columns["items"]), values, labels, ratings=ratings, faults=faults, **columns)
-
-
-def read_whole(row: Any) -> WholeResult:
-    """The result of a row."""
-    failure = read_failure(row.failure)
-    evaluation = read_record(row.record).evaluation if failure is None else None
-    return WholeResult(read_entry(row), row.id, read_candidate(row.request), evaluation, failure)

@@ -51,10 +51,12 @@ from app.storage.sql.batches.rows import (
     figure,
     insert_figures,
     read_candidate,
+    read_evaluation,
     read_failure,
     read_measures,
     read_placed,
-    read_record,
+    read_trace,
+    replace_parts,
     rewrite_figures,
     utc_now,
 )
@@ -649,10 +651,9 @@ def rewrite_results(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:
     for row in rows:
         record, failure = row.record, read_failure(row.failure)
         if failure is None:
-            kept = read_record(row.record)
-            evaluation = redaction.redact_evaluation(kept.evaluation, cover)
-            trace = redaction.redact_trace(kept.trace, cover)
-            record = kept.model_copy(update={"evaluation": evaluation, "trace": trace}).model_dump_json()
+            evaluation = redaction.redact_evaluation(read_evaluation(row.record), cover)
+            trace = redaction.redact_trace(read_trace(row.record), cover)
+            record = replace_parts(row.record, evaluation=evaluation, trace=trace)
         elif failure.code != redaction.ERASED_CODE:
             # It may quote a judge.
             failure = failure.model_copy(update={"detail": redaction.DROPPED})

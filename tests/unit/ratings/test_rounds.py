@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import Candidate, Entry, ItemResult
+from app.domain.batch import Candidate, Entry
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownAspect, UnknownRubric
 from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths
@@ -29,6 +29,7 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
+from app.domain.result import Result
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.choice import Spreads
 from app.ratings.rounds import RatingKeeper, RoundService
@@ -152,7 +153,7 @@ def test_spreads_are_shares_of_the_scale() -> None:
     other = look_at(clarity.model_copy(update={"samples": (3,), "expected": 1.5}))
     seen = [look_at(clarity, -1.0), other, None, other]
     results = [
-        ItemResult(entry=Entry(position=at, item=f"{at}", candidate=None), evaluation=one)
+        Result("ev_1", entry=Entry(position=at, item=f"{at}", candidate=None), evaluation=one)
         for at, one in enumerate(seen, 5)
     ]
     spreads.add({5: 0, 6: 1, 7: 2}, results)
@@ -168,7 +169,7 @@ def test_spreads_are_shares_of_the_scale() -> None:
 async def test_results_are_read_beside_the_event_loop(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set[Thread]()
 
-    def look(row: Any, **known: Any) -> ItemResult:
+    def look(row: Any, **known: Any) -> Result:
         threads.add(current_thread())
         return read_result(row, **known)
 

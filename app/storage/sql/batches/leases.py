@@ -47,7 +47,7 @@ from app.storage.sql.batches.rows import (
     read_measures,
     read_options,
     read_placed,
-    replace_evaluation,
+    replace_parts,
     rewrite_figures,
     write_measures,
 )
@@ -669,7 +669,7 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
         faulty = read_faulty(row.system_turns, row.findings)
         placed.append((row.position, measure_evaluation(evaluation, row.context, faulty)))
         new = {
-            "new_record": replace_evaluation(row.record, evaluation),
+            "new_record": replace_parts(row.record, evaluation=evaluation),
             "new_status": evaluation.status,
             "new_signature": evaluation.signature,
         }

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, insert, update
+from pydantic_core import from_json, to_json
+from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure
 from app.domain.browsing import FINDING, MOST_MEASURES
 from app.domain.conversation import ANY_CODE, FaultyTurns
 from app.domain.dialogue import CHECKED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
-from app.domain.model import Value, key_of, listed
+from app.domain.model import key_of
+from app.domain.result import Result
 from app.domain.summary import (
     COMPACT,
     MeasureKey,
@@ -27,7 +30,7 @@ from app.domain.summary import (
     measure_failure,
 )
 from app.domain.work import FinishedCandidate
-from app.storage.sql.tables import result_figures
+from app.storage.sql.tables import evaluations, result_figures
 
 ACTIVE = ("queued", "running")
 """Statuses of a batch that is worked on."""
@@ -52,21 +55,19 @@ FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
 """The rubric of a batch that names no version, from before rubrics had several."""
 
 
-class StoredEvaluation(Value):
-    """A record without its request, which for a candidate of a batch is in the batch's items."""
-
-    evaluation: Evaluation
-    trace: Annotated[tuple[CallTrace, ...], listed()] = ()
+def read_evaluation(record: str) -> Evaluation:
+    """The evaluation in a stored record."""
+    return Evaluation.model_validate(from_json(record)["evaluation"], context=STORED)
 
 
-def read_record(text: str) -> StoredEvaluation:
-    """The record in a column of text."""
-    return StoredEvaluation.model_validate_json(text, context=STORED)
+def read_trace(record: str) -> tuple[CallTrace, ...]:
+    """The calls to the judge in a stored record: validating them takes as long as the evaluation."""
+    return tuple(CallTrace.model_validate(call, context=STORED) for call in from_json(record).get("trace", ()))
 
 
-def replace_evaluation(text: str, evaluation: Evaluation) -> str:
-    """A stored record with another evaluation."""
-    return StoredEvaluation.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
+def replace_parts(record: str, **parts: Evaluation | tuple[CallTrace, ...]) -> str:
+    """A stored record with another `evaluation`, or another `trace` too."""
+    return to_json({**from_json(record), **parts}).decode()
 
 
 def read_options(text: str) -> BatchOptions:
@@ -139,7 +140,7 @@ def describe_result(finished: FinishedCandidate, status: str, batch: Row[Any], n
     }
 
 
-figure = result_figures.c
+figure, result = result_figures.c, evaluations.c
 VALUES = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
 FIXED = (
     *("status", "system", "build", "warnings", "unrated", "reasons", "failure", "ratings"),
@@ -332,10 +333,23 @@ def read_placed(row: Any) -> tuple[Entry, Candidate]:
     return entry, candidate
 
 
-def read_result(row: Row[Any], *, ids_given: bool | None = None) -> ItemResult:
-    """The result of a row: an evaluation, or the failure in its place. `ids_given` is that of the batch."""
+def select_results(*more: ColumnElement[Any]) -> Select[Any]:
+    """The columns of results that `read_result` reads, and more of theirs."""
+    columns = (*(result[name] for name in ("id", *PLACE, "record", "failure")), figure.context, figure.system_turns)
+    there = (figure.batch_id == result.batch_id) & (figure.position == result.position)
+    return select(*columns, *more).join(result_figures, there)
+
+
+def read_result(row: Row[Any], *, ids_given: bool | None = None) -> Result:
+    """The result of a row of `select_results`. `ids_given` is that of the batch."""
     failure = read_failure(row.failure)
-    evaluation = read_record(row.record).evaluation if failure is None else None
+    evaluation = read_evaluation(row.record) if failure is None else None
     known = {"context_digest": row.context, "system_turns": row.system_turns}
     entry = read_entry(row, ids_given=ids_given).model_copy(update=known)
-    return ItemResult.model_construct(entry=entry, evaluation=evaluation, failure=failure)
+    return Result(row.id, entry, evaluation, failure)
+
+
+def read_whole(row: Row[Any]) -> Result:
+    """The result of a row that has the candidate too, with everything that is known of it."""
+    trace = () if row.failure else read_trace(row.record)
+    return replace(read_result(row), asked=read_candidate(row.request), trace=trace)

@@ -24,19 +24,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.batch import (
-    Batch,
-    BatchFilter,
-    BatchOptions,
-    Candidate,
-    Entry,
-    ItemResult,
-    KeyedAnswer,
-    Texts,
-)
+from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, KeyedAnswer
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation
-from app.domain.redaction import read_texts
+from app.domain.result import Result
 from app.domain.rubric import split_name
 from app.domain.summary import Intervals, Tally, pack_tally, unpack_tally
 from app.domain.work import (
@@ -59,16 +50,15 @@ from app.storage.sql.batches.account import lock_batches, log_completed, log_pau
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     ACTIVE,
-    PLACE,
     RATED,
     RECEIVING,
     ROWS,
     describe_candidates,
-    figure,
     read_candidate,
     read_options,
     read_placed,
     read_result,
+    select_results,
     utc_now,
 )
 from app.storage.sql.batches.running_time import read_running_time, sign
@@ -235,6 +225,12 @@ class BatchStore:
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
+    async def active_options(self, batch_id: str) -> BatchOptions | None:
+        """The options of a batch that is worked on; None where it is not, or there is none."""
+        query = select(t.batches.c.options).where(SEEN, named(batch_id), t.batches.c.status.in_(ACTIVE))
+        found = await db.fetch_value(self._engine, query)
+        return None if found is None else read_options(found)
+
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None if there is no such batch."""
         query = select(t.batches.c.project).where(SEEN, named(batch_id))
@@ -252,14 +248,11 @@ class BatchStore:
         # A batch that was erased in between is left out.
         return [(found[id_], found[before]) for id_, before in pairs if id_ in found and before in found]
 
-    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Result]:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
         table = t.evaluations.c
         mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position > after)
-        columns = (*(table[name] for name in (*PLACE, "record", "failure")), figure.context, figure.system_turns)
-        there = (figure.batch_id == table.batch_id) & (figure.position == table.position)
-        page = select(*columns).join(t.result_figures, there).where(*mine).order_by(table.position).limit(limit)
-        rows = await db.fetch(self._engine, page)
+        rows = await db.fetch(self._engine, select_results().where(*mine).order_by(table.position).limit(limit))
         query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
         ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
@@ -292,12 +285,12 @@ class BatchStore:
         )
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
-    async def texts(self, batch_id: str, positions: Collection[int]) -> dict[int, Texts]:
-        """The texts of the candidates at these positions, empty where they were replaced."""
+    async def asked(self, batch_id: str, positions: Collection[int]) -> dict[int, Candidate]:
+        """The candidates at these positions."""
         query = select(item.position, item.request).where(equals(item.batch_id, batch_id), item.position.in_(positions))
         rows = await db.fetch(self._engine, query)
         # In a thread, as `results`.
-        return await asyncio.to_thread(lambda: {row.position: read_texts(read_candidate(row.request)) for row in rows})
+        return await asyncio.to_thread(lambda: {row.position: read_candidate(row.request) for row in rows})
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
