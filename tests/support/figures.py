@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import Entry
+from app.domain.browsing import FINDING
 from app.domain.model import key_of
 from app.domain.run_frame import RunFrame
 from app.domain.summary import MeasureKey, ResultFigures
 from app.storage.sql import frames
 from app.storage.sql.batches.rows import (
+    FIXED,
     VALUES,
+    Measures,
     describe_figures,
     extend_measures,
     figure,
-    read_figures,
+    read_faulty,
+    read_further,
     read_measures,
-    select_figures,
+    read_ratings,
+    read_unrated,
 )
 from app.storage.sql.engine import fetch, fetch_value
 from app.storage.sql.tables import batches
@@ -57,6 +62,30 @@ def place_figures(results: Sequence[ResultFigures], entries: Sequence[Entry] | N
         columns |= {"position": entry.position, "item_key": key_of(entry.item), "cluster": entry.cluster}
         rows.append([{**columns, "candidate": entry.candidate}[name] for name in names])
     return frames.join([frames.tabulate(rows, sources, measures)])
+
+
+def select_figures(measures: Measures) -> list[ColumnElement[Any]]:
+    """The columns that `read_figures` reads."""
+    return [figure[name].label(f"figure_{name}") for name in (*FIXED, *VALUES[: len(measures)])]
+
+
+def read_figures(row: Any, measures: Measures) -> ResultFigures:
+    """The figures in a row of `select_figures`."""
+    told = {name: getattr(row, f"figure_{name}") for name in FIXED}
+    unrated = read_unrated(told["unrated"], told["reasons"])
+    values: dict[MeasureKey, float | None] = {}
+    if told["failure"] is None:
+        placed = {key: getattr(row, f"figure_{column}") for key, column in zip(measures, VALUES, strict=False)}
+        values = {key: value for key, value in placed.items() if value is not None}
+        values |= {("aspect", name): None for name in unrated}
+    return ResultFigures(
+        **{name: told[name] for name in ("status", "failure", "similarity", "system", "build", "context", "spread")},
+        values=values | read_further(told["further"]),
+        ratings=read_ratings(told["ratings"]),
+        unrated=unrated,
+        warnings=tuple(code for code in told["warnings"].split() if not code.startswith(FINDING)),
+        faulty=read_faulty(told["system_turns"], told["findings"]),
+    )
 
 
 async def read_all(engine: AsyncEngine, batch_id: str = "ba_1") -> list[ResultFigures]:

@@ -10,8 +10,8 @@ from app.domain.batch import Failure
 from app.domain.conversation import FaultyTurns
 from app.domain.evaluation import AspectResult, PathResult, Paths, Unrated, Warned
 from app.domain.summary import ResultFigures, measure_evaluation, measure_failure
-from app.storage.sql.batches.rows import describe_figures, extend_measures, read_figures
-from tests.support.figures import make_figures
+from app.storage.sql.batches.rows import describe_figures, extend_measures
+from tests.support.figures import make_figures, read_figures
 from tests.support.records import make_record
 
 REFUSED = AspectResult(

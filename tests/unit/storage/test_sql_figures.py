@@ -15,10 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.conversation import FaultyTurns
 from app.domain.model import key_of
 from app.domain.summary import ResultFigures
-from app.storage.sql.batches.rows import read_figures, read_measures, select_figures
+from app.storage.sql.batches.rows import read_measures
 from app.storage.sql.engine import open_engine, read, write
 from app.storage.sql.schema import downgrade, migrate, migrating, upgrade
 from app.storage.sql.tables import batches, result_figures, run_frames
+from tests.support.figures import read_figures, select_figures
 
 BEFORE = import_module("app.storage.sql.migrations.versions.0031_tables").schema.tables
 MANY = 2001

@@ -219,30 +219,6 @@ def describe_figures(figures: ResultFigures, measures: Measures, width: int) -> 
     }
 
 
-def select_figures(measures: Measures) -> list[ColumnElement[Any]]:
-    """The columns that `read_figures` reads."""
-    return [figure[name].label(f"figure_{name}") for name in (*FIXED, *VALUES[: len(measures)])]
-
-
-def read_figures(row: Any, measures: Measures) -> ResultFigures:
-    """The figures in a row of `select_figures`."""
-    told = {name: getattr(row, f"figure_{name}") for name in FIXED}
-    unrated = read_unrated(told["unrated"], told["reasons"])
-    values: dict[MeasureKey, float | None] = {}
-    if told["failure"] is None:
-        placed = {key: getattr(row, f"figure_{column}") for key, column in zip(measures, VALUES, strict=False)}
-        values = {key: value for key, value in placed.items() if value is not None}
-        values |= {("aspect", name): None for name in unrated}
-    return ResultFigures(
-        **{name: told[name] for name in ("status", "failure", "similarity", "system", "build", "context", "spread")},
-        values=values | read_further(told["further"]),
-        ratings=read_ratings(told["ratings"]),
-        unrated=unrated,
-        warnings=tuple(code for code in told["warnings"].split() if not code.startswith(FINDING)),
-        faulty=read_faulty(told["system_turns"], told["findings"]),
-    )
-
-
 def read_unrated(names: str, reasons: str) -> dict[str, str | None]:
     """The reasons by aspect of two columns."""
     pairs = zip(names.split(), reasons.split(), strict=True)
