@@ -113,10 +113,7 @@ def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
     import numpy as np
 
     aspects, composites = {one.id for one in rubric.aspects}, {one.id for one in rubric.composites}
-    nothing = np.full(len(frame), np.nan)
-    values: dict[MeasureKey, Floats] = {
-        ("aspect", one.id): frame.values.get(("aspect", one.id), nothing) for one in rubric.aspects
-    }
+    values: dict[MeasureKey, Floats] = {("aspect", one.id): frame.read(("aspect", one.id)) for one in rubric.aspects}
     for (kind, name), column in frame.values.items():
         if kind == "composite":
             kept = name in composites and frame.judged > 0
