@@ -143,7 +143,8 @@ def add_given(rows: FrameRows | None, result: GivenResult, number: int) -> Frame
     means = {name: one.mean for name, one in result.aspects.items()}
     blended = {name: one.blended for name, one in result.aspects.items() if one.blended is not None}
     cluster = result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
-    reasons = frozenset((name, result.unrated.get(name)) for name, mean in means.items() if mean is None)
+    lost: dict[str, str | None] = {name: None for name, mean in means.items() if mean is None}
+    reasons = frozenset({**lost, **result.unrated}.items())
     label = Label(result.status, reasons=reasons, system=result.metadata.get(SYSTEM))
     rows.add(
         label,

@@ -107,8 +107,8 @@ class Overviews:
             )
             raise InvalidRequest(detail, pointer="/batches")
         rubric = self._rubrics.nearest(rubrics[0])
-        table = await self._runs.read_answers(project, batches)
         found = await read_ratings(self._ratings, project, ids)
+        table = await self._runs.read_answers(project, batches, found)
         return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
 
 

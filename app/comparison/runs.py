@@ -19,7 +19,7 @@ from app.domain.rubric import Rubric
 from app.domain.summary import MeasureKey
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import Floats, Integers, RunFrame, RunNames, RunRatings
+    from app.domain.run_frame import Floats, Integers, RunFrame, RunRatings
     from app.ratings.reliability import CountedRatings
     from app.ratings.table import Answers
     from app.storage.sql.batches.store import BatchStore
@@ -52,9 +52,8 @@ class RunReader:
         they are simulated."""
         frame = await self.read_frame(project, batch, rubric)
         if found is not None and found.ratings and not found.used.simulated:
-            rows = await self._find_rows(project, batch, frame, found)
-            names = await self.frames.read_names(project, batch.id, frame.positions[rows].tolist())
-            frame = await asyncio.to_thread(rate_frame, frame, batch, names, found=found, rubric=rubric)
+            places = await self.frames.find_places(project, list_evaluations(found))
+            frame = await asyncio.to_thread(rate_frame, frame, batch, places, found=found, rubric=rubric)
         return await asyncio.to_thread(assemble_run, batch, frame, rubric)
 
     async def read_frame(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
@@ -76,38 +75,36 @@ class RunReader:
         return replace(frame, texts=texts)
 
     async def read_answers(
-        self, project: str, batches: Sequence[Batch], *, marks: bool = False, texts: bool = False
+        self,
+        project: str,
+        batches: Sequence[Batch],
+        found: CountedRatings | None = None,
+        *,
+        marks: bool = False,
+        texts: bool = False,
     ) -> Answers:
-        """Every result of the batches that there is now. `marks`: faulty turns of conversations are a measure too;
-        `texts`: with the keys of what was scored, but for batches whose texts were dropped."""
-        found = []
+        """Every result of the batches that there is now, to be rated by what was `found`. `marks`: faulty turns of
+        conversations are a measure too; `texts`: with the keys of what was scored, but for batches whose texts were
+        dropped."""
+        read = []
         for batch in batches:
-            # First the frame: a result that comes in between has a name too many, and no row without one.
             frame = await self.frames.read_frame(project, batch.id)
             if texts and batch.texts != "drop":
                 frame = await self.read_texts(batch, frame)
-            found.append((batch, frame, await self.frames.read_names(project, batch.id)))
+            read.append((batch, frame, await self.frames.read_items(project, batch.id)))
+        places = await self.frames.find_places(project, [] if found is None else list_evaluations(found))
 
         def work() -> Answers:
             from app.ratings.table import Answers, name_run
 
-            return Answers([name_run(*each) for each in found], marks=marks)
+            return Answers([name_run(*each) for each in read], places, marks=marks)
 
         return await asyncio.to_thread(work)
 
-    async def _find_rows(self, project: str, batch: Batch, frame: RunFrame, found: CountedRatings) -> Integers:
-        """The rows of the responses that a rating may name."""
-        import numpy as np
 
-        ids = [one.evaluation for one in found.ratings if one.evaluation is not None]
-        named = (await self.frames.find_places(project, ids)).values()
-
-        def work() -> Integers:
-            items = [key_of(name) for name in {one.item for one in found.ratings if one.item is not None}]
-            own = [position for batch_id, position in named if batch_id == batch.id]
-            return np.flatnonzero(np.isin(frame.items, items) | np.isin(frame.positions, own))
-
-        return await asyncio.to_thread(work)
+def list_evaluations(found: CountedRatings) -> list[str]:
+    """What ratings call results by their own ids."""
+    return [one.evaluation for one in found.ratings if one.evaluation is not None]
 
 
 def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
@@ -116,10 +113,7 @@ def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
     import numpy as np
 
     aspects, composites = {one.id for one in rubric.aspects}, {one.id for one in rubric.composites}
-    nothing = np.full(len(frame), np.nan)
-    values: dict[MeasureKey, Floats] = {
-        ("aspect", one.id): frame.values.get(("aspect", one.id), nothing) for one in rubric.aspects
-    }
+    values: dict[MeasureKey, Floats] = {("aspect", one.id): frame.read(("aspect", one.id)) for one in rubric.aspects}
     for (kind, name), column in frame.values.items():
         if kind == "composite":
             kept = name in composites and frame.judged > 0
@@ -132,34 +126,34 @@ def fit_frame(frame: RunFrame, rubric: Rubric) -> RunFrame:
     return replace(frame, values=values)
 
 
-def rate_frame(frame: RunFrame, batch: Batch, names: RunNames, *, found: CountedRatings, rubric: Rubric) -> RunFrame:
+def rate_frame(
+    frame: RunFrame, batch: Batch, places: Mapping[str, tuple[str, int]], *, found: CountedRatings, rubric: Rubric
+) -> RunFrame:
     """The run with the means of people's ratings of each response, of the composites that each rater's make, of the
-    rates of faulty turns that they marked, and with what they weigh; `names` are those of the responses that may be
-    rated."""
+    rates of faulty turns that they marked, and with what they weigh. `places` are the batch and the position of the
+    evaluations that ratings name."""
     import numpy as np
 
-    from app.ratings.table import Answers, name_run, weigh_rated
+    from app.ratings.table import Answers, NamedRun, weigh_rated
 
-    # A result may have been erased in between.
-    rows = frame.at(names.positions)
-    answers = Answers([name_run(batch, frame.take(rows), names)], marks=rubric.unit == "conversation")
+    answers = Answers([NamedRun(batch, frame)], places, marks=rubric.unit == "conversation")
     opinions = answers.rate(found.ratings)
-    given: dict[int, dict[str, list[float]]] = {}
+    given: dict[str, dict[int, list[float]]] = {}
     said: dict[str, list[tuple[int, int, float]]] = {}
-    for opinion in opinions:
-        composites = {name: value for name, value in compose(rubric, opinion.ratings).items() if value is not None}
-        for name, value in {**composites, **opinion.ratings}.items():
+    for row, rater, ratings in opinions:
+        composites = {name: value for name, value in compose(rubric, ratings).items() if value is not None}
+        for name, value in {**composites, **ratings}.items():
             own = FINDING + ANY_CODE if name == FAULTY_TURNS else name
-            given.setdefault(opinion.row, {}).setdefault(own, []).append(value)
-            said.setdefault(own, []).append((int(rows[opinion.row]), key_of(opinion.rater), value))
+            given.setdefault(own, {}).setdefault(row, []).append(value)
+            said.setdefault(own, []).append((row, key_of(rater), value))
     people: dict[str, Floats] = {}
-    weights = np.ones(len(frame))
-    weighed = weigh_rated(answers, opinions, found.draws)
-    for answer, values in given.items():
-        row = rows[answer]
-        weights[row] = 1.0 if weighed is None else weighed[answer]
-        for name, each in values.items():
-            people.setdefault(name, np.full(len(frame), np.nan))[row] = sum(each) / len(each)
+    for name, rated in given.items():
+        people[name] = np.full(len(frame), np.nan)
+        people[name][[*rated]] = [sum(each) / len(each) for each in rated.values()]
+    weights, weighed = np.ones(len(frame)), weigh_rated(answers, opinions, found.draws)
+    if weighed is not None:
+        rows = [opinion.row for opinion in opinions]
+        weights[rows] = weighed[rows]
     return replace(frame, people=people, said={name: list_said(each) for name, each in said.items()}, weights=weights)
 
 

@@ -146,12 +146,12 @@ class ComparisonService:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
         if isinstance(wanted, JudgesRequest):
             return await self._compare_scorers(project, wanted, batches)
-        table = await self.runs.read_answers(project, batches, marks=isinstance(wanted, CorrectedRequest))
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
         found = None
         if compared is None or compared.values != "scores":
             found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+        table = await self.runs.read_answers(project, batches, found, marks=isinstance(wanted, CorrectedRequest))
 
         if isinstance(wanted, CorrectedRequest):
             wanted = wanted.model_copy(update={"ranges": self._find_ranges(batches, wanted.ranges)})
@@ -197,11 +197,11 @@ class ComparisonService:
     async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
         """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
         names = [batch.name or batch.id for batch in batches]
-        scorers = {
-            batch.id if names.count(name) > 1 else name: await self.runs.read_answers(project, [batch], texts=True)
-            for batch, name in zip(batches, names, strict=True)
-        }
         found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+        scorers = {}
+        for batch, name in zip(batches, names, strict=True):
+            answers = await self.runs.read_answers(project, [batch], found, texts=True)
+            scorers[batch.id if names.count(name) > 1 else name] = answers
 
         def work() -> Report:
             from app.comparison.analyses import analyse
@@ -303,7 +303,7 @@ class ComparisonService:
         found = await read_ratings(self.ratings, project, [batch.id])
         if not found.ratings:
             return Disagreements({})
-        table = await self.runs.read_answers(project, [batch])
+        table = await self.runs.read_answers(project, [batch], found)
         return await self.compute(lambda: find_disagreements(table, found, aspects))
 
     async def pin(self, project: str, name: str, batch_id: str) -> Baseline:

@@ -68,15 +68,6 @@ class RunRatings(NamedTuple):
     value: Floats
 
 
-class RunNames(NamedTuple):
-    """What results are called, which only those who show or look up names read; each of shape (n,), by position."""
-
-    positions: Places
-    evaluations: Sequence[str]
-    items: Sequence[str]
-    candidates: Places
-
-
 class Column(NamedTuple):
     """What a column of a run is. `absent` stands where there is no value, and `source` is the column of
     `result_figures` that it is read from; None for one that is made in memory."""

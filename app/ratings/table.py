@@ -18,7 +18,8 @@ from app.domain.comparison import FINDING
 from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.run_frame import JUDGED_KINDS, Flags, RunFrame, RunNames, is_judged
+from app.domain.model import key_of
+from app.domain.run_frame import JUDGED_KINDS, Flags, RunFrame, is_judged
 from app.domain.summary import BLENDED, SYSTEM, flat_name
 from app.domain.validation import LARGEST, clip
 from app.stats import reading
@@ -37,7 +38,8 @@ from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
 
 Names = tuple[str, ...]
-Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
+NO_CANDIDATE = -1
+Place = tuple[int, int, str | None]  # an item's key, candidate, system; of the latter none is whatever there is one of
 Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
 
@@ -51,11 +53,11 @@ class Opinion(NamedTuple):
 
 
 class NamedRun(NamedTuple):
-    """A batch's results, and what they are called, in the same rows."""
+    """A batch's results; with the ids of the items of each row, where they are to be shown or analysed."""
 
     batch: Batch
     frame: RunFrame
-    names: RunNames
+    items: Sequence[str] = ()
 
     @property
     def systems(self) -> list[str]:
@@ -64,48 +66,89 @@ class NamedRun(NamedTuple):
         return [label.system or own or "" for label in self.frame.labels]
 
 
-def name_run(batch: Batch, frame: RunFrame, names: RunNames) -> NamedRun:
-    """The results that are in both: some may have come, or been erased, in between."""
-    if np.array_equal(frame.positions, names.positions):
-        return NamedRun(batch, frame, names)
-    _, rows, named = np.intersect1d(frame.positions, names.positions, assume_unique=True, return_indices=True)
-    evaluations, items = ([each[at] for at in named] for each in (names.evaluations, names.items))
-    kept = RunNames(names.positions[named], evaluations, items, names.candidates[named])
-    return NamedRun(batch, frame.take(rows), kept)
+def name_run(batch: Batch, frame: RunFrame, items: Mapping[int, str]) -> NamedRun:
+    """The results whose items are known, by position: some may have been erased since the frame was read."""
+    named = [items.get(position) for position in frame.positions.tolist()]
+    there = [item for item in named if item is not None]
+    if len(there) < len(named):
+        frame = frame.take(np.flatnonzero([item is not None for item in named]))
+    return NamedRun(batch, frame, there)
 
 
 class Answers:
     """The results of some runs, one per row, and which of them a rating is of. Systems of different batches are
-    different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit several results,
-    `unmatched` those that fit none. With `marks` the faulty turns of a conversation, per 100 of the system's, are a
-    value like its aspects: by any finding, and by what a rater marked.
+    different, and so are an item's candidates by one system. `places` are the batch and the position of the evaluations
+    that ratings name. `ambiguous` counts ratings that fit several results, `unmatched` those that fit none. With
+    `marks` the faulty turns of a conversation, per 100 of the system's, are a value like its aspects: by any finding,
+    and by what a rater marked.
 
     `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`: what the analyses call
     systems and items, and which values a row has. `dialogue` numbers the dialogue that each row is a turn of,
     NO_DIALOGUE for none, and is None where no row has one. `similarity` is b, NaN where none.
     """
 
-    def __init__(self, runs: Sequence[NamedRun], *, marks: bool = False) -> None:
+    def __init__(
+        self,
+        runs: Sequence[NamedRun],
+        places: Mapping[str, tuple[str, int]],
+        *,
+        marks: bool = False,
+    ) -> None:
         self.ambiguous = 0
         self.unmatched = 0
         self._runs = runs
+        self._places = places
         self._marks = marks
         self._ends = np.cumsum([len(run.frame) for run in runs])
-        self.systems, self.system = number_systems(runs)
-        self.items, self.item = number_items(runs, self.system)
-        measured = [measure(run.frame, marks=marks) for run in runs]
-        self.shapes, self.shape = number_shapes(runs, measured)
-        self.names = frozenset(name for each in measured for name in each)
-        self._columns = {name: join_column(runs, measured, name) for name in self.names}
         self._clusters = np.concatenate([np.empty(0, np.int64), *(run.frame.clusters for run in runs)])
-        self.similarity = np.concatenate([np.empty(0), *(run.frame.similarity for run in runs)])
+        self.systems, self.system = number_systems(runs)
 
     def __len__(self) -> int:
         return len(self.system)
 
+    @cached_property
+    def _items(self) -> tuple[Names, Integers]:
+        return number_items(self._runs, self.system)
+
+    @property
+    def items(self) -> Names:
+        return self._items[0]
+
+    @property
+    def item(self) -> Integers:
+        return self._items[1]
+
+    @cached_property
+    def _measured(self) -> list[Measured]:
+        return [measure(run.frame, marks=self._marks) for run in self._runs]
+
+    @cached_property
+    def _shapes(self) -> tuple[list[Names], Integers]:
+        return number_shapes(self._runs, self._measured)
+
+    @property
+    def shapes(self) -> Sequence[Names]:
+        return self._shapes[0]
+
+    @property
+    def shape(self) -> Integers:
+        return self._shapes[1]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of what any row has a value."""
+        return frozenset(name for each in self._measured for name in each)
+
     def column(self, name: str) -> Floats:
         """The values of that name, NaN for none, shape (rows,)."""
-        return self._columns[name]
+        parts = zip(self._runs, self._measured, strict=True)
+        return np.concatenate(
+            [each[name][0] if name in each else np.full(len(run.frame), np.nan) for run, each in parts]
+        )
+
+    @cached_property
+    def similarity(self) -> Floats:
+        return np.concatenate([np.empty(0), *(run.frame.similarity for run in self._runs)])
 
     @cached_property
     def dialogue(self) -> Integers | None:
@@ -150,18 +193,23 @@ class Answers:
             if rating.evaluation is not None:
                 rows = evaluations.get(rating.evaluation, [])
             else:
-                rows = places.get(key_of(rating), [])
+                rows = places.get(name_place(rating), [])
             self.ambiguous += len(rows) > 1
             self.unmatched += not rows
             if len(rows) == 1:
                 own = {**self._rate_marks(rows[0], rating), **rating.ratings}
                 found.setdefault((rows[0], rating.rater), {}).update(own)
-        opinions = []
-        for (row, rater), values in found.items():
-            names = self.shapes[self.shape[row]]
-            repeated = {name + BLENDED: value for name, value in values.items() if name + BLENDED in names}
-            opinions.append(Opinion(row, rater, {**values, **repeated}))
-        return opinions
+        return [Opinion(row, rater, {**own, **self._repeat(row, own)}) for (row, rater), own in found.items()]
+
+    def _repeat(self, row: int, ratings: Mapping[str, float]) -> dict[str, float]:
+        """The ratings of what is blended in the row."""
+        run, own = self._find_run(row)
+        blended = {name: run.frame.values.get(("blended", name)) for name in ratings}
+        return {
+            name + BLENDED: ratings[name]
+            for name, column in blended.items()
+            if column is not None and not np.isnan(column[own])
+        }
 
     def _rate_marks(self, row: int, rating: StoredRating) -> dict[str, float]:
         """What the rater marked of the conversation in the row; nothing where that was not asked, or cannot be: more
@@ -175,23 +223,21 @@ class Answers:
     def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
         """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand
         results people rate a few."""
-        evaluations: dict[str, list[int]] = {one.evaluation: [] for one in ratings if one.evaluation is not None}
-        places: dict[Key, list[int]] = {key_of(one): [] for one in ratings if one.evaluation is None}
-        items = {place[0] for _, place in places}
-        row = 0
-        for run in self._runs:
-            names, systems = run.names, run.systems
-            columns = names.evaluations, names.items, names.candidates.tolist(), run.frame.label.tolist()
-            for evaluation, item, number, label in zip(*columns, strict=True):
-                if evaluation in evaluations:
-                    evaluations[evaluation] = [row]
-                if item in items:
-                    # Everything that a rating of the response may call it by.
-                    candidates, own = {None if number < 0 else number, None}, {systems[label] or None, None}
-                    for batch, candidate, system in product((run.batch.id, None), candidates, own):
-                        if (key := (batch, (item, candidate, system))) in places:
-                            places[key].append(row)
-                row += 1
+        evaluations: dict[str, list[int]] = {}
+        places: dict[Key, list[int]] = {name_place(one): [] for one in ratings if one.evaluation is None}
+        items = np.array([place[0] for _, place in {*places}], dtype=np.int64)
+        for run, end in zip(self._runs, self._ends.tolist(), strict=True):
+            frame, systems, first = run.frame, run.systems, end - len(run.frame)
+            for name, (batch, position) in self._places.items():
+                if batch == run.batch.id and len(rows := frame.at(np.array([position], dtype=np.int32))):
+                    evaluations[name] = [first + int(rows[0])]
+            for row in np.flatnonzero(np.isin(frame.items, items)).tolist():
+                # Everything that a rating of the response may call it by.
+                candidates = {int(frame.candidates[row]), NO_CANDIDATE}
+                own = {systems[frame.label[row]] or None, None}
+                for of, candidate, system in product((run.batch.id, None), candidates, own):
+                    if (key := (of, (int(frame.items[row]), candidate, system))) in places:
+                        places[key].append(first + row)
         return evaluations, places
 
 
@@ -217,7 +263,7 @@ def number_items(runs: Sequence[NamedRun], system: Integers) -> tuple[Names, Int
     for run in runs:
         taken = set[tuple[int, str]]()
         own = system[len(found) : len(found) + len(run.frame)].tolist()
-        columns = run.names.items, run.names.candidates.tolist(), own, run.names.positions.tolist()
+        columns = run.items, run.frame.candidates.tolist(), own, run.frame.positions.tolist()
         for item, candidate, number, position in zip(*columns, strict=True):
             name = item if candidate < 0 else f"{item}#{candidate}"
             place = number, name
@@ -262,16 +308,6 @@ def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> tup
         own = [shapes.setdefault(one, len(shapes)) for one in names]
         found.append(np.array(own, dtype=np.int64)[numbers])
     return [*shapes], np.concatenate(found)
-
-
-def join_column(runs: Sequence[NamedRun], measured: Sequence[Measured], name: str) -> Floats:
-    """The values of that name of all runs, NaN where there are none, shape (rows,)."""
-    return np.concatenate(
-        [
-            each[name][0] if name in each else np.full(len(run.frame), np.nan)
-            for run, each in zip(runs, measured, strict=True)
-        ]
-    )
 
 
 def weigh_rated(table: Answers, opinions: Sequence[Opinion], draws: Sequence[RatedDraw]) -> Floats | None:
@@ -356,9 +392,10 @@ def explain_unrated(ambiguous: int) -> str:
     return "no human ratings concern these results; keep some with POST /v1/ratings"
 
 
-def key_of(rating: StoredRating) -> Key:
+def name_place(rating: StoredRating) -> Key:
     """The batch and the place that the rating names."""
-    return rating.batch, (rating.item or "", rating.candidate, rating.system)
+    candidate = NO_CANDIDATE if rating.candidate is None else rating.candidate
+    return rating.batch, (key_of(rating.item or ""), candidate, rating.system)
 
 
 NOUN = "result"

@@ -162,7 +162,7 @@ def make_table(
     raw, shares, known = {}, {}, dict(scales)
     for key in measures:
         name = flat_name(key)
-        columns = [frame.values.get(key, np.full(len(frame), np.nan)) for frame in frames]
+        columns = [frame.read(key) for frame in frames]
         raw[name] = group(columns, cases, shape)
         if name not in known:
             ends = [float(np.nan_to_num(take.reduce(raw[name], axis=None))) for take in (np.fmin, np.fmax)]

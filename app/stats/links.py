@@ -494,13 +494,12 @@ def pair_judges(aspect: str, old: RunFrame, new: RunFrame, rows: Integers, level
     """The pairs of one aspect among paired rows, of shape (pairs, 2). Responses that share a dialogue in either batch
     belong together; one without any stands alone."""
     runs = (old, new)
-    nothing = [np.full(len(own), np.nan) for own in runs]
-    means = [own.values.get(("aspect", aspect), none) for own, none in zip(runs, nothing, strict=True)]
+    means = [own.read(("aspect", aspect)) for own in runs]
     rows = rows[~np.isnan(means[0][rows[:, 0]]) & ~np.isnan(means[1][rows[:, 1]])]
     named = np.stack([own.clusters[taken] for own, taken in zip(runs, rows.T, strict=True)], axis=1)
     members = np.nonzero(named)[0]
     clusters = number_first(join_shared(members, number_first(named[named != 0]), len(rows)))
-    noise = [own.noise.get(aspect, none)[taken] for own, none, taken in zip(runs, nothing, rows.T, strict=True)]
+    noise = [own.noise.get(aspect, np.full(len(own), np.nan))[taken] for own, taken in zip(runs, rows.T, strict=True)]
     known = len(rows) > 0 and not any(np.isnan(each).all() for each in noise)
     return JudgePairs(
         means[0][rows[:, 0]],

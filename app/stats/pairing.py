@@ -42,7 +42,7 @@ class ItemMeans:
 
     def column(self, measure: MeasureKey) -> Floats:
         """One measure's values; all NaN where the run does not have it."""
-        return self.frame.values.get(measure, np.full(len(self.keys), np.nan))
+        return self.frame.read(measure)
 
     def rating_column(self, measure: MeasureKey) -> Floats:
         """The same before it was turned into a distance."""

@@ -34,7 +34,7 @@ from app.storage.sql.tables import equals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from app.domain.run_frame import Floats, Label, RunFrame, RunNames
+    from app.domain.run_frame import Floats, Label, RunFrame
 
 figure, result = t.result_figures.c, t.evaluations.c
 
@@ -104,21 +104,16 @@ class FrameStore:
             after = int(frame.positions[-1])
         return await asyncio.to_thread(join, frames)
 
-    async def read_names(self, project: str, batch_id: str, positions: Sequence[int] | None = None) -> RunNames:
-        """What the results at these positions, or all that the batch has now, are called; see `RunNames`."""
-        columns = [result[name] for name in ("position", "id", "item", "candidate")]
-        query = select(*columns).where(equals(result.batch_id, batch_id), equals(result.project, project))
-        rows: list[Any] = []
-        if positions is not None:
-            for named in db.cut(sorted(positions), PAGE // 20):
-                rows += await db.fetch(self._engine, query.where(result.position.in_(named)).order_by(result.position))
-            return await asyncio.to_thread(name_results, rows)
-        while some := await db.fetch(
-            self._engine,
-            query.where(result.position > (rows[-1].position if rows else -1)).order_by(result.position).limit(PAGE),
-        ):
-            rows += some
-        return await asyncio.to_thread(name_results, rows)
+    async def read_items(self, project: str, batch_id: str) -> Mapping[int, str]:
+        """The ids of the items of all results that the batch has now, by position."""
+        mine = equals(result.batch_id, batch_id), equals(result.project, project)
+        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(PAGE)
+        found: dict[int, str] = {}
+        after = -1
+        while rows := await db.fetch(self._engine, query.where(result.position > after)):
+            found |= {row.position: row.item for row in rows}
+            after = rows[-1].position
+        return found
 
     async def find_places(self, project: str, evaluations: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
@@ -239,17 +234,6 @@ def join(frames: Sequence[RunFrame]) -> RunFrame:
         if code in known
     }
     return replace(frame, values={**frame.values, **rates}) if rates else frame
-
-
-def name_results(rows: Sequence[Any]) -> RunNames:
-    """The names in some rows."""
-    import numpy as np
-
-    from app.domain.run_frame import RunNames
-
-    positions, evaluations, items, candidates = zip(*rows, strict=True) if rows else ((), (), (), ())
-    numbers = [-1 if one is None else one for one in candidates]
-    return RunNames(np.array(positions, dtype=np.int32), evaluations, items, np.array(numbers, dtype=np.int32))
 
 
 def pack_frame(frame: RunFrame) -> bytes:

@@ -6,14 +6,13 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from app.comparison.runs import find_batch
 from app.domain.batch import Entry
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import StoredRating
-from app.domain.run_frame import RunNames, join_frames
+from app.domain.run_frame import join_frames
 from app.domain.summary import ResultFigures, flat_name
 from app.ratings.table import Answers, judge_opinions, name_run, rater_opinions
 from app.stats import reading
@@ -74,14 +73,9 @@ async def fill(bench: Bench, results: Sequence[Scored], page: int) -> Answers:
     await score_batch(bench.batches, "ba_1", {"warmth": [0]}, name="夜間")
     parts = [results[start : start + page] for start in range(0, len(results), page)]
     frame = join_frames([place_figures([each for _, each in part], [entry for entry, _ in part]) for part in parts])
-    entries = [entry for entry, _ in results]
-    names = RunNames(
-        np.array([one.position for one in entries], np.int32),
-        [f"ev_{one.position}" for one in entries],
-        [one.item for one in entries],
-        np.array([-1 if one.candidate is None else one.candidate for one in entries], np.int32),
-    )
-    return Answers([name_run(await find_batch(bench.batches, "team", "ba_1"), frame, names)])
+    items = {entry.position: entry.item for entry, _ in results}
+    places = {f"ev_{position}": ("ba_1", position) for position in items}
+    return Answers([name_run(await find_batch(bench.batches, "team", "ba_1"), frame, items)], places)
 
 
 def name_values(figures: ResultFigures) -> dict[str, float | None]:

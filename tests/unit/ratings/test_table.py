@@ -8,10 +8,14 @@ import numpy as np
 
 from app.comparison.runs import find_batch
 from app.domain.human_rating import StoredRating
+from app.domain.reports import RatingsUsed
+from app.ratings.reliability import CountedRatings
 from app.ratings.table import Answers, judge_opinions, rater_opinions
 from tests.support.batches import START
 from tests.support.bench import Bench
 from tests.support.scored_batches import score_batch
+
+NO_RATINGS = RatingsUsed(counted=0, simulated=False, simulated_left_out=0, excluded=0)
 
 
 def rating(item: str | None = None, value: float = 1.0, **changes: Any) -> StoredRating:
@@ -20,9 +24,9 @@ def rating(item: str | None = None, value: float = 1.0, **changes: Any) -> Store
 
 
 async def fill(bench: Bench, *ids: str) -> Answers:
-    return await bench.comparison.runs.read_answers(
-        "team", [await find_batch(bench.batches, "team", one) for one in ids]
-    )
+    batches = [await find_batch(bench.batches, "team", one) for one in ids]
+    named = [rating(evaluation=f"ev_{one}_{number}") for one in ids for number in range(4)]
+    return await bench.comparison.runs.read_answers("team", batches, CountedRatings(named, NO_RATINGS))
 
 
 def named(table: Answers) -> list[tuple[str, str]]:
