@@ -474,9 +474,10 @@ def open_meta(
     judge = registry.open_judge(settings, CachedCalls(NoCallCache(), instruments.telemetry), flow)
     stack.push_async_callback(judge.close)
     stack.push_async_callback(revalidation.close)
+    runs = RunReader(batches, FrameStore(engine))
     comparison = ComparisonService(
         batches=batches,
-        runs=RunReader(batches, FrameStore(engine)),
+        runs=runs,
         ratings=store,
         rubrics=instruments.rubrics,
         reliabilities=reliabilities,
@@ -489,6 +490,7 @@ def open_meta(
         now=instruments.now,
         links=LinkService(
             batches=batches,
+            runs=runs,
             links=LinkStore(engine),
             rubrics=instruments.rubrics,
             now=instruments.now,
@@ -546,7 +548,7 @@ def open_dashboard(
     stack.push_async_callback(readings.close)
     charts = ChartRenderer(open_executor=open_process)
     stack.callback(charts.close)
-    batches, ratings, rubrics = BatchStore(engine), RatingStore(engine), instruments.rubrics
+    ratings, rubrics = RatingStore(engine), instruments.rubrics
     explorer = CaseExplorer(
         frames=comparison.runs.frames, search=TextSearch(engine), ratings=ratings, now=instruments.now
     )
@@ -557,7 +559,7 @@ def open_dashboard(
         computations=computations,
         readings=readings,
         examiner=Examiner(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
-        overviews=Overviews(batches=batches, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
+        overviews=Overviews(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
         datasets=DatasetService(
             store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_"), quota=quota

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.comparison import ComparedRun, GateReport, GateRule, PairingTest
-from app.domain.summary import RunItem
+from app.domain.run_frame import key_all, make_frame
 from app.stats.gate import judge_gate
 from benchmarks.record import Beside, Figure, Report, at_most, finish, make_parser
 
@@ -168,12 +168,13 @@ def judge(
 
 def make_run(name: str, ratings: Mapping[str, NDArray[np.int64]], responses: int = 1) -> ComparedRun:
     """The ratings as a complete run, so many in a row to one item."""
-    columns = [column.tolist() for column in ratings.values()]
-    items = [
-        RunItem(str(number // responses), number % responses, name, None, dict(zip(ratings, row, strict=True)))
-        for number, row in enumerate(zip(*columns, strict=True))
-    ]
-    return ComparedRun(name, items, len(items), {SIGNATURE: len(items)}, SCALES, tuple(ratings))
+    count = len(next(iter(ratings.values())))
+    frame = make_frame(
+        count,
+        {("aspect", aspect): column.astype(np.float64) for aspect, column in ratings.items()},
+        items=key_all([str(number // responses) for number in range(count)]),
+    )
+    return ComparedRun(name, frame, count, {SIGNATURE: count}, SCALES, tuple(ratings))
 
 
 def measure(report: Report, *, quick: bool = False) -> None:

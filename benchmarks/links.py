@@ -19,7 +19,7 @@ import numpy as np
 
 from app.domain.comparison import ComparedRun
 from app.domain.link import LinkMark
-from app.domain.summary import RunItem
+from app.domain.run_frame import key_all, make_frame
 from app.stats.comparison import compare
 from app.stats.links import FINE_LEVELS, MARGIN, JudgePairs, LinkedValues, LinkUse, link_judges
 from app.stats.observations import Floats
@@ -93,8 +93,10 @@ def fails(kind: str, draw: np.random.Generator) -> bool | None:
 
 def make_run(name: str, values: Floats) -> ComparedRun:
     """A run with one aspect."""
-    items = [RunItem(str(at), None, None, None, {"clarity": float(value)}) for at, value in enumerate(values)]
-    return ComparedRun(name, items, len(items), {"b": len(items)}, {"clarity": (1.0, 5.0)}, ("clarity",))
+    count = len(values)
+    items = key_all([str(number) for number in range(count)])
+    frame = make_frame(count, {("aspect", "clarity"): values}, items=items)
+    return ComparedRun(name, frame, count, {"b": count}, {"clarity": (1.0, 5.0)}, ("clarity",))
 
 
 def count_refusals(runs: int) -> float:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from app.domain.comparison import ComparedRun, GateRule, PairingTest
-from app.domain.summary import RunItem
+from app.domain.run_frame import key_all, make_frame
 from app.stats.comparison import Sides, compare, estimate_difference, find_p, weigh
 from app.stats.gate import judge_gate
 from app.stats.resampling import (
@@ -159,19 +159,15 @@ def make_run(
     aspects = tuple(f"a{number}" for number in range(ratings.shape[1]))
     if dialogues is None:
         dialogues = [f"d{number}" if world.turns > 1 else None for number in world.clusters.tolist()]
-    items = [
-        RunItem(
-            str(number),
-            None,
-            name,
-            None,
-            dict(zip(aspects, row, strict=True)),
-            cluster=dialogues[number],
-        )
-        for number, row in enumerate(ratings.tolist())
-    ]
+    count = len(ratings)
+    frame = make_frame(
+        count,
+        {("aspect", aspect): column for aspect, column in zip(aspects, ratings.T.astype(np.float64), strict=True)},
+        items=key_all([str(number) for number in range(count)]),
+        clusters=key_all(dialogues),
+    )
     scales = dict.fromkeys(aspects, scale or world.scale)
-    return ComparedRun(name, items, len(items), {"saiten:1|judge:simulated": len(items)}, scales, aspects)
+    return ComparedRun(name, frame, count, {"saiten:1|judge:simulated": count}, scales, aspects)
 
 
 def count_failures(world: World, runs: int, *, rules: int = 1, test: PairingTest = "paired") -> float:

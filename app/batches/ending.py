@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import fsum
 
-from app.batches.summaries import score_pages, tally_pages
-from app.domain.batch import ItemResult
+from app.batches.summaries import add_up
 from app.domain.evaluation import Evaluation, Path, PathResult, RelevanceResult
+from app.domain.result import Result
 from app.domain.signature import describe_relevance, merge_paths, sign
 from app.scoring.case import blended_aspects
 from app.scoring.record import blend_aspect
@@ -47,8 +47,8 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
     names = blended_aspects(rubrics.get(options.rubric), options.relevance)
     means = Means()
     async for page in read_pages(store, project, batch_id):
-        for result in page:
-            for path, found in paths_of(result):
+        for evaluation in (result.evaluation for result in page if result.evaluation):
+            for path, found in evaluation.by_path.items():
                 means.add(path, found.relevance)
     async for page in read_pages(store, project, batch_id):
         changed = [
@@ -56,10 +56,10 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
         ]
         await store.rewrite(batch_id, changed)
     await store.complete(batch_id)
-    await store.keep_tally(project, batch_id, await tally_pages(score_pages(store, project, batch_id)))
+    await store.keep_tally(project, batch_id, await add_up(store, project, batch_id))
 
 
-async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[ItemResult]]:
+async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[Result]]:
     """All results of the batch, page by page."""
     after = -1
     while page := await store.results(project, batch_id, after=after, limit=PAGE):
@@ -67,24 +67,12 @@ async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIte
         after = page[-1].entry.position
 
 
-def paths_of(result: ItemResult) -> list[tuple[Path, PathResult | Evaluation]]:
-    """The parts of a result that have a similarity: one per language path in use."""
-    evaluation = result.evaluation
-    if evaluation is None:
-        return []
-    if evaluation.paths is not None:
-        return [("source", evaluation.paths.source), ("english", evaluation.paths.english)]
-    return [("english" if evaluation.path == "english" else "source", evaluation)]
-
-
 def blend_evaluation(evaluation: Evaluation, means: Means, names: tuple[str, ...]) -> Evaluation:
     """The evaluation with the batch's b̄ in every path's relevance, blended values and signature. `names` are the
     aspects to blend."""
     paths, pieces = evaluation.paths, evaluation.signature_pieces
     if paths is None:
-        path: Path = "english" if evaluation.path == "english" else "source"
-        fields = ("aspects", "composites", "relevance", "signature")
-        result = PathResult.model_construct(**{name: getattr(evaluation, name) for name in fields})
+        ((path, result),) = evaluation.by_path.items()
         top, pieces = blend_path(result, means.mean(path), names, pieces)
     else:
         own, theirs = split_pieces(pieces)

@@ -18,8 +18,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from app.domain.batch import BatchOptions, ItemResult
+from app.domain.batch import BatchOptions
 from app.domain.evaluation import AspectResult, Evaluation
+from app.domain.redaction import read_texts
+from app.domain.result import Result
 from app.domain.rubric import Rubric
 from app.scoring.case import blended_aspects
 from saiten.core.spreadsheet import (
@@ -39,27 +41,28 @@ COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def stream_ndjson(
-    pages: AsyncIterable[Sequence[ItemResult]], metadata: Mapping[str, str] = MappingProxyType({})
+    pages: AsyncIterable[Sequence[Result]], metadata: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[bytes]:
-    """One line a result: `ItemResult.line` as UTF-8 JSON, and the batch's `metadata` where it has some."""
+    """One line a result: `Result.line` as UTF-8 JSON, and the batch's `metadata` where it has some."""
     shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
         yield "".join(write_line(result, shared) for result in page).encode()
 
 
-def write_line(result: ItemResult, shared: Mapping[str, Any]) -> str:
+def write_line(result: Result, shared: Mapping[str, Any]) -> str:
     """The result's line with its line break; `shared` is what all lines have."""
     if result.evaluation is None:
         return COMPACT.encode({**result.line(), **shared}) + "\n"
     # Spliced: written by pydantic itself an evaluation takes half the time.
     # `dialogue` is the evaluation's too, and stands once.
     place, evaluation = result.entry.model_dump_json(exclude={"dialogue"}), result.evaluation.model_dump_json()
-    added = COMPACT.encode({**result.texts, **shared}) if result.texts or shared else "{}"
+    more = {**read_texts(result.asked), **shared}
+    added = COMPACT.encode(more) if more else "{}"
     return f"{place[:-1]},{evaluation[1:-1]}{',' if len(added) > 2 else ''}{added[1:]}\n"
 
 
 async def stream_csv(
-    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
+    pages: AsyncIterable[Sequence[Result]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The header, then one row a result, in UTF-8 as RFC 4180 has it. Text is quoted, and defused by `defuse`."""
     columns = list_columns(rubric, options, texts=texts)
@@ -71,7 +74,7 @@ async def stream_csv(
 
 
 async def stream_for_excel(
-    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
+    pages: AsyncIterable[Sequence[Result]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The same after the mark by which Excel knows UTF-8."""
     yield codecs.BOM_UTF8
@@ -80,7 +83,7 @@ async def stream_for_excel(
 
 
 async def stream_parquet(
-    pages: AsyncIterable[Sequence[ItemResult]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
+    pages: AsyncIterable[Sequence[Result]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The same table as a Parquet file, whose columns have their types whatever the batch holds."""
     columns = list_columns(rubric, options, texts=texts)
@@ -93,7 +96,7 @@ async def stream_parquet(
             yield piece
 
 
-def keep_page(page: Sequence[ItemResult], columns: Sequence[Column], rows: IO[bytes]) -> int:
+def keep_page(page: Sequence[Result], columns: Sequence[Column], rows: IO[bytes]) -> int:
     """Appends the rows of the results to the file; returns their bytes."""
     return rows.write(pickle.dumps(cut(page, columns)))
 
@@ -125,10 +128,10 @@ class Column(NamedTuple):
 
     name: str
     kind: Kind
-    read: Callable[[ItemResult], Cell]
+    read: Callable[[Result], Cell]
 
 
-def cut(page: Sequence[ItemResult], columns: Sequence[Column]) -> list[list[Cell]]:
+def cut(page: Sequence[Result], columns: Sequence[Column]) -> list[list[Cell]]:
     """The rows of the results."""
     return [[column.read(result) for column in columns] for result in page]
 
@@ -162,7 +165,7 @@ def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) 
         *(Column(TEXT_COLUMNS[name], str, partial(read_text, name)) for name in spoken if texts),
         Column("position", int, lambda result: result.entry.position),
         Column("candidate", int, lambda result: result.entry.candidate),
-        Column("status", str, lambda result: result.evaluation.status if result.evaluation else "failed"),
+        Column("status", str, lambda result: result.status),
         *(Column(name, kind, of_evaluation(read)) for name, kind, read in readers),
         Column("failure.code", str, lambda result: result.failure.code if result.failure else None),
         Column("failure.detail", str, lambda result: result.failure.detail if result.failure else None),
@@ -174,12 +177,12 @@ def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) 
     ]
 
 
-def read_text(name: str, result: ItemResult) -> Cell:
+def read_text(name: str, result: Result) -> Cell:
     """One of the candidate's texts."""
-    return write_text(result.texts.get(name))
+    return write_text(read_texts(result.asked).get(name))
 
 
-def of_evaluation(read: Reader) -> Callable[[ItemResult], Cell]:
+def of_evaluation(read: Reader) -> Callable[[Result], Cell]:
     """The cell of a result's evaluation; empty for a failure."""
     return lambda result: read(result.evaluation) if result.evaluation else None
 

@@ -285,7 +285,6 @@ def begin_part(batch_id: str, parts: Sequence[ProviderPart]) -> ProviderPart:
 UNAVAILABLE = "provider-batch-unavailable"
 FAILED = "provider-batch-failed"
 BUDGET = "budget-exhausted"
-ACTIVE = frozenset({"queued", "running"})
 
 RENEWALS = 3  # renewals of a lease within its duration
 LEFTOVERS_AT_ONCE = 20
@@ -342,7 +341,7 @@ class ProviderRun:
         """Does whatever can be done for the batch now. Does nothing while another step works on it or its time has not
         come. Pauses the batch where a person has to act; a temporary failure waits for a later step. Raises the
         `Store…` errors."""
-        options = await self._find_active(batch_id)
+        options = await self.store.active_options(batch_id)
         if options is None:
             return
         owner = f"{self.owner}/{secrets.token_hex(8)}"
@@ -409,14 +408,6 @@ class ProviderRun:
             await self.provider.delete_file(file_id)
         return True
 
-    async def _find_active(self, batch_id: str) -> BatchOptions | None:
-        """The options of the batch; None where it is not to be worked on."""
-        project = await self.store.project_of(batch_id)
-        batch = await self.store.find(project, batch_id) if project is not None else None
-        if project is None or batch is None or batch.status not in ACTIVE:
-            return None
-        return await self.store.options(project, batch_id)
-
     async def _try(self, step: PlanStep) -> float:
         """Makes the step; returns in how many seconds the next one may be made."""
         about: dict[str, object] = {"batch_id": step.batch}
@@ -440,7 +431,7 @@ class ProviderRun:
             return 0.0
         for part in parts:
             # Once a caller has paused or cancelled the batch, no more parts are sent.
-            if await self._find_active(step.batch) is None:
+            if await self.store.active_options(step.batch) is None:
                 return 0.0
             others = [one for one in parts if one.number != part.number]
             parts[part.number] = await self._parts.advance(step, part, others)

@@ -21,7 +21,6 @@ from app.domain.batch import (
     BatchUsage,
     Counts,
     EstimateReport,
-    ItemResult,
     KeyedAnswer,
 )
 from app.domain.dialogue import Limits
@@ -34,6 +33,7 @@ from app.domain.errors import (
     QueueLimitReached,
     StoreError,
 )
+from app.domain.result import Result
 from app.domain.rubric import split_name
 from app.domain.summary import Summary
 from app.runtime.caches import CallCache
@@ -229,7 +229,7 @@ class BatchService:
 
     async def results(
         self, project: str, batch_id: str, *, after: int, limit: int | None
-    ) -> AsyncIterator[builtins.list[ItemResult]]:
+    ) -> AsyncIterator[builtins.list[Result]]:
         """Results in order, page by page, at most `limit` of them. Raises NotFound if the batch is erased meanwhile."""
         left = limit
         while left is None or left > 0:
@@ -244,14 +244,14 @@ class BatchService:
         await self.find(project, batch_id)
 
     async def add_texts(
-        self, batch_id: str, pages: AsyncIterable[Sequence[ItemResult]]
-    ) -> AsyncIterator[builtins.list[ItemResult]]:
-        """The same results with their texts, as far as these are still stored, in pages of at most TEXTS_BYTES."""
+        self, batch_id: str, pages: AsyncIterable[Sequence[Result]]
+    ) -> AsyncIterator[builtins.list[Result]]:
+        """The same results with their candidates, in pages of at most TEXTS_BYTES."""
         async for page in pages:
             sizes = await self.store.text_sizes(batch_id, page[0].entry.position, page[-1].entry.position)
             for some in cut_by_size(page, sizes):
-                found = await self.store.texts(batch_id, [result.entry.position for result in some])
-                yield [result.model_copy(update={"texts": found.get(result.entry.position, {})}) for result in some]
+                found = await self.store.asked(batch_id, [result.entry.position for result in some])
+                yield [replace(result, asked=found.get(result.entry.position)) for result in some]
 
     async def options(self, project: str, batch_id: str) -> BatchOptions:
         """What all items of the batch have in common."""
@@ -301,9 +301,9 @@ def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
     )
 
 
-def cut_by_size(page: Sequence[ItemResult], sizes: Mapping[int, int]) -> Iterator[builtins.list[ItemResult]]:
+def cut_by_size(page: Sequence[Result], sizes: Mapping[int, int]) -> Iterator[builtins.list[Result]]:
     """The results in pieces of at most TEXTS_BYTES, or of a single result."""
-    piece, size = list[ItemResult](), 0
+    piece, size = list[Result](), 0
     for result in page:
         own = sizes.get(result.entry.position, 0)
         if piece and size + own > TEXTS_BYTES:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.domain.batch import EXPIRED, Batch, Counts
 from app.domain.composites import range_of
-from app.domain.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS, KINDS_KNOWN, FaultyTurns
-from app.domain.errors import StoreError
+from app.domain.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS
+from app.domain.errors import JudgeReplyInvalid, StoreError
 from app.domain.rubric import Aspect, Rubric
 from app.domain.summary import (
+    BLENDED,
     BUILD,
+    MISSING,
     SYSTEM,
     AspectSummary,
     AspectTally,
@@ -28,23 +30,20 @@ from app.domain.summary import (
     Intervals,
     MeanEstimate,
     Moments,
-    Scored,
     Spread,
     Summary,
     Tally,
-    ValuesPage,
-    add_scores,
+    add_faulty,
+    flat_name,
 )
 from app.storage.rubric_files import RubricSource
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from app.domain.run_frame import Label, RunFrame
     from app.stats.observations import Floats, Integers
     from app.storage.sql.batches.store import BatchStore
 
 
-BLENDED = ".blended"
 OVERALL = "overall"
 """The aspect by which kinds of faults are weighed."""
 UNSEEN = AspectTally()
@@ -161,13 +160,73 @@ def count_statuses(tally: Tally, total: int) -> Counts:
     )
 
 
-async def tally_pages(pages: AsyncIterable[Sequence[Scored]]) -> Tally:
-    """The figures of results that come page by page."""
+async def add_up(store: BatchStore, project: str, batch_id: str) -> Tally:
+    """The figures of every result that the batch has now. They are read some at a time, and counted in a thread."""
     tally = Tally()
-    async for page in pages:
-        for result in page:
-            add_scores(tally, result.scores)
+    async for frame in read_frames(store, project, batch_id):
+        tally.merge(await asyncio.to_thread(tally_frame, frame))
     return tally
+
+
+async def read_frames(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[RunFrame]:
+    """The columns of every result that the batch has now, in order, some results at a time."""
+    after = -1
+    while len(frame := await store.frame(project, batch_id, after=after, limit=FRAME_ROWS)):
+        yield frame
+        after = int(frame.positions[-1])
+
+
+def tally_frame(frame: RunFrame) -> Tally:
+    """The figures of these results. numpy is loaded here."""
+    import numpy as np
+
+    tally = Tally()
+    for label, count in zip(frame.labels, np.bincount(frame.label, minlength=len(frame.labels)).tolist(), strict=True):
+        if count:
+            add_label(tally, label, count)
+    for (kind, name), column in frame.values.items():
+        values = column[~np.isnan(column)]
+        if not len(values):
+            continue
+        if kind == "composite":
+            tally.composites[name] = find_moments(values)
+        elif kind == "blended":
+            tally.aspects.setdefault(name, AspectTally()).blended = find_moments(values)
+        elif kind == "aspect":
+            aspect = tally.aspects.setdefault(name, AspectTally())
+            aspect.means, aspect.levels = find_moments(values), count_levels(frame, name)
+    for faulty, count in zip(frame.faults, np.bincount(frame.fault, minlength=len(frame.faults)).tolist(), strict=True):
+        if faulty is not None and count:
+            add_faulty(tally, faulty, count)
+    return tally
+
+
+def add_label(tally: Tally, label: Label, count: int) -> None:
+    """Adds what so many results with the label have in common."""
+    tally.statuses[label.status] += count
+    tally.warnings.update({code: count for code in label.warnings if not code.startswith(FINDING)})
+    if label.status == "failed":
+        tally.failures[label.failure or JudgeReplyInvalid.code] += count
+    for name, reason in label.reasons:
+        tally.aspects.setdefault(name, AspectTally()).reasons[reason or MISSING] += count
+
+
+def count_levels(frame: RunFrame, aspect: str) -> Counter[int]:
+    """How many results have each rating of the aspect: its own where it is told apart from the mean, else the mean."""
+    import numpy as np
+
+    given, apart = frame.read(("aspect", aspect)), frame.ratings.get(aspect)
+    if apart is not None:
+        given = np.where(np.isnan(apart), given, apart)
+    levels, counts = np.unique(given[given % 1 == 0], return_counts=True)
+    return Counter(dict(zip(map(int, levels.tolist()), counts.tolist(), strict=True)))
+
+
+def find_moments(values: Floats) -> Moments:
+    """Mean and squared deviations of the values, of which there is at least one: equal ones deviate by exactly 0."""
+    apart = values - values[0]
+    mean = float(apart.mean())
+    return Moments(len(values), float(values[0]) + mean, float(((apart - mean) ** 2).sum()))
 
 
 def rank(counter: Counter[str]) -> dict[str, int]:
@@ -175,7 +234,6 @@ def rank(counter: Counter[str]) -> dict[str, int]:
     return dict(sorted(counter.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-PAGE = 1000
 MOST_UNFINISHED = 20_000
 """Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
 
@@ -191,86 +249,63 @@ def bounds_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
     return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
 
 
-class Values:
-    """The values of results, column by column, with the clusters that they belong to."""
+def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
+    """The interval of each measure's mean over the results of all. numpy and scipy are loaded here."""
+    import numpy as np
 
-    def __init__(self) -> None:
-        self._names: tuple[str, ...] = ()
-        self._columns: list[list[Floats]] = []
-        self._clusters: list[np.typing.NDArray[np.uint64]] = []
+    from app.domain.run_frame import JUDGED_KINDS
+    from app.stats.resampling import estimate_mean
 
-    def add(self, page: ValuesPage) -> None:
-        """Takes in results that follow those before; their measures are those before, and perhaps more."""
-        import numpy as np
-
-        self._names = page.names
-        table = np.array([row[2:] for row in page.rows], dtype=np.float64)
-        before = [np.full(len(one), np.nan) for one in self._clusters]
-        self._columns += ([*before] for _ in range(len(page.names) - len(self._columns)))
-        for values, column in zip(self._columns, table.T, strict=True):
-            values.append(column.copy())
-        self._clusters.append(np.array([0 if row[1] is None else int(row[1], 16) for row in page.rows], np.uint64))
-
-    def estimate(self, bounds: Bounds) -> Intervals:
-        """The interval of each measure's mean. numpy and scipy are loaded here."""
-        import numpy as np
-
-        from app.stats.resampling import estimate_mean
-
-        if not self._clusters:
-            return Intervals(results=0, clusters=None, measures={})
-        cluster, known = number_clusters(np.concatenate(self._clusters))
-        units = int(cluster.max()) + 1
-        found = {}
-        for name, parts in zip(self._names, self._columns, strict=True):
-            column = np.concatenate(parts)
-            held = ~np.isnan(column)
-            sums = np.bincount(cluster[held], weights=column[held], minlength=units).astype(np.float64)
-            counts = np.bincount(cluster[held], minlength=units).astype(np.float64)
-            one = estimate_mean(sums, counts, bounds=bounds.get(name))
-            found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
-        return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
+    if not frames:
+        return Intervals(results=0, clusters=None, measures={})
+    cluster, known = number_clusters(np.concatenate([frame.clusters for frame in frames]))
+    units = int(cluster.max()) + 1
+    found = {}
+    for key in dict.fromkeys(key for frame in frames for key in frame.values if key[0] in JUDGED_KINDS):
+        column = np.concatenate([frame.read(key) for frame in frames])
+        held = ~np.isnan(column)
+        sums = np.bincount(cluster[held], weights=column[held], minlength=units).astype(np.float64)
+        counts = np.bincount(cluster[held], minlength=units).astype(np.float64)
+        name = flat_name(key)
+        one = estimate_mean(sums, counts, bounds=bounds.get(name))
+        found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
+    return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
 
 
-def estimate_findings(results: Sequence[Scored]) -> dict[str, MeanEstimate]:
+def estimate_findings(frame: RunFrame) -> dict[str, MeanEstimate]:
     """The intervals of the rates of findings, as `finding:CODE`. numpy and scipy are loaded here."""
     import numpy as np
 
     from app.stats.resampling import estimate_rate
 
-    digests = [0 if one.entry.cluster is None else int(one.entry.cluster, 16) for one in results]
-    cluster, _ = number_clusters(np.array(digests, np.uint64))
+    cluster, _ = number_clusters(frame.clusters)
     found = {}
     for code in (*CODES, *KIND_CODES):
-        turns = [one.scores.faulty and one.scores.faulty.turns_of(code) for one in results]
-        rows = np.array([row for row, known in enumerate(turns) if known is not None], np.int64)
-        faulty = np.array([100.0 * len(known) for known in turns if known is not None])
-        counts = np.array([float(one.scores.faulty.system_turns) for one in results if one.scores.faulty])[rows]
-        sums, sizes = (np.bincount(cluster[rows], weights=each).astype(np.float64) for each in (faulty, counts))
+        turns = frame.count_faults(code)
+        rows = np.flatnonzero(~np.isnan(turns))
+        counts = frame.system_turns[rows]
+        sums, sizes = (
+            np.bincount(cluster[rows], weights=each).astype(np.float64) for each in (100 * turns[rows], counts)
+        )
         rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0))
         found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
     return found
 
 
-def rank_kinds(results: Sequence[Scored]) -> tuple[FixFirst, ...]:
+def rank_kinds(frame: RunFrame) -> tuple[FixFirst, ...]:
     """What to mend first: the kinds of faults that occur, by how far they lower the mean `overall`, the furthest first
     and what has no weight last. numpy and scipy are loaded here."""
     import numpy as np
 
     from app.stats.priorities import weigh_fault
 
-    rated: list[tuple[float, FaultyTurns, str | None]] = []
-    for one in results:
-        overall, faulty = one.scores.aspects.get(OVERALL), one.scores.faulty
-        if overall is not None and overall[0] is not None and faulty is not None and KINDS_KNOWN in faulty.found:
-            rated.append((overall[0], faulty, one.entry.cluster))
-    ratings = np.array([rating for rating, _, _ in rated])
-    digests = np.array([0 if cluster is None else int(cluster, 16) for _, _, cluster in rated], np.uint64)
-    clusters = number_clusters(digests)[0] if rated else np.empty(0, np.int64)
-    system_turns = sum(faulty.system_turns for _, faulty, _ in rated)
+    overall = frame.read(("aspect", OVERALL))
+    rated = np.flatnonzero(~np.isnan(overall) & ~np.isnan(frame.count_faults(KIND_CODES[0])))
+    ratings, system_turns = overall[rated], int(frame.system_turns[rated].sum())
+    clusters = number_clusters(frame.clusters[rated])[0] if len(rated) else np.empty(0, np.int64)
     found = []
     for kind in KINDS:
-        turns = np.array([len(faulty.found.get(KIND + kind, ())) for _, faulty, _ in rated])
+        turns = frame.count_faults(KIND + kind)[rated]
         if not turns.any():
             continue
         weighed = weigh_fault(ratings, turns > 0, clusters)
@@ -289,33 +324,42 @@ def rank_kinds(results: Sequence[Scored]) -> tuple[FixFirst, ...]:
     return tuple(sorted(found, key=lambda one: -inf if one.weight is None else one.weight, reverse=True))
 
 
-def rank_kinds_by_system(results: Sequence[Scored], own: Mapping[str, str]) -> dict[str, tuple[FixFirst, ...]]:
+def rank_kinds_by_system(frame: RunFrame, own: Mapping[str, str]) -> dict[str, tuple[FixFirst, ...]]:
     """The same by system, where results have several; `own` are the metadata of all, for results without any."""
-    by_system: dict[str, list[Scored]] = {}
-    for one in results:
-        if (system := one.scores.system or own.get(SYSTEM)) is not None:
-            by_system.setdefault(system, []).append(one)
-    return {name: rank_kinds(some) for name, some in sorted(by_system.items())} if len(by_system) > 1 else {}
+    systems = [label.system or own.get(SYSTEM) for label in frame.labels]
+    groups = group_rows(frame, systems)
+    groups.pop(None, None)
+    return {name or "": rank_kinds(frame.take(groups[name])) for name in sorted(groups)} if len(groups) > 1 else {}
 
 
-def rank_kinds_by_build(results: Sequence[Scored], own: Mapping[str, str]) -> tuple[BuildFixes, ...]:
+def rank_kinds_by_build(frame: RunFrame, own: Mapping[str, str]) -> tuple[BuildFixes, ...]:
     """The same by system and build, where results have several builds."""
-    by_build: dict[tuple[str | None, str | None], list[Scored]] = {}
-    for one in results:
-        key = one.scores.system or own.get(SYSTEM), one.scores.build or own.get(BUILD)
-        by_build.setdefault(key, []).append(one)
-    if len(by_build) < 2 or not any(build for _, build in by_build):
+    builds = [(label.system or own.get(SYSTEM), label.build or own.get(BUILD)) for label in frame.labels]
+    groups = group_rows(frame, builds)
+    if len(groups) < 2 or not any(build for _, build in groups):
         return ()
-    groups = sorted(by_build.items(), key=lambda group: [name or "" for name in group[0]])
-    return tuple(BuildFixes(system=key[0], build=key[1], fix_first=rank_kinds(some)) for key, some in groups)
+    ordered = sorted(groups, key=lambda group: [name or "" for name in group])
+    return tuple(
+        BuildFixes(system=key[0], build=key[1], fix_first=rank_kinds(frame.take(groups[key]))) for key in ordered
+    )
 
 
-def number_clusters(digests: np.typing.NDArray[np.uint64]) -> tuple[Integers, bool]:
+def group_rows(frame: RunFrame, groups: Sequence[Any]) -> dict[Any, Integers]:
+    """The rows by group; `groups` has that of each label."""
+    import numpy as np
+
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    of_label = np.array([numbers[group] for group in groups], dtype=np.int64)
+    found = {group: np.flatnonzero(of_label[frame.label] == number) for group, number in numbers.items()}
+    return {group: rows for group, rows in found.items() if len(rows)}
+
+
+def number_clusters(keys: Integers) -> tuple[Integers, bool]:
     """Each result's cluster, from 0 without gaps, shape (n,), and whether any was given; 0 is none: one of its own."""
     import numpy as np
 
-    alone = np.flatnonzero(digests == 0)
-    names, numbers = np.unique(digests, return_inverse=True)
+    alone = np.flatnonzero(keys == 0)
+    names, numbers = np.unique(keys, return_inverse=True)
     first = int(names[0] == 0)
     cluster = numbers.astype(np.int64) - first
     cluster[alone] = len(names) - first + np.arange(len(alone))
@@ -323,7 +367,8 @@ def number_clusters(digests: np.typing.NDArray[np.uint64]) -> tuple[Integers, bo
 
 
 NOT_COMPUTED = Intervals(results=0, clusters=None, measures={})
-SCORES_PAGE = 1000
+FRAME_ROWS = 20_000
+"""Results that are read at a time, in a twentieth of a second."""
 ENDED = ("completed", "cancelled")
 
 
@@ -370,23 +415,11 @@ class Summaries:
             waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
             return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
         # Memory: 8 bytes per value. Another thread does the work.
-        values, after = Values(), -1
-        while (page := await self._store.values(project, batch.id, after=after, limit=PAGE)).rows:
-            await asyncio.to_thread(values.add, page)
-            after = page.rows[-1][0]
-        found = await asyncio.to_thread(values.estimate, bounds_of(rubric))
+        frames = [frame async for frame in read_frames(self._store, project, batch.id)]
+        found = await asyncio.to_thread(estimate_means, frames, bounds_of(rubric))
         if tally.findings:
-            rated = [
-                one async for page in score_pages(self._store, project, batch.id) for one in page if one.scores.faulty
-            ]
-            rates = await asyncio.to_thread(estimate_findings, rated)
-            update: dict[str, object] = {"measures": {**found.measures, **rates}}
-            if rubric.kinds:
-                own = batch.metadata
-                update["fix_first"] = await asyncio.to_thread(rank_kinds, rated)
-                update["fix_first_by_system"] = await asyncio.to_thread(rank_kinds_by_system, rated, own)
-                update["fix_first_by_build"] = await asyncio.to_thread(rank_kinds_by_build, rated, own)
-            found = found.model_copy(update=update)
+            more = await asyncio.to_thread(weigh_findings, frames, rubric, batch.metadata)
+            found = found.model_copy(update={**more, "measures": {**found.measures, **more["measures"]}})
         if batch.status in ENDED:
             with suppress(StoreError):
                 await self._store.keep_intervals(project, batch.id, found)
@@ -394,16 +427,24 @@ class Summaries:
 
     async def _add_up(self, project: str, batch: Batch) -> Tally:
         """The figures, out of every score; those of a batch that has ended are kept for who asks again."""
-        tally = await tally_pages(score_pages(self._store, project, batch.id))
+        tally = await add_up(self._store, project, batch.id)
         if batch.status in ENDED:
             with suppress(StoreError):  # a full disk must not prevent the answer
                 await self._store.keep_tally(project, batch.id, tally)
         return tally
 
 
-async def score_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[Sequence[Scored]]:
-    """The scores of every result that the batch has now, in order, some at a time."""
-    after = -1
-    while page := await store.scores(project, batch_id, after=after, limit=SCORES_PAGE):
-        yield page
-        after = page[-1].entry.position
+def weigh_findings(frames: Sequence[RunFrame], rubric: Rubric, own: Mapping[str, str]) -> dict[str, Any]:
+    """The parts of `Intervals` that are of conversations alone; `own` are the batch's metadata."""
+    import numpy as np
+
+    from app.domain.run_frame import join_frames
+
+    every = join_frames(frames)
+    frame = every.take(np.flatnonzero(every.system_turns))
+    found: dict[str, Any] = {"measures": estimate_findings(frame)}
+    if rubric.kinds:
+        found["fix_first"] = rank_kinds(frame)
+        found["fix_first_by_system"] = rank_kinds_by_system(frame, own)
+        found["fix_first_by_build"] = rank_kinds_by_build(frame, own)
+    return found

@@ -98,16 +98,7 @@ def command(
     Exit 0: written; 2: bad usage or input; 3: could not run.
     """
     settings = read_settings()
-    try:
-        rubric = open_rubrics(settings.rubrics).get(rubric_id)
-    except UnknownRubric as error:
-        raise click.BadParameter(error.detail, param_hint="--rubric") from None
-    language = rubric.source_language if language is None else language
-    if language not in rubric.languages:
-        raise click.BadParameter(
-            tell("{id} exists in {languages}", id=rubric.id, languages=", ".join(rubric.languages)),
-            param_hint="--language",
-        )
+    rubric, language = open_rubric(settings.rubrics, rubric_id, language)
     if validation is None and (validation_share is not None or validation_items is not None):
         raise click.UsageError(tell("nothing is held out without --validation FILE"))
     check_use([items, ratings], [output, validation, validation_items])
@@ -130,13 +121,7 @@ def command(
                 made=describe_left_out(made, matching),
             )
         )
-    held: Collection[int] = ()
-    if validation is not None:
-        positions = list(dict.fromkeys(one.candidate for one in made.conversations))
-        try:
-            held = hold_out(candidates, positions, SHARE if validation_share is None else validation_share, seed)
-        except InvalidRequest as error:
-            raise InvalidItems(error.detail) from None
+    held = () if validation is None else choose_held(candidates, made, validation_share or SHARE, seed)
     write(output, (one.line for one in made.conversations if one.candidate not in held))
     if validation is not None:
         write(validation, (one.line for one in made.conversations if one.candidate in held))
@@ -144,6 +129,28 @@ def command(
         requests = (candidates[one].request(rubric) for one in sorted(held))
         write(validation_items, (json.dumps(request, ensure_ascii=False) for request in requests))
     report(made, matching, rubric, held)
+
+
+def open_rubric(folder: str | None, rubric_id: str, language: str | None) -> tuple[Rubric, str]:
+    """The rubric and the language that its judge is asked in; raises a usage error for what there is not."""
+    try:
+        rubric = open_rubrics(folder).get(rubric_id)
+    except UnknownRubric as error:
+        raise click.BadParameter(error.detail, param_hint="--rubric") from None
+    language = rubric.source_language if language is None else language
+    if language not in rubric.languages:
+        there = tell("{id} exists in {languages}", id=rubric.id, languages=", ".join(rubric.languages))
+        raise click.BadParameter(there, param_hint="--language")
+    return rubric, language
+
+
+def choose_held(candidates: Sequence[TrainingCandidate], made: Curriculum, share: float, seed: int) -> Collection[int]:
+    """The candidates to hold out, by number; raises InvalidItems where none can be."""
+    positions = list(dict.fromkeys(one.candidate for one in made.conversations))
+    try:
+        return hold_out(candidates, positions, share, seed)
+    except InvalidRequest as error:
+        raise InvalidItems(error.detail) from None
 
 
 def check_use(inputs: Sequence[str], outputs: Sequence[str | Path | None]) -> None:

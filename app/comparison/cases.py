@@ -16,7 +16,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.human_rating import StoredRating
 from app.domain.model import key_of
 from app.domain.rubric import Rubric
-from app.domain.summary import SYSTEM
+from app.domain.summary import BLENDED, SYSTEM
 from app.ratings.reliability import read_ratings
 from app.runtime.computations import Computations, PendingComputation
 from app.storage.sql.frames import FrameStore
@@ -33,8 +33,6 @@ KEPT_BYTES = 256 * 1024 * 1024
 
 WAIT_SECONDS = 1.0
 """How long a visit waits for what is not in memory yet."""
-
-BLENDED = ".blended"
 
 
 class CaseExplorer:

@@ -87,7 +87,7 @@ class Examiner:
                 candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch, link=use
             )
             comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
-            if link is None and (baseline.table.people or candidate.table.people):
+            if link is None and (baseline.frame.people or candidate.frame.people):
                 paired = comparison.pairing.test == "paired"
                 corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
             return Examination(comparison, gate, corrected)

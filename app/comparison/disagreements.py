@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.ratings.reliability import CountedRatings
-    from app.ratings.table import AnswerTable
+    from app.ratings.table import Answers
 
 MOST_LEVELS = 20
 """Different values of the judge or of people up to which there is a matrix."""
@@ -61,7 +61,7 @@ class JudgedTable:
     """By people's median and the judge's value."""
 
 
-def find_disagreements(table: AnswerTable, found: CountedRatings, aspects: Sequence[str]) -> Disagreements:
+def find_disagreements(table: Answers, found: CountedRatings, aspects: Sequence[str]) -> Disagreements:
     """Of these aspects, in their order; of people's simulated ratings nothing is said. Not for an event loop."""
     values: dict[tuple[str, int], list[float]] = {}
     for opinion in () if found.used.simulated else table.rate(found.ratings):

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from app.comparison.runs import are_numbered, list_best, rate_findings, scales_of
+from app.comparison.runs import fit_frame, have_numbers, list_best, name_values, scales_of
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun
-from app.domain.conversation import FINDING
 from app.domain.dialogue import Limits
 from app.domain.errors import MOST_FAULTS, InvalidRequest, UnknownRubric
 from app.domain.given_run import GivenResult, GivenRun, Role
+from app.domain.model import key_of
 from app.domain.redaction import CONTEXT_PREFIX
 from app.domain.rubric import Rubric, split_name
-from app.domain.summary import SYSTEM, RunItem
+from app.domain.summary import SYSTEM, Kind
 from app.domain.validation import InvalidDocument, clip, validate
 from app.storage.rubric_files import RubricSource
+
+if TYPE_CHECKING:
+    from app.domain.run_frame import FrameRows, Integers, RunFrame
 
 EPSILON = 1e-6
 """Means and composites are sums of floats."""
@@ -30,7 +33,8 @@ class GivenResults:
     def __init__(self, role: Role, limits: Limits) -> None:
         self.role = role
         self._limits = limits
-        self._items: list[RunItem] = []
+        self._rows: FrameRows | None = None
+        self._hashed = False
         self._signatures = Counter[str]()
         self._rubrics: dict[str, int] = {}
         self._seen: set[tuple[str | int | None, int | None]] = set()
@@ -69,7 +73,9 @@ class GivenResults:
         self._named.add(False if result.item is None else True if result.position is None else result.ids_given)
         if result.findings is not None and result.system_turns is None and self._without_turns is None:
             self._without_turns = number
-        self._items.append(describe_given(result, number))
+        digest = result.context_digest
+        self._hashed |= digest is not None and digest.startswith(CONTEXT_PREFIX)
+        self._rows = add_given(self._rows, result, number)
 
     def finish(self) -> None:
         """Raises InvalidDocument where anything is wrong, or where there is no result."""
@@ -98,20 +104,20 @@ class GivenResults:
     def assemble(self, given: GivenRun, rubrics: RubricSource) -> ComparedRun:
         """The run of all results. Raises InvalidDocument for a value off its scale."""
         rubric = self.find_rubric(given, rubrics)
-        scales = scales_of(rubric)
-        for number, item in enumerate(self._items):
-            check_scales(item, scales, f"/{self.role}/results/{number}")
-        hashed = any(item.context is not None and item.context.startswith(CONTEXT_PREFIX) for item in self._items)
+        from app.domain.run_frame import FrameRows
+
+        scales, frame = scales_of(rubric), (self._rows or FrameRows()).finish()
+        check_scales(frame, scales, f"/{self.role}/results")
         return ComparedRun(
             name=given.name or self.role,
-            items=[fit_item(item, rubric) for item in self._items],
-            expected=len(self._items),
+            frame=fit_frame(frame, rubric),
+            expected=len(frame),
             signatures=self._signatures,
             scales=scales,
             aspects=tuple(aspect.id for aspect in rubric.aspects),
-            numbered=self._are_unnamed(),
+            numbered=self._are_unnamed(frame.items),
             best=list_best(rubric),
-            texts="hash" if hashed else "keep",
+            texts="hash" if self._hashed else "keep",
         )
 
     def require_turns(self) -> None:
@@ -121,51 +127,53 @@ class GivenResults:
             where = f"/{self.role}/results/{self._without_turns}/system_turns"
             raise InvalidRequest("is missing: rates of findings need it; take the results again", pointer=where)
 
-    def _are_unnamed(self) -> bool:
+    def _are_unnamed(self, items: Integers) -> bool:
         """Whether the results have nothing but numbers for items. Those of earlier releases do not tell whose name an
         item is: it is guessed. Elsewhere a name is the caller's."""
         if True in self._named:
             return False
-        return None not in self._named or are_numbered(item.item for item in self._items)
+        return None not in self._named or have_numbers(items)
 
 
-def describe_given(result: GivenResult, number: int) -> RunItem:
-    """One result's values; `number` from 0 stands for an item without a name."""
-    faulty = result.faulty
-    return RunItem(
-        item=str(number) if result.item is None else result.item,
-        candidate=result.candidate,
-        system=result.metadata.get(SYSTEM),
-        context=result.context_digest,
-        ratings={name: one.mean for name, one in result.aspects.items()},
-        composites=result.composites,
-        blended={name: one.blended for name, one in result.aspects.items() if one.blended is not None},
-        cluster=result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None),
-        findings={} if faulty is None else rate_findings(faulty),
-        inapplicable=frozenset(name for name, reason in result.unrated.items() if reason == "not-applicable"),
+def add_given(rows: FrameRows | None, result: GivenResult, number: int) -> FrameRows:
+    """The rows with one result more; `number` from 0 stands for an item without a name."""
+    from app.domain.run_frame import FrameRows, Label
+
+    rows = FrameRows() if rows is None else rows
+    means = {name: one.mean for name, one in result.aspects.items()}
+    blended = {name: one.blended for name, one in result.aspects.items() if one.blended is not None}
+    cluster = result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
+    lost: dict[str, str | None] = {name: None for name, mean in means.items() if mean is None}
+    reasons = frozenset({**lost, **result.unrated}.items())
+    label = Label(result.status, reasons=reasons, system=result.metadata.get(SYSTEM))
+    rows.add(
+        label,
+        name_values(means, result.composites, blended, result.faulty),
+        positions=number,
+        items=key_of(str(number) if result.item is None else result.item),
+        contexts=0 if result.context_digest is None else key_of(result.context_digest),
+        clusters=0 if cluster is None else key_of(cluster),
     )
+    return rows
 
 
-def fit_item(item: RunItem, rubric: Rubric) -> RunItem:
-    """The item without composites and blends that the rubric does not have: another version of it had them."""
-    aspects, composites = {one.id for one in rubric.aspects}, {one.id for one in rubric.composites}
-    if item.composites.keys() <= composites and item.blended.keys() <= aspects:
-        return item
-    return replace(
-        item,
-        composites={name: value for name, value in item.composites.items() if name in composites},
-        blended={name: value for name, value in item.blended.items() if name in aspects},
+def check_scales(frame: RunFrame, scales: Mapping[str, tuple[float, float]], where: str) -> None:
+    """Raises InvalidDocument for the first result with a value that its scale does not have."""
+    import numpy as np
+
+    found: list[tuple[int, Kind, str]] = []
+    for (kind, name), column in frame.values.items():
+        if name in scales and kind != "blended":
+            low, high = scales[name]
+            off = np.flatnonzero((column < low - EPSILON) | (column > high + EPSILON))
+            found += [(int(row), kind, name) for row in off[:1]]
+    if not found:
+        return
+    number, kind, name = min(found, key=lambda one: one[0])
+    low, high = scales[name]
+    if kind in {"finding", "kind"}:
+        raise InvalidDocument([(f"{where}/{number}/findings", "name more turns than the system has")])
+    place = f"aspects/{name}/mean" if kind == "aspect" else f"composites/{name}"
+    raise InvalidDocument(
+        [(f"{where}/{number}/{place}", f"is not on the scale of {clip(name)!r}, {low:g} to {high:g}")]
     )
-
-
-def check_scales(item: RunItem, scales: Any, where: str) -> None:
-    """Raises InvalidDocument for a value that its scale does not have."""
-    named = [(f"/aspects/{name}/mean", name, value) for name, value in item.ratings.items()]
-    named += [(f"/composites/{name}", name, value) for name, value in item.composites.items()]
-    named += [(name, name, value) for name, value in item.findings.items()]
-    for place, name, value in named:
-        low, high = scales.get(name, (None, None))
-        if value is not None and low is not None and not low - EPSILON <= value <= high + EPSILON:
-            if name.startswith(FINDING):
-                raise InvalidDocument([(f"{where}/findings", "name more turns than the system has")])
-            raise InvalidDocument([(where + place, f"is not on the scale of {clip(name)!r}, {low:g} to {high:g}")])

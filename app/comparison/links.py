@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from app.batches.summaries import score_pages
-from app.comparison.runs import find_batch
+from app.comparison.runs import RunReader, find_batch
 from app.domain.batch import Batch
 from app.domain.comparison import ComparedRun
-from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.link import AspectLink, Link, LinkMark, LinkMethod, LinkRequest, Role, StoredLink
-from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.domain.signature import read_comparable, read_signature, sign
 from app.domain.summary import SYSTEM
@@ -26,6 +22,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.links import LinkStore
 
 if TYPE_CHECKING:
+    from app.domain.run_frame import RunFrame
     from app.stats.links import LinkUse
 
 PAGE = 500
@@ -35,21 +32,6 @@ MOST_RESPONSES = 200_000
 BLEND = frozenset({"encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that are not the judge's: each run keeps its own."""
 
-Place = tuple[str, int | None, str | None]
-"""An item's id, the candidate's number and its system."""
-
-Key = tuple[Any, ...]
-
-
-class Rated(NamedTuple):
-    """One response of a batch: means and noise (the variance of the mean over samples) by aspect."""
-
-    means: Mapping[str, float]
-    noise: Mapping[str, float]
-    cluster: str | None
-    context: str | None
-    text: str | None
-
 
 @dataclass(kw_only=True, eq=False)
 class LinkService:
@@ -57,6 +39,7 @@ class LinkService:
     InvalidRequest, UnknownRubric and StoreError."""
 
     batches: BatchStore
+    runs: RunReader
     links: LinkStore
     rubrics: RubricSource
     now: Callable[[], datetime]
@@ -74,7 +57,7 @@ class LinkService:
             raise InvalidRequest("both batches were scored in the same way: there is nothing to link", pointer="/new")
         rubrics = [self.rubrics.nearest(batch.rubric_name) for batch in both]
         async with self._gate:
-            old, new = [await self._read(project, batch) for batch in both]
+            old, new = [await self._read(project, *each) for each in zip(both, rubrics, strict=True)]
             made = await asyncio.to_thread(link_ratings, old, new, rubrics, request.method)
         link = Link(
             id=self.new_id(),
@@ -105,50 +88,41 @@ class LinkService:
         if not await self.links.remove(project, link_id):
             raise NotFound(f"there is no link {link_id[:64]} in this project")
 
-    async def _read(self, project: str, batch: Batch) -> builtins.list[tuple[Place, Rated]]:
-        """Every result of the batch."""
+    async def _read(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
+        """The batch with what pairs its responses with those of another, and with the noise of their ratings."""
         if batch.counts.total > MOST_RESPONSES:
             raise InvalidRequest(f"batch {batch.id} has more than {MOST_RESPONSES:,} responses: link a smaller one")
-        texts, noise = await self._read_texts(batch), await self._read_noise(project, batch)
-        found: builtins.list[tuple[Place, Rated]] = []
-        async for page in score_pages(self.batches, project, batch.id):
-            for result in page:
-                entry, scores = result.entry, result.scores
-                place = entry.item, entry.candidate, scores.system or batch.metadata.get(SYSTEM)
-                means = {name: figures[0] for name, figures in scores.aspects.items() if figures[0] is not None}
-                noisy, text = noise.get(entry.position, {}), texts.get(entry.position)
-                found.append((place, Rated(means, noisy, entry.cluster, scores.context, text)))
-        return found
+        frame = await self.runs.read_frame(project, batch, rubric)
+        if batch.texts == "keep":
+            frame = await self.runs.read_texts(batch, frame)
+        noise = await self._read_noise(project, batch)
 
-    async def _read_texts(self, batch: Batch) -> dict[int, str]:
-        """Digests of what was scored by position; none where texts are not kept as they came."""
-        found: dict[int, str] = {}
-        after = -1
-        while batch.texts == "keep":
-            page = await self.batches.candidates(batch.id, after=after, limit=PAGE)
-            if not page:
-                break
-            for entry, candidate in page:
-                found[entry.position] = f"{digest_context(candidate.context)} {digest(candidate.response)}"
-            after = page[-1][0].position
-        return found
+        def work() -> RunFrame:
+            import numpy as np
 
-    async def _read_noise(self, project: str, batch: Batch) -> dict[int, dict[str, float]]:
-        """The variance of the mean over samples, by position and aspect; empty for a judge that gave one sample."""
-        found: dict[int, dict[str, float]] = {}
+            places = frame.positions.tolist()
+            default = batch.metadata.get(SYSTEM)
+            return replace(
+                frame,
+                labels=tuple(label._replace(system=label.system or default) for label in frame.labels),
+                noise={name: np.array([own.get(place, np.nan) for place in places]) for name, own in noise.items()},
+            )
+
+        return await asyncio.to_thread(work)
+
+    async def _read_noise(self, project: str, batch: Batch) -> dict[str, dict[int, float]]:
+        """The variance of the mean over samples, by aspect and position; empty for a judge that gave one sample."""
+        found: dict[str, dict[int, float]] = {}
         after = -1
         while batch.judge.samples > 1:
             page = await self.batches.results(project, batch.id, after=after, limit=PAGE)
             if not page:
                 break
             for result in page:
-                if result.evaluation is None:
-                    continue
-                own = found[result.entry.position] = {}
-                for name, aspect in result.evaluation.aspects.items():
+                for name, aspect in (result.evaluation.aspects if result.evaluation else {}).items():
                     valid = sum(sample is not None for sample in aspect.samples)
                     if valid > 1 and aspect.sd is not None:
-                        own[name] = aspect.sd**2 / (valid - 1)
+                        found.setdefault(name, {})[result.entry.position] = aspect.sd**2 / (valid - 1)
             after = page[-1].entry.position
         return found
 
@@ -176,30 +150,11 @@ def sign_batch(batch: Batch, pointer: str) -> str:
     return next(iter(lines.values()))
 
 
-def key_ratings(rated: Sequence[tuple[Place, Rated]], *, by_text: bool) -> dict[Key, Rated]:
-    """The results by item and text, or by item, candidate and system; and by how often that came before."""
-    found: dict[Key, Rated] = {}
-    repeats = Counter[Key]()
-    for place, one in rated:
-        key: Key = (place[0], one.text) if by_text else place
-        found[*key, repeats[key]] = one
-        repeats[key] += 1
-    return found
+def link_ratings(old: RunFrame, new: RunFrame, rubrics: Sequence[Rubric], method: LinkMethod | None) -> LinksMade:
+    """Links each aspect that either judge rated."""
+    from app.stats.links import link_judges, pair_judges, pair_responses
 
-
-def link_ratings(
-    old_results: Sequence[tuple[Place, Rated]],
-    new_results: Sequence[tuple[Place, Rated]],
-    rubrics: Sequence[Rubric],
-    method: LinkMethod | None,
-) -> LinksMade:
-    """Links each aspect that either judge rated. Responses are paired by item and text, where a batch has no texts any
-    more by item, candidate and system: then those of different contexts are no pair."""
-    from app.stats.links import link_judges, pair_judges
-
-    by_text = all(one.text is not None for _, one in (*old_results, *new_results))
-    old, new = (key_ratings(results, by_text=by_text) for results in (old_results, new_results))
-    shared = [key for key in old if key in new and (by_text or is_same(old[key], new[key]))]
+    rows, unpaired = pair_responses(old, new)
     scales = [{aspect.id: aspect.values for aspect in rubric.aspects} for rubric in rubrics]
     aspects, draws = dict[str, AspectLink](), dict[str, builtins.list[builtins.list[float]]]()
     for name in dict.fromkeys([*scales[0], *scales[1]]):
@@ -213,17 +168,10 @@ def link_ratings(
             )
             aspects[name] = AspectLink(state="refused", reason=reason, n=0, correlation=None)
             continue
-        rated = [(old[key], new[key]) for key in shared if name in old[key].means and name in new[key].means]
-        aspects[name], tables = link_judges(pair_judges(name, rated, left), method=method)
+        aspects[name], tables = link_judges(pair_judges(name, old, new, rows, left), method=method)
         if tables is not None:
             draws[name] = tables.tolist()
-    return LinksMade(aspects, draws, len(old.keys() | new.keys()) - len(shared))
-
-
-def is_same(one: Rated, other: Rated) -> bool:
-    """Whether nothing shows that these answer different contexts. Digests of hashed texts cannot be compared."""
-    hashed = (one.text is None) != (other.text is None)
-    return hashed or one.context is None or other.context is None or one.context == other.context
+    return LinksMade(aspects, draws, unpaired)
 
 
 def use_link(

@@ -7,21 +7,19 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from app.batches.summaries import BLENDED
-from app.comparison.runs import best_of, find_batch, tabulate
+from app.comparison.runs import RunReader, best_of, find_batch
 from app.domain.comparison import ComparedRun, Outcome, SystemCell, SystemMatrix, Verdict
 from app.domain.errors import InvalidRequest
 from app.domain.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from app.domain.rubric import Rubric
-from app.domain.summary import MeasureKey
+from app.domain.summary import BLENDED, key_measure
 from app.ratings.reliability import CountedRatings, read_ratings
 from app.runtime.computations import Compute
 from app.storage.rubric_files import RubricSource
-from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.ratings.table import AnswerTable, Opinions
+    from app.ratings.table import Answers, Opinions
     from app.stats.observations import Observations
 
 Part_ = TypeVar("Part_")
@@ -77,8 +75,8 @@ class Overview:
 class Overviews:
     """Looks at a few batches from all sides. `compute` runs the work in a thread."""
 
-    def __init__(self, *, batches: BatchStore, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
-        self._batches = batches
+    def __init__(self, *, runs: RunReader, ratings: RatingStore, rubrics: RubricSource, compute: Compute) -> None:
+        self._runs = runs
         self._ratings = ratings
         self._rubrics = rubrics
         self._compute = compute
@@ -98,7 +96,7 @@ class Overviews:
         ids = list(dict.fromkeys(batch_ids))
         if not 1 <= len(ids) <= MOST_BATCHES:
             raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
-        batches = [await find_batch(self._batches, project, batch_id) for batch_id in ids]
+        batches = [await find_batch(self._runs.batches, project, batch_id) for batch_id in ids]
         rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
         if len(rubrics) > 1:
             raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
@@ -109,14 +107,14 @@ class Overviews:
             )
             raise InvalidRequest(detail, pointer="/batches")
         rubric = self._rubrics.nearest(rubrics[0])
-        table = await tabulate(self._batches, project, batches)
         found = await read_ratings(self._ratings, project, ids)
+        table = await self._runs.read_answers(project, batches, found)
         return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
 
 
 def oversee(
     ids: Sequence[str],
-    table: AnswerTable,
+    table: Answers,
     found: CountedRatings,
     rubric: Rubric,
     *,
@@ -213,7 +211,9 @@ def lay_out(observations: Observations, aspects: Collection[str]) -> Matrices:
             ours, theirs = OUTCOMES[one.verdict]
             cells[name][first, second] = SystemCell(outcome=theirs, p=one.p_adjusted)
             cells[name][second, first] = SystemCell(outcome=ours, p=one.p_adjusted)
-    held = {name: [int(np.sum(~np.isnan(run.table.values[key_of(name, aspects)]))) for run in runs] for name in cells}
+    held = {
+        name: [int(np.sum(~np.isnan(run.frame.values[key_measure(name, aspects)]))) for run in runs] for name in cells
+    }
     return {
         name: SystemMatrix(
             systems=systems,
@@ -233,21 +233,14 @@ OUTCOMES: Mapping[Verdict, tuple[Outcome, Outcome]] = {
 """What the candidate of a comparison is to the baseline, and the baseline to the candidate."""
 
 
-def key_of(name: str, aspects: Collection[str]) -> MeasureKey:
-    """Kind and name of a measure that stands under this name."""
-    if name.endswith(BLENDED):
-        return "blended", name.removesuffix(BLENDED)
-    return ("aspect" if name in aspects else "composite"), name
-
-
 def split_systems(observations: Observations, aspects: Collection[str]) -> list[ComparedRun]:
     """Each system as a run that can be compared: the means of its items, which know their dialogues."""
     import numpy as np
 
-    from app.domain.run_frame import RunTable
+    from app.domain.run_frame import make_frame
     from app.stats.statistics import settled_means
 
-    means = {key_of(name, aspects): settled_means(observations, one) for name, one in observations.ratings.items()}
+    means = {key_measure(name, aspects): settled_means(observations, one) for name, one in observations.ratings.items()}
     dialogues = np.zeros(observations.units, dtype=np.int64)
     if observations.dialogue is not None:
         # The number of none is −1, and the key of none 0.
@@ -256,7 +249,7 @@ def split_systems(observations: Observations, aspects: Collection[str]) -> list[
     for number, name in enumerate(observations.systems):
         own = np.flatnonzero(observations.unit_system == number)
         values = {key: column[own] for key, column in means.items()}
-        items, nothing = observations.unit_item[own] + 1, np.zeros(len(own), dtype=np.int64)
-        table = RunTable(items, nothing, dialogues[own], values, judged=len(own), valued=bool(len(own)))
-        runs.append(ComparedRun(name, (), len(own), {}, {}, tuple(aspects), figures=table))
+        items = observations.unit_item[own] + 1
+        frame = make_frame(len(own), values, items=items, clusters=dialogues[own])
+        runs.append(ComparedRun(name, frame, len(own), {}, {}, tuple(aspects)))
     return runs

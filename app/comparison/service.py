@@ -16,7 +16,7 @@ from app.comparison.gates import GateArchive
 from app.comparison.given_runs import GivenResults
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService, use_link
-from app.comparison.runs import RunReader, best_of, find_batch, tabulate
+from app.comparison.runs import RunReader, best_of, find_batch
 from app.comparison.sequences import SequenceService
 from app.domain.analysis_request import (
     AnalysisRequest,
@@ -31,11 +31,9 @@ from app.domain.batch import Baseline, Batch
 from app.domain.comparison import ComparedRun, Comparison, GateReport
 from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.conversation import FAULTY_TURNS
-from app.domain.dialogue import digest_context
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.given_run import ROLES, Role, RunSource, batch_of
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.model import digest
 from app.domain.reports import CorrelationReport, Report
 from app.domain.summary import SYSTEM
 from app.domain.validation import clip
@@ -48,7 +46,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
 
 if TYPE_CHECKING:
-    from app.ratings.table import AnswerTable, Opinions, ScoredBatch
+    from app.ratings.table import Answers, Opinions
     from app.stats.leaderboard import Leaderboard
     from app.stats.links import LinkUse
 
@@ -57,9 +55,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NONE_GIVEN: Mapping[Role, GivenResults] = {}
-
-PAGE = 500
-"""Candidates that are read at a time."""
 
 MOST_RANKED = 20
 MOST_RANKED_RESULTS = 50_000
@@ -142,12 +137,12 @@ class ComparisonService:
             best |= best_of(self.rubrics.nearest(batch.rubric_name))
         if isinstance(wanted, JudgesRequest):
             return await self._compare_scorers(project, wanted, batches)
-        table = await tabulate(self.batches, project, batches, marks=isinstance(wanted, CorrectedRequest))
         # Which system is better: so the best level of each scale matters.
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
         found = None
         if compared is None or compared.values != "scores":
             found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+        table = await self.runs.read_answers(project, batches, found, marks=isinstance(wanted, CorrectedRequest))
 
         if isinstance(wanted, CorrectedRequest):
             wanted = wanted.model_copy(update={"ranges": self._find_ranges(batches, wanted.ranges)})
@@ -193,11 +188,11 @@ class ComparisonService:
     async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
         """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
         names = [batch.name or batch.id for batch in batches]
-        scorers = {
-            batch.id if names.count(name) > 1 else name: await self._read_scorer(project, batch)
-            for batch, name in zip(batches, names, strict=True)
-        }
         found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+        scorers = {}
+        for batch, name in zip(batches, names, strict=True):
+            answers = await self.runs.read_answers(project, [batch], found, texts=True)
+            scorers[batch.id if names.count(name) > 1 else name] = answers
 
         def work() -> Report:
             from app.comparison.analyses import analyse
@@ -208,21 +203,6 @@ class ComparisonService:
             return report.model_copy(update={"ratings_used": found.used})
 
         return await self.compute(work)
-
-    async def _read_scorer(self, project: str, batch: Batch) -> ScoredBatch:
-        """The batch with digests of what it scored; without them where its texts were dropped."""
-        from app.ratings.table import ScoredBatch
-
-        responses: dict[int, str] = {}
-        after = -1
-        while batch.texts != "drop":
-            page = await self.batches.candidates(batch.id, after=after, limit=PAGE)
-            if not page:
-                break
-            for entry, candidate in page:
-                responses[entry.position] = f"{digest_context(candidate.context)} {digest(candidate.response)[:16]}"
-            after = page[-1][0].position
-        return ScoredBatch(await tabulate(self.batches, project, [batch]), responses)
 
     async def _remember(self, project: str, ids: Sequence[str], report: CorrelationReport) -> None:
         """Keeps the correlation as the badge of the judge, where it was one judge."""
@@ -314,7 +294,7 @@ class ComparisonService:
         found = await read_ratings(self.ratings, project, [batch.id])
         if not found.ratings:
             return Disagreements({})
-        table = await tabulate(self.batches, project, [batch])
+        table = await self.runs.read_answers(project, [batch], found)
         return await self.compute(lambda: find_disagreements(table, found, aspects))
 
     async def pin(self, project: str, name: str, batch_id: str) -> Baseline:
@@ -467,7 +447,7 @@ class ComparisonService:
         return await self.runs.read(project, batch, rubric, found)
 
 
-def collect_opinions(table: AnswerTable, found: CountedRatings | None, *, everything: bool) -> Opinions:
+def collect_opinions(table: Answers, found: CountedRatings | None, *, everything: bool) -> Opinions:
     """The judge's opinions, or people's where some were read; with `everything` beside what no one rated."""
     from app.ratings.table import all_opinions, judge_opinions, rater_opinions
 

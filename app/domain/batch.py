@@ -15,7 +15,6 @@ from app.domain.dialogue import Context, Speaker, Text, Utterance, at_most, chec
 from app.domain.evaluation import (
     ConversationRequest,
     DialogueId,
-    Evaluation,
     EvaluationRequest,
     JudgeOptions,
     Metadata,
@@ -381,27 +380,6 @@ INTERNAL = Failure(
     code="internal-error",
     detail="something went wrong inside Saiten; the worker's log has a record with this batch and position",
 )
-
-
-Texts = dict[str, Any]
-"""`context` and `response` of a candidate; of a conversation `turns`, and `persona` and `goal` if it has them."""
-
-
-class ItemResult(Value):
-    """The result of one candidate: its evaluation, or the failure; `texts` where they are asked for and still there."""
-
-    entry: Entry
-    evaluation: Evaluation | None = None
-    failure: Failure | None = None
-    texts: Texts = Field(default_factory=dict)
-
-    def line(self) -> dict[str, Any]:
-        """The result as one line of NDJSON: the place in the batch first, then the evaluation's fields."""
-        place = self.entry.model_dump()
-        if self.evaluation is not None:
-            return {**place, **self.evaluation.model_dump(mode="json"), **self.texts}  # which has `dialogue` too
-        error = self.failure.model_dump() if self.failure else None
-        return {**place, "status": "failed", "error": error, **self.texts}
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.domain.batch import Candidate, Entry
-from app.domain.summary import Scores
-
 ANY_ASPECT = "*"
 """In `ResultQuery.unrated`: any aspect."""
 
@@ -38,24 +35,6 @@ class ResultQuery:
     status: str | None = None
     metadata: tuple[str, str] | None = None
     text: str | None = None
-
-
-@dataclass(frozen=True)
-class Browsed:
-    """One result as a table shows it. `evaluation` is its id; a failure has one too."""
-
-    entry: Entry
-    evaluation: str
-    scores: Scores
-    candidate: Candidate
-
-
-@dataclass(frozen=True)
-class BrowsedPage:
-    """A page of the results; `total` counts all results that match."""
-
-    total: int
-    rows: Sequence[Browsed]
 
 
 MOST_RUNS = 8

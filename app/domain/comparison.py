@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -17,10 +16,10 @@ from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
 from app.domain.reports import CorrectedFigure, Interval, Looks, PairedWins, SharedRaters, Undefined
 from app.domain.sequence import SequenceMark
-from app.domain.summary import Kind, RunItem
+from app.domain.summary import Kind
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import RunTable
+    from app.domain.run_frame import RunFrame
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
@@ -35,8 +34,7 @@ GateVerdict = Literal["pass", "fail", "inconclusive"]
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """The results of one system version, from a batch or a file: one by one as `items`, or as columns in `figures`, and
-    then without `items`.
+    """The results of one system version, from a batch or a file.
 
     `expected` counts candidates, including those without a result. `signatures` counts results by signature. `scales`
     holds the lowest and highest value by measure: aspects, composites, and `NAME.blended` with the aspect's scale.
@@ -47,7 +45,7 @@ class ComparedRun:
     """
 
     name: str
-    items: Sequence[RunItem]
+    frame: RunFrame
     expected: int
     signatures: Mapping[str, int]
     scales: Mapping[str, tuple[float, float]]
@@ -55,14 +53,6 @@ class ComparedRun:
     numbered: bool = False
     best: Mapping[str, float] = field(default_factory=dict)
     texts: TextKeeping = "keep"
-    figures: RunTable | None = None
-
-    @cached_property
-    def table(self) -> RunTable:
-        """The results as columns. It loads numpy."""
-        from app.domain.run_frame import tabulate_items
-
-        return tabulate_items(self.items, self.aspects) if self.figures is None else self.figures
 
 
 class Pairing(Value):

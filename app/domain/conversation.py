@@ -257,6 +257,11 @@ class FaultyTurns(NamedTuple):
         return None if turns is None else 100 * len(turns) / self.system_turns
 
 
+def list_codes(faulty: FaultyTurns) -> Sequence[str]:
+    """What the conversation's findings are counted by: kinds too where they are known."""
+    return (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES
+
+
 def list_faulty(
     conversation: Conversation, findings: Iterable[Finding], *, judged: bool, kinds: bool = False
 ) -> FaultyTurns:

@@ -391,6 +391,10 @@ class Paths(Value):
     translation_sensitive: bool
 
 
+TRANSLATION_SENSITIVE = "translation-sensitive"
+"""The warning that an aspect was rated differently on the two paths."""
+
+
 class CallTrace(Value):
     """One judge call, stored so that a rating can be traced to the reply that it came from."""
 
@@ -487,6 +491,21 @@ class Evaluation(Value):
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"
     )
 
+    @property
+    def by_path(self) -> dict[Path, PathResult]:
+        """The results by language path, the source path first."""
+        if self.paths is not None:
+            return {"source": self.paths.source, "english": self.paths.english}
+        path: Path = "english" if self.path == "english" else "source"
+        return {path: PathResult.model_construct(**{name: getattr(self, name) for name in PathResult.model_fields})}
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the warnings, each once, and `translation-sensitive` where the two paths disagree."""
+        codes = [warned.code for warned in self.warnings]
+        sensitive = self.paths is not None and self.paths.translation_sensitive
+        return tuple(dict.fromkeys([*codes, TRANSLATION_SENSITIVE] if sensitive else codes))
+
 
 EvaluationStatus = Literal["scored", "partial"]
 """Of an evaluation that is stored: what failed has none."""
@@ -516,26 +535,17 @@ class Record(Value):
 
 
 UNMARKED = '"reliability":null}'
-"""The end of a stored evaluation, which has no badge yet: the badge is its last field."""
+"""The end of a written evaluation that has no badge yet: the badge is its last field."""
 
 
-@dataclass(frozen=True)
-class WrittenRecord:
-    """A record as JSON, equal to `Record.model_dump_json`, and the part of it that is the evaluation."""
-
-    record: str
-    evaluation: str
-
-    def mark(self, badge: Reliability) -> str:
-        """The evaluation with its judge's badge."""
-        return f"{self.evaluation.removesuffix('null}')}{badge.model_dump_json()}}}"
-
-
-def write_json(record: Record) -> WrittenRecord:
-    """The record as JSON. Raises ValueError if its evaluation already has a badge."""
-    evaluation = record.evaluation.model_dump_json()
-    if not evaluation.endswith(UNMARKED):
-        raise ValueError("a record is written without its judge's badge")
+def write_json(record: Record, evaluation: str) -> str:
+    """The record as JSON, equal to `model_dump_json`; `evaluation` is the JSON of its evaluation."""
     trace = ",".join(call.model_dump_json() for call in record.trace)
-    written = f'{{"evaluation":{evaluation},"request":{record.request.model_dump_json()},"trace":[{trace}]}}'
-    return WrittenRecord(written, evaluation)
+    return f'{{"evaluation":{evaluation},"request":{record.request.model_dump_json()},"trace":[{trace}]}}'
+
+
+def add_badge(evaluation: str, badge: Reliability) -> str:
+    """The JSON of an evaluation with its judge's badge. Raises ValueError if it already has one."""
+    if not evaluation.endswith(UNMARKED):
+        raise ValueError("an evaluation has one badge of its judge")
+    return f"{evaluation.removesuffix('null}')}{badge.model_dump_json()}}}"

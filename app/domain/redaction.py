@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.domain.batch import Candidate, Failure, Texts, parts_of
+from app.domain.batch import Candidate, Failure, parts_of
 from app.domain.conversation import Conversation, Finding, Turn
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import (
@@ -114,9 +114,10 @@ def redact_conversation(asked: Whole, cover: Cover) -> Whole:
     )
 
 
-def read_texts(asked: Candidate) -> Texts:
-    """The candidate's texts; nothing where they were replaced."""
-    if is_covered(asked.response):
+def read_texts(asked: Candidate | None) -> dict[str, Any]:
+    """`context` and `response` of a candidate; of a conversation `turns`, and `persona` and `goal` if it has them.
+    Nothing where they were replaced, or there is no candidate."""
+    if asked is None or is_covered(asked.response):
         return {}
     if (conversation := asked.conversation) is not None:
         return conversation.model_dump(mode="json", include={"turns", "persona", "goal"}, exclude_none=True)

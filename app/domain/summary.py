@@ -1,67 +1,76 @@
-"""The results of a batch in figures: one result's scores, the tally of many, and the summary.
+"""The results of a batch in figures: one result's, the tally of many, and the summary.
 
-Scores and tallies are packed into short texts, so that they can be stored beside the results.
+Tallies are packed into short texts, so that they can be stored beside the batch.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic_core import from_json
 
-from app.domain.batch import BatchStatus, Counts, Entry, Failure
+from app.domain.batch import BatchStatus, Counts, Failure
 from app.domain.conversation import CODES, KIND_CODES, Conversation, FaultyTurns, list_faulty
 from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value, listed
 from app.domain.reliability import Reliability
 
+Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
+MeasureKey = tuple[Kind, str]
+"""What values are of, by kind and name."""
 
-class Scores(NamedTuple):
-    """One result as summaries and analyses read it. `aspects` holds (mean rating or None, blended value or None,
-    unrated reason or None, rating or None) by aspect. `similarity` is b; `system` and `build` are the entries of that
-    name in the candidate's metadata; `context` is the digest of its dialogue context; `faulty` are a conversation's
-    findings. `spread` is the mean standard deviation of the samples over the aspects with several of them, as a share
-    of each scale; None where the judge was asked once."""
+
+class ResultFigures(NamedTuple):
+    """One result in figures: a row of `result_figures`.
+
+    `values` has the means of aspects and the values of composites, None where there is none, and blended values, where
+    there are any. `ratings` are those of aspects where they are not the mean, and `unrated` says why aspects have none.
+    `similarity` is b; `system` and `build` are the entries of that name in the candidate's metadata; `context` is the
+    digest of its dialogue context; `faulty` are a conversation's findings. `spread` is the mean standard deviation of
+    the samples over the aspects with several of them, as a share of each scale; None where the judge was asked once.
+    `failure` is the code of what stands in the place of an evaluation."""
 
     status: str
-    aspects: Mapping[str, tuple[float | None, float | None, str | None, int | None]]
-    composites: Mapping[str, float | None]
+    values: Mapping[MeasureKey, float | None]
+    ratings: Mapping[str, int] = MappingProxyType({})
+    unrated: Mapping[str, str | None] = MappingProxyType({})
     warnings: tuple[str, ...] = ()
     failure: str | None = None
     similarity: float | None = None
     system: str | None = None
+    build: str | None = None
     context: str | None = None
     faulty: FaultyTurns | None = None
     spread: float | None = None
-    build: str | None = None
+
+    def find_rating(self, aspect: str) -> int | None:
+        """The rating of the aspect; None without one."""
+        told = self.ratings.get(aspect, self.values.get(("aspect", aspect)))
+        return None if told is None or told % 1 else int(told)
 
 
-class Scored(NamedTuple):
-    """A result's place in its batch, its id as an evaluation, and its scores."""
-
-    entry: Entry
-    evaluation: str
-    scores: Scores
+BLENDED = ".blended"
+"""What follows an aspect's name where its blended value is meant, and kinds stand under one name."""
 
 
-class ValuesPage(NamedTuple):
-    """Values of some results by `names`: aspects, composites and `NAME.blended`. A row has the position, the digest of
-    the cluster (None where the result stands alone), and the values in the order of the names, None for a missing one.
-    """
-
-    names: tuple[str, ...]
-    rows: Sequence[tuple[Any, ...]]
+def flat_name(key: MeasureKey) -> str:
+    """The measure's name among those of other kinds."""
+    return key[1] + BLENDED if key[0] == "blended" else key[1]
 
 
-Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
-MeasureKey = tuple[Kind, str]
-"""What values are of, by kind and name."""
+def key_measure(name: str, aspects: Collection[str]) -> MeasureKey:
+    """Kind and name of what a judge's verdict gives under this name; `aspects` are the rubric's."""
+    if name.endswith(BLENDED):
+        return "blended", name.removesuffix(BLENDED)
+    return ("aspect" if name in aspects else "composite"), name
+
 
 SYSTEM = "system"
 """The metadata entry that names what produced a response."""
@@ -72,13 +81,9 @@ BUILD = "build"
 LEFT_OUT = "findings-unrated"
 """The warning that the judge's findings on an aspect could not be used."""
 
-TRANSLATION_SENSITIVE = "translation-sensitive"
-"""The warning that an aspect was rated differently on the two paths."""
+MISSING = "missing"
+"""Why an aspect is counted as unrated where nothing is told."""
 
-PACKED = "sacwfbyxdvu"
-"""The fields of `Scores` in their order, as they are named when packed."""
-
-EMPTY: tuple[Any, ...] = (None, {}, ())
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -92,31 +97,34 @@ def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTur
     )
 
 
-def scores_of(evaluation: Evaluation, context: str | None, faulty: FaultyTurns | None = None) -> Scores:
+def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: FaultyTurns | None = None) -> ResultFigures:
     """The evaluation's figures; with both paths those of the source path. Each warning code occurs once,
     `translation-sensitive` among them. `context` is the digest of the dialogue context."""
-    codes = [warned.code for warned in evaluation.warnings]
-    if evaluation.paths is not None and evaluation.paths.translation_sensitive:
-        codes.append(TRANSLATION_SENSITIVE)
-    return Scores(
+    aspects = evaluation.aspects
+    values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in aspects.items()}
+    values |= {("composite", name): value for name, value in evaluation.composites.items()}
+    values |= {("blended", name): one.blended for name, one in aspects.items() if one.blended is not None}
+    return ResultFigures(
         status=evaluation.status,
-        aspects={
-            name: (one.mean, one.blended, one.unrated.reason if one.unrated else None, one.rating)
-            for name, one in evaluation.aspects.items()
+        values=values,
+        ratings={
+            name: one.rating for name, one in aspects.items() if one.rating is not None and one.rating != one.mean
         },
-        composites=evaluation.composites,
-        warnings=tuple(dict.fromkeys(codes)),
+        unrated={
+            name: one.unrated.reason if one.unrated else None for name, one in aspects.items() if one.mean is None
+        },
+        warnings=evaluation.codes,
         similarity=evaluation.relevance.score if evaluation.relevance else None,
         system=evaluation.metadata.get(SYSTEM),
+        build=evaluation.metadata.get(BUILD),
         context=context,
         faulty=faulty,
-        spread=measure_spread(evaluation.aspects.values()),
-        build=evaluation.metadata.get(BUILD),
+        spread=measure_spread(aspects.values()),
     )
 
 
 def measure_spread(results: Iterable[AspectResult]) -> float | None:
-    """How much the samples differ; see `Scores.spread`."""
+    """How much the samples differ; see `ResultFigures.spread`."""
     shares = [
         one.sd / (one.scale[1] - one.scale[0])
         for one in results
@@ -125,57 +133,9 @@ def measure_spread(results: Iterable[AspectResult]) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def failed_scores(failure: Failure) -> Scores:
-    """The scores of a candidate without an evaluation: only the reason."""
-    return Scores(status="failed", aspects={}, composites={}, failure=failure.code)
-
-
-def pack_scores(scores: Scores) -> str:
-    """The scores as compact JSON on one line: about 300 bytes for six aspects. What is empty is left out."""
-    return COMPACT.encode({key: value for key, value in zip(PACKED, scores, strict=True) if value not in EMPTY})
-
-
-def unpack_scores(text: str) -> Scores:
-    """The scores in a text from `pack_scores`. Raises ValueError for any other text."""
-    packed = from_json(text)
-    try:
-        aspects = {
-            name: (mean, blended, reason, rating)
-            for name, (mean, blended, reason, rating) in packed.get("a", {}).items()
-        }
-        further = list(map(packed.get, PACKED[4:]))
-        scores = Scores(packed["s"], aspects, packed.get("c", {}), tuple(packed.get("w", ())), *further)
-        return scores if scores.faulty is None else scores._replace(faulty=FaultyTurns(*packed["d"]))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("these are not packed scores") from error
-
-
-@dataclass(frozen=True)
-class RunItem:
-    """One candidate's values in a run. `context` is a digest of its dialogue context, None if unknown.
-
-    `ratings` holds the mean of the samples by aspect, `composites` and `blended` likewise; None is unrated. `position`
-    is the place in the batch, None without a batch. `cluster` is the digest of the dialogue that the item is a turn of,
-    None for an independent item. `people` holds the means of people's ratings, where they are asked for and there are
-    any, and `said` the ratings themselves by name and rater; `weight` is what these weigh, relative to those of other
-    items. `findings` holds by `finding:CODE` how many of
-    100 system turns of a conversation have one, and `inapplicable` the aspects that do not apply to it.
-    """
-
-    item: str
-    candidate: int | None
-    system: str | None
-    context: str | None
-    ratings: Mapping[str, float | None]
-    composites: Mapping[str, float | None] = field(default_factory=dict)
-    blended: Mapping[str, float | None] = field(default_factory=dict)
-    position: int | None = None
-    cluster: str | None = None
-    people: Mapping[str, float] = field(default_factory=dict)
-    said: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    weight: float = 1.0
-    findings: Mapping[str, float | None] = field(default_factory=dict)
-    inapplicable: frozenset[str] = frozenset()
+def measure_failure(failure: Failure) -> ResultFigures:
+    """The figures of a candidate without an evaluation: only the reason."""
+    return ResultFigures(status="failed", values={}, failure=failure.code)
 
 
 @dataclass(slots=True)
@@ -215,16 +175,14 @@ class AspectTally:
     levels: Counter[int] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def add(self, mean: float | None, blended: float | None, reason: str | None, rating: int | None) -> None:
-        """Adds one result's entry of `Scores.aspects`."""
+    def add(self, mean: float | None, rating: int | None, reason: str | None) -> None:
+        """Adds one result's verdict, but for its blended value."""
         if mean is None:
-            self.reasons[reason or "missing"] += 1
+            self.reasons[reason or MISSING] += 1
             return
         self.means.add(mean)
         if rating is not None:
             self.levels[rating] += 1
-        if blended is not None:
-            self.blended.add(blended)
 
     def merge(self, other: AspectTally) -> None:
         """Adds all verdicts of `other`."""
@@ -243,15 +201,15 @@ class FaultTally:
     system_turns: list[int] = field(default_factory=lambda: [0, 0, 0])
     turns: list[int] = field(default_factory=lambda: [0, 0, 0])
 
-    def add(self, system_turns: int, turns: Iterable[int]) -> None:
-        """Adds one conversation."""
-        self.conversations += 1
+    def add(self, system_turns: int, turns: Iterable[int], count: int = 1) -> None:
+        """Adds so many conversations that are alike."""
+        self.conversations += count
         for third in range(3):
             # The first turn of each third: those before it lie in the thirds before.
             first, end = (-(-part * system_turns // 3) for part in (third, third + 1))
-            self.system_turns[third] += end - first
+            self.system_turns[third] += count * (end - first)
         for turn in turns:
-            self.turns[3 * turn // system_turns] += 1
+            self.turns[3 * turn // system_turns] += count
 
     def merge(self, other: FaultTally) -> None:
         """Adds all conversations of `other`."""
@@ -290,35 +248,42 @@ class Tally:
             self.findings.setdefault(code, FaultTally()).merge(found)
 
 
-def tally_scores(results: Iterable[Scores]) -> Tally:
+def tally_results(results: Iterable[ResultFigures]) -> Tally:
     """The figures of these results."""
     tally = Tally()
-    for scores in results:
-        add_scores(tally, scores)
+    for figures in results:
+        add_result(tally, figures)
     return tally
 
 
-def add_scores(tally: Tally, scores: Scores) -> None:
+def add_result(tally: Tally, figures: ResultFigures) -> None:
     """Adds one result. Each must be added once, in any order."""
-    tally.statuses[scores.status] += 1
+    tally.statuses[figures.status] += 1
     # Not `setdefault`, which would make an object for every value.
-    for name, figures in scores.aspects.items():
-        if name not in tally.aspects:
-            tally.aspects[name] = AspectTally()
-        tally.aspects[name].add(*figures)
-    for name, value in scores.composites.items():
-        if value is not None:
+    for (kind, name), value in figures.values.items():
+        if kind == "aspect":
+            if name not in tally.aspects:
+                tally.aspects[name] = AspectTally()
+            tally.aspects[name].add(value, figures.find_rating(name), figures.unrated.get(name))
+        elif value is not None and kind == "blended":
+            tally.aspects[name].blended.add(value)
+        elif value is not None and kind == "composite":
             tally.composites.setdefault(name, Moments()).add(value)
-    tally.warnings.update(scores.warnings)
-    if scores.faulty is not None:
-        for code in (*CODES, *KIND_CODES):
-            if (turns := scores.faulty.turns_of(code)) is not None:
-                if code not in tally.findings:
-                    tally.findings[code] = FaultTally()
-                tally.findings[code].add(scores.faulty.system_turns, turns)
-    if scores.status == "failed":
+    tally.warnings.update(figures.warnings)
+    if figures.faulty is not None:
+        add_faulty(tally, figures.faulty)
+    if figures.status == "failed":
         # An evaluation with not one rating carries no failure: outside a batch it would have been this one.
-        tally.failures[scores.failure or JudgeReplyInvalid.code] += 1
+        tally.failures[figures.failure or JudgeReplyInvalid.code] += 1
+
+
+def add_faulty(tally: Tally, faulty: FaultyTurns, count: int = 1) -> None:
+    """Adds the findings of so many conversations that are alike."""
+    for code in (*CODES, *KIND_CODES):
+        if (turns := faulty.turns_of(code)) is not None:
+            if code not in tally.findings:
+                tally.findings[code] = FaultTally()
+            tally.findings[code].add(faulty.system_turns, turns, count)
 
 
 def pack_tally(tally: Tally) -> str:

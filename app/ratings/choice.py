@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import isnan, sqrt
 from typing import TYPE_CHECKING
 
-from app.domain.batch import ItemResult
 from app.domain.evaluation import AspectResult, Evaluation
 from app.domain.human_rating import RoundDraw, RoundOptions, Signal
+from app.domain.result import Result
 from app.domain.rubric import Aspect
-from app.domain.summary import Scored, Scores
 
 if TYPE_CHECKING:
+    from app.domain.run_frame import RunFrame
     from app.stats.observations import Floats, Integers
 
 BANDS = 5
 """Equal parts of the scale, into which the mean over aspects falls."""
 
-Place = tuple[str, int | None, str | None]
-"""What a response is known by in several batches: item, candidate, digest of the context."""
+Place = tuple[int, int, int]
+"""What a response is known by in several batches: the keys of the item, the candidate and the context."""
 
 
 class Spreads:
@@ -31,7 +31,7 @@ class Spreads:
         self._aspects = aspects
         self._found: dict[Signal, dict[tuple[int, int], float]] = {}
 
-    def add(self, places: Mapping[int, int], results: Sequence[ItemResult]) -> None:
+    def add(self, places: Mapping[int, int], results: Sequence[Result]) -> None:
         """Notes what these results show; `places` has the place of each that counts, by its position in the batch."""
         for result in results:
             if result.evaluation is not None and (place := places.get(result.entry.position)) is not None:
@@ -50,14 +50,18 @@ class Spreads:
             if paths is not None and (apart := paths.difference.get(aspect.id)) is not None:
                 self._note("paths", place, column, abs(apart) / sqrt(2))
 
-    def compare(self, rated: Sequence[Scored], others: Sequence[Mapping[Place, Scores]]) -> None:
+    def compare(self, rated: RunFrame, others: Sequence[RunFrame]) -> None:
         """Notes how several judges differ: these results, and others of the same responses."""
-        for place, one in enumerate(rated):
-            key = place_of(one)
-            known = [one.scores, *(scores for other in others if (scores := other.get(key)) is not None)]
-            for column, aspect in enumerate(self._aspects):
-                figures = [scores.aspects[aspect.id][0] for scores in known if aspect.id in scores.aspects]
-                means = [mean for mean in figures if mean is not None]
+        same = [{key: row for row, key in enumerate(list_places(other))} for other in others]
+        places = list_places(rated)
+        for column, aspect in enumerate(self._aspects):
+            own, *theirs = (frame.read(("aspect", aspect.id)).tolist() for frame in (rated, *others))
+            for place, key in enumerate(places):
+                figures = [
+                    own[place],
+                    *(values[rows[key]] for values, rows in zip(theirs, same, strict=True) if key in rows),
+                ]
+                means = [mean for mean in figures if not isnan(mean)]
                 if len(means) > 1:
                     middle = sum(means) / len(means)
                     variance = sum((mean - middle) ** 2 for mean in means) / (len(means) - 1)
@@ -89,12 +93,12 @@ def spread_around(one: AspectResult) -> float:
     return max(sqrt(part * (1 - part)), apart)
 
 
-def place_of(one: Scored) -> Place:
-    """What the response is known by."""
-    return one.entry.item, one.entry.candidate, one.scores.context
+def list_places(frame: RunFrame) -> list[Place]:
+    """What each response is known by."""
+    return [*zip(frame.items.tolist(), frame.candidates.tolist(), frame.contexts.tolist(), strict=True)]
 
 
-def draw_informative(rated: Sequence[Scored], spreads: Spreads, options: RoundOptions) -> RoundDraw | None:
+def draw_informative(rated: RunFrame, spreads: Spreads, options: RoundOptions) -> RoundDraw | None:
     """Responses in which the judge is unsteady with a higher probability; None where nothing tells them apart."""
     from app.stats.choosing import combine_spreads, find_probabilities
 
@@ -105,14 +109,15 @@ def draw_informative(rated: Sequence[Scored], spreads: Spreads, options: RoundOp
     return carry_out(rated, probabilities, options.seed)._replace(signals=signals)
 
 
-def draw_stratified(rated: Sequence[Scored], aspects: Sequence[Aspect], options: RoundOptions) -> RoundDraw:
+def draw_stratified(rated: RunFrame, aspects: Sequence[Aspect], options: RoundOptions) -> RoundDraw:
     """Responses of each level of the judge's ratings: of one aspect its levels, of several the fifths of the scale in
     which their mean lies. Those without a rating are a stratum by themselves."""
     import numpy as np
 
     from app.stats.choosing import stratify
 
-    strata = np.array([find_level(one.scores, aspects) for one in rated])
+    means = zip(*(rated.read(("aspect", aspect.id)).tolist() for aspect in aspects), strict=True)
+    strata = np.array([find_level(each, aspects) for each in means])
     size = min(options.items, len(rated))
     probabilities = stratify(np.unique(strata, return_inverse=True)[1], size)
     # Fewer than there are strata are drawn from all together.
@@ -120,31 +125,30 @@ def draw_stratified(rated: Sequence[Scored], aspects: Sequence[Aspect], options:
     return carry_out(rated, probabilities, options.seed, strata if apart else None)
 
 
-def find_level(scores: Scores, aspects: Sequence[Aspect]) -> int:
-    """The response's level, or fifth of the scale; −1 without a rating."""
+def find_level(means: Sequence[float], aspects: Sequence[Aspect]) -> int:
+    """The level, or fifth of the scale, of a response with these means by aspect, NaN for none; −1 without a rating."""
     shares = []
-    for aspect in aspects:
+    for mean, aspect in zip(means, aspects, strict=True):
         low, high = aspect.scale
-        mean = scores.aspects[aspect.id][0] if aspect.id in scores.aspects else None
-        if mean is not None and len(aspects) == 1:
+        if not isnan(mean) and len(aspects) == 1:
             return round(mean) - low
-        if mean is not None:
+        if not isnan(mean):
             shares.append((mean - low) / (high - low))
     return min(BANDS - 1, int(BANDS * sum(shares) / len(shares))) if shares else -1
 
 
-def carry_out(rated: Sequence[Scored], probabilities: Floats, seed: int, strata: Integers | None = None) -> RoundDraw:
+def carry_out(rated: RunFrame, probabilities: Floats, seed: int, strata: Integers | None = None) -> RoundDraw:
     """The draw with these probabilities, in each stratum of as many as they sum up to."""
     import numpy as np
 
     from app.stats.choosing import draw
 
     generator = np.random.default_rng(seed)
-    numbers: dict[str, int] = {}
-    clusters = np.array(
-        [numbers.setdefault(one.entry.cluster or f"alone {place}", len(numbers)) for place, one in enumerate(rated)]
-    )
+    numbers: dict[int, int] = {}
+    # A key is positive, and what stands alone has none.
+    keys = rated.clusters.tolist()
+    clusters = np.array([numbers.setdefault(key or -1 - place, len(numbers)) for place, key in enumerate(keys)])
     parts = [np.arange(len(rated))] if strata is None else [np.flatnonzero(strata == one) for one in np.unique(strata)]
     drawn = np.concatenate([part[draw(probabilities[part], clusters[part], generator)] for part in parts])
     drawn = generator.permutation(drawn)
-    return RoundDraw([rated[row].entry.position for row in drawn], probabilities[drawn].tolist())
+    return RoundDraw(rated.positions[drawn].tolist(), probabilities[drawn].tolist())

@@ -10,13 +10,13 @@ import logging
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
 from app.domain.analysis_request import CorrelationRequest
-from app.domain.batch import Batch, BatchFilter, ItemResult
+from app.domain.batch import Batch, BatchFilter
 from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from app.domain.evaluation import Evaluation
 from app.domain.human_rating import RatedDraw, StoredRating
@@ -34,6 +34,7 @@ from app.domain.reliability import (
     outweighs,
 )
 from app.domain.reports import CorrelationReport, RatingsUsed, Report
+from app.domain.result import Result
 from app.domain.signature import read_signature, sign
 from app.domain.summary import Summary
 from app.runtime.caches import RecentValues
@@ -117,15 +118,11 @@ class Reliabilities:
         badges = [await self.of(project, key) for key in keys]
         return {name: find_weakest(badge.aspects.get(name, UNKNOWN) for badge in badges) for name in names}
 
-    async def mark_pages(
-        self, project: str, pages: AsyncIterable[Sequence[ItemResult]]
-    ) -> AsyncIterator[list[ItemResult]]:
+    async def mark_pages(self, project: str, pages: AsyncIterable[Sequence[Result]]) -> AsyncIterator[list[Result]]:
         """Results page by page, each evaluation with its badge."""
         async for page in pages:
             yield [
-                result.model_copy(update={"evaluation": await self.mark(project, result.evaluation)})
-                if result.evaluation
-                else result
+                replace(result, evaluation=await self.mark(project, result.evaluation)) if result.evaluation else result
                 for result in page
             ]
 

@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.batches.summaries import score_pages
+from app.batches.summaries import read_frames
 from app.domain.batch import Candidate
 from app.domain.dialogue import DEFAULT_LIMITS, UNBOUNDED, Limits
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
@@ -37,17 +37,19 @@ from app.domain.human_rating import (
     Task,
     applicable,
 )
-from app.domain.model import pointer
+from app.domain.model import key_of, pointer
 from app.domain.reports import AgreementReport
 from app.domain.rubric import Aspect, Rubric
-from app.domain.summary import Scored, Scores
 from app.domain.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
-from app.ratings.choice import Place, Spreads, draw_informative, draw_stratified, place_of
+from app.ratings.choice import Spreads, draw_informative, draw_stratified
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.quota import StorageQuota
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.sizes import DRAWN_BYTES
+
+if TYPE_CHECKING:
+    from app.domain.run_frame import RunFrame
 
 RESULTS_PAGE = 100
 """Results that are read at a time, in some hundredths of a second of a thread."""
@@ -98,9 +100,8 @@ class RoundService:
         rubric = await self._find_rubric(project, batch_id)  # raises UnknownRubric before anything is drawn
         if options.aspect is not None and all(options.aspect != one.id for one in rubric.aspects):
             raise UnknownAspect(f"the rubric {rubric.id} has no aspect {options.aspect}", pointer="/aspect")
-        pages = score_pages(self.batches, project, batch_id)
-        rated = [one async for page in pages for one in page if one.scores.status != "failed"]
-        if not rated:
+        rated = await self._read_rated(project, batch_id)
+        if not len(rated):
             raise InvalidRequest("no response of this batch has been scored, so there is none to be rated")
         drawn = await self._draw(project, batch_id, rated, rubric, options)
         opened = RatingRound(
@@ -119,14 +120,14 @@ class RoundService:
         return opened
 
     async def _draw(
-        self, project: str, batch_id: str, rated: Sequence[Scored], rubric: Rubric, options: RoundOptions
+        self, project: str, batch_id: str, rated: RunFrame, rubric: Rubric, options: RoundOptions
     ) -> RoundDraw:
         """What a round of these results draws. By the seed, so that a second team can be asked for the same."""
         if options.shared_with is not None:
             return await self._draw_shared(project, batch_id, rated, options.shared_with)
         aspects = [one for one in rubric.aspects if options.aspect in {None, one.id}]
         if options.choose == "chosen":
-            missing = {*options.positions} - {one.entry.position for one in rated}
+            missing = {*options.positions} - {*rated.positions.tolist()}
             if missing:
                 raise InvalidRequest(f"the batch has no scored response {min(missing)}", pointer="/positions")
             return RoundDraw(options.positions, [1.0] * len(options.positions))
@@ -138,10 +139,10 @@ class RoundService:
             if found is not None:
                 return found
         size = min(options.items, len(rated))
-        chosen = random.Random(options.seed).sample(rated, size)  # noqa: S311 - no secret
-        return RoundDraw([one.entry.position for one in chosen], [size / len(rated)] * size)
+        chosen = random.Random(options.seed).sample(rated.positions.tolist(), size)  # noqa: S311 - no secret
+        return RoundDraw(chosen, [size / len(rated)] * size)
 
-    async def _draw_shared(self, project: str, batch_id: str, rated: Sequence[Scored], other: str) -> RoundDraw:
+    async def _draw_shared(self, project: str, batch_id: str, rated: RunFrame, other: str) -> RoundDraw:
         """The responses to the items of another round, with its probabilities."""
         found = await self.rounds.find_round(project, other)
         if found is None:
@@ -149,12 +150,16 @@ class RoundService:
         if found.batch == batch_id or found.options.choose == "chosen":
             detail = "items are shared with a round of another batch that drew its responses"
             raise InvalidRequest(detail, pointer="/shared_with")
-        places = {(one.entry.item, one.entry.candidate): one.entry.position for one in rated}
-        drawn = [
-            (places[each.item, each.candidate], each.probability or 1.0)
-            for each in await self.rounds.items(project, other)
-            if (each.item, each.candidate) in places
-        ]
+        places = dict(
+            zip(
+                zip(rated.items.tolist(), rated.candidates.tolist(), strict=True), rated.positions.tolist(), strict=True
+            )
+        )
+        drawn = []
+        for each in await self.rounds.items(project, other):
+            key = key_of(each.item), -1 if each.candidate is None else each.candidate
+            if key in places:
+                drawn.append((places[key], each.probability or 1.0))
         if not drawn:
             raise InvalidRequest("no response of this batch is to an item of that round", pointer="/shared_with")
         return RoundDraw([position for position, _ in drawn], [probability for _, probability in drawn], found.signals)
@@ -169,11 +174,11 @@ class RoundService:
         return SharedProgress(round=other, raters=raters, here=here, there=there)
 
     async def _read_spreads(
-        self, project: str, batch_id: str, rated: Sequence[Scored], aspects: Sequence[Aspect], options: RoundOptions
+        self, project: str, batch_id: str, rated: RunFrame, aspects: Sequence[Aspect], options: RoundOptions
     ) -> Spreads:
         """By signal the spreads of the results, in the order of these."""
         run = await self.batches.options(project, batch_id)
-        places = {one.entry.position: place for place, one in enumerate(rated)}
+        places = {position: row for row, position in enumerate(rated.positions.tolist())}
         spreads = Spreads(len(rated), aspects)
         if run is not None and (run.judge.samples > 1 or run.judge.expected or run.path == "both"):
             after = -1
@@ -184,14 +189,17 @@ class RoundService:
             for judge in options.judges:
                 if await self.batches.find(project, judge) is None:
                     raise NotFound(f"there is no batch {judge[:64]} in this project", pointer="/judges")
-            others = [await self._read_means(project, judge) for judge in options.judges]
+            others = [await self._read_rated(project, judge) for judge in options.judges]
             await asyncio.to_thread(spreads.compare, rated, others)
         return spreads
 
-    async def _read_means(self, project: str, batch_id: str) -> dict[Place, Scores]:
-        """What another judge said, by what a response is known by in every batch."""
-        pages = score_pages(self.batches, project, batch_id)
-        return {place_of(one): one.scores async for page in pages for one in page if one.scores.status != "failed"}
+    async def _read_rated(self, project: str, batch_id: str) -> RunFrame:
+        """What the judge has given a rating, as columns."""
+        from app.domain.run_frame import join_frames
+
+        frames = [frame async for frame in read_frames(self.batches, project, batch_id)]
+        found = await asyncio.to_thread(join_frames, frames)
+        return found.take(found.find_rows(lambda label: label.status != "failed"))
 
     async def find(self, project: str, round_id: str) -> RatingRound:
         """The round as it is now."""
@@ -308,10 +316,10 @@ class RoundService:
 
     async def _find_evaluation(self, project: str, batch_id: str, position: int) -> str:
         """The id of the result at that position, which a round has drawn."""
-        page = await self.batches.scores(project, batch_id, after=position - 1, limit=1)
-        if not page or page[0].entry.position != position:
+        found = await self.batches.find_evaluation(project, batch_id, position)
+        if found is None:
             raise missing()
-        return page[0].evaluation
+        return found
 
     async def _find_rubric(self, project: str, batch_id: str) -> Rubric:
         """The batch's rubric."""

@@ -5,7 +5,6 @@ A human rating may name a result by its evaluation, or by item, candidate, syste
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,10 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.domain.batch import Batch
+from app.domain.comparison import FINDING
 from app.domain.conversation import ANY_CODE, FAULTY_TURNS
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.summary import SYSTEM, Scored, Scores
+from app.domain.model import key_of
+from app.domain.run_frame import JUDGED_KINDS, Flags, RunFrame, is_judged
+from app.domain.summary import BLENDED, SYSTEM, flat_name
 from app.domain.validation import LARGEST, clip
 from app.stats import reading
 from app.stats.choosing import weigh
@@ -27,26 +29,19 @@ from app.stats.observations import (
     NO_RATER,
     Floats,
     Integers,
-    NumberColumn,
     Observations,
     check_rows,
-    integers,
+    number_first,
+    number_keys,
 )
+from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
 
-BLENDED = ".blended"
-"""What follows an aspect's name where its blended value is meant."""
-
-Place = tuple[str, int | None, str | None]  # item, candidate, system; None stands for whatever there is one of
-Answer = tuple[str, str, str]  # system or nothing, item, and digest of the context and the response
+Names = tuple[str, ...]
+NO_CANDIDATE = -1
+Place = tuple[int, int, str | None]  # an item's key, candidate, system; of the latter none is whatever there is one of
+Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
 Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
-
-
-class Shape(NamedTuple):
-    """Which values a result has, and which of its aspects are blended."""
-
-    names: tuple[str, ...]
-    blended: tuple[str, ...]
 
 
 class Opinion(NamedTuple):
@@ -57,149 +52,136 @@ class Opinion(NamedTuple):
     ratings: Mapping[str, float]
 
 
-class Origin(NamedTuple):
-    """What a rating may call a result by. `system` is empty where there is none."""
+class NamedRun(NamedTuple):
+    """A batch's results; with the ids of the items of each row, where they are to be shown or analysed."""
 
-    evaluation: str
-    batch: str
-    item: str
-    candidate: int | None
-    system: str
+    batch: Batch
+    frame: RunFrame
+    items: Sequence[str] = ()
+
+    @property
+    def systems(self) -> list[str]:
+        """The system of each of the frame's labels, empty where there is none."""
+        own = self.batch.metadata.get(SYSTEM)
+        return [label.system or own or "" for label in self.frame.labels]
 
 
-class AnswerTable:
-    """The results of some batches, one per row: system, item and values, blended ones as `NAME.blended`. Systems of
-    different batches are different, and so are an item's candidates by one system. `ambiguous` counts ratings that fit
-    several results, `unmatched` those that fit none. With `marks` the faulty turns of a conversation, per 100 of the
-    system's, are a value like its aspects: by any finding, and by what a rater marked."""
+def name_run(batch: Batch, frame: RunFrame, items: Mapping[int, str]) -> NamedRun:
+    """The results whose items are known, by position: some may have been erased since the frame was read."""
+    named = [items.get(position) for position in frame.positions.tolist()]
+    there = [item for item in named if item is not None]
+    if len(there) < len(named):
+        frame = frame.take(np.flatnonzero([item is not None for item in named]))
+    return NamedRun(batch, frame, there)
 
-    def __init__(self, *, marks: bool = False) -> None:
-        self._marks = marks
-        self._system_turns = array("q")
+
+class Answers:
+    """The results of some runs, one per row, and which of them a rating is of. Systems of different batches are
+    different, and so are an item's candidates by one system. `places` are the batch and the position of the evaluations
+    that ratings name. `ambiguous` counts ratings that fit several results, `unmatched` those that fit none. With
+    `marks` the faulty turns of a conversation, per 100 of the system's, are a value like its aspects: by any finding,
+    and by what a rater marked.
+
+    `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`: what the analyses call
+    systems and items, and which values a row has. `dialogue` numbers the dialogue that each row is a turn of,
+    NO_DIALOGUE for none, and is None where no row has one. `similarity` is b, NaN where none.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[NamedRun],
+        places: Mapping[str, tuple[str, int]],
+        *,
+        marks: bool = False,
+    ) -> None:
         self.ambiguous = 0
         self.unmatched = 0
-        self._systems: dict[str, int] = {}
-        self._items: dict[str, int] = {}
-        self._shapes: dict[Shape, int] = {}
-        self._clusters: dict[str, int] = {}
-        self._system, self._item, self._shape, self._cluster = array("q"), array("q"), array("q"), array("q")
-        self._origins: list[Origin] = []
-        self._position = array("q")
-        self._columns: dict[str, NumberColumn] = {}
-        self._similarity = NumberColumn()
-        self._owners: dict[str, str] = {}
-        self._taken: tuple[str, dict[tuple[str, str], int]] = "", {}
+        self._runs = runs
+        self._places = places
+        self._marks = marks
+        self._ends = np.cumsum([len(run.frame) for run in runs])
+        self._clusters = np.concatenate([np.empty(0, np.int64), *(run.frame.clusters for run in runs)])
+        self.systems, self.system = number_systems(runs)
 
     def __len__(self) -> int:
-        return len(self._origins)
+        return len(self.system)
 
-    def add(self, batch: Batch, results: Sequence[Scored]) -> None:
-        """Takes in results of a batch that follow those before. Nothing can be added once something was read."""
-        row = len(self)
-        if self._taken[0] != batch.id:
-            self._taken = batch.id, {}
-        for result in results:
-            self._add_place(batch, result)
-        for number, result in enumerate(results, start=row):
-            values, faulty = name_values(result.scores), result.scores.faulty
-            self._system_turns.append(0 if faulty is None else faulty.system_turns)
-            if self._marks and faulty is not None:
-                values.setdefault(FAULTY_TURNS, faulty.rate_of(ANY_CODE))
-            blended = (name for name, figures in result.scores.aspects.items() if figures[1] is not None)
-            shape = Shape(tuple(values), tuple(blended))
-            self._shape.append(self._shapes.setdefault(shape, len(self._shapes)))
-            for name, value in values.items():
-                self._columns.setdefault(name, NumberColumn()).put(number, value, number + 1)
-            self._similarity.put(number, result.scores.similarity, number + 1)
-
-    def _add_place(self, batch: Batch, result: Scored) -> None:
-        entry = result.entry
-        system = result.scores.system or batch.metadata.get(SYSTEM) or ""
-        label = self._label(system, batch)
-        item = entry.item if entry.candidate is None else f"{entry.item}#{entry.candidate}"
-        taken = self._taken[1]
-        repeat = taken[label, item] = taken.get((label, item), -1) + 1
-        name = item if not repeat else f"{item}@{entry.position}"
-        self._system.append(self._systems.setdefault(label, len(self._systems)))
-        self._item.append(self._items.setdefault(name, len(self._items)))
-        cluster = entry.cluster
-        self._cluster.append(
-            NO_DIALOGUE if cluster is None else self._clusters.setdefault(cluster, len(self._clusters))
-        )
-        self._position.append(entry.position)
-        self._origins.append(Origin(result.evaluation, batch.id, entry.item, entry.candidate, system))
-
-    def _label(self, system: str, batch: Batch) -> str:
-        """What the analyses call the system. Two batches of one system are two: a build and the build before it."""
-        label = system or batch.name or batch.id
-        return label if self._owners.setdefault(label, batch.id) == batch.id else f"{label} ({batch.id})"
-
-    # `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`.
+    @cached_property
+    def _items(self) -> tuple[Names, Integers]:
+        return number_items(self._runs, self.system)
 
     @property
-    def systems(self) -> tuple[str, ...]:
-        return tuple(self._systems)
-
-    @property
-    def items(self) -> tuple[str, ...]:
-        return tuple(self._items)
-
-    @property
-    def shapes(self) -> tuple[Shape, ...]:
-        return tuple(self._shapes)
-
-    @property
-    def system(self) -> Integers:
-        return integers(self._system)
+    def items(self) -> Names:
+        return self._items[0]
 
     @property
     def item(self) -> Integers:
-        return integers(self._item)
+        return self._items[1]
+
+    @cached_property
+    def _measured(self) -> list[Measured]:
+        return [measure(run.frame, marks=self._marks) for run in self._runs]
+
+    @cached_property
+    def _shapes(self) -> tuple[list[Names], Integers]:
+        return number_shapes(self._runs, self._measured)
 
     @property
-    def dialogue(self) -> Integers | None:
-        """The dialogue that each row is a turn of, NO_DIALOGUE for none, shape (rows,); None where no row has one."""
-        return integers(self._cluster) if self._clusters else None
+    def shapes(self) -> Sequence[Names]:
+        return self._shapes[0]
 
     @property
     def shape(self) -> Integers:
-        return integers(self._shape)
+        return self._shapes[1]
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Of what any row has a value."""
-        return frozenset(self._columns)
+        return frozenset(name for each in self._measured for name in each)
 
     def column(self, name: str) -> Floats:
         """The values of that name, NaN for none, shape (rows,)."""
-        return self._columns[name].filled(len(self))
-
-    @property
-    def similarity(self) -> Floats:
-        """The results' b, NaN for none, shape (rows,)."""
-        return self._similarity.filled(len(self))
+        parts = zip(self._runs, self._measured, strict=True)
+        return np.concatenate(
+            [each[name][0] if name in each else np.full(len(run.frame), np.nan) for run, each in parts]
+        )
 
     @cached_property
-    def dialogues(self) -> tuple[str, ...]:
-        """The digests that `dialogue` indexes."""
-        return tuple(self._clusters)
+    def similarity(self) -> Floats:
+        return np.concatenate([np.empty(0), *(run.frame.similarity for run in self._runs)])
+
+    @cached_property
+    def dialogue(self) -> Integers | None:
+        known = self._clusters != 0
+        if not known.any():
+            return None
+        found = np.full(len(self), NO_DIALOGUE, dtype=np.int64)
+        found[known] = number_first(self._clusters[known])
+        return found
 
     def dialogue_of(self, row: int) -> str | None:
-        """The digest of the dialogue that the row is a turn of; None for none."""
-        number = self._cluster[row]
-        return None if number == NO_DIALOGUE else self.dialogues[number]
+        """A name of the dialogue that the row is a turn of, the same in all batches; None for none."""
+        return str(self._clusters[row]) if self._clusters[row] else None
 
     def place_of(self, row: int) -> tuple[str, int]:
         """The batch of the row, and its position in it."""
-        return self._origins[row].batch, self._position[row]
+        run, own = self._find_run(row)
+        return run.batch.id, int(run.frame.positions[own])
 
-    def identify(self, responses: Mapping[int, str]) -> list[Answer]:
-        """What each row is the score of, whatever batch it is in; `responses` are digests by position."""
-        items = self.items
-        return [
-            (origin.system, items[number], responses.get(position, origin.batch))
-            for origin, number, position in zip(self._origins, self._item, self._position, strict=True)
-        ]
+    def _find_run(self, row: int) -> tuple[NamedRun, int]:
+        """The run of the row, and the row's place in it."""
+        number = int(np.searchsorted(self._ends, row, side="right"))
+        run = self._runs[number]
+        return run, row - int(self._ends[number]) + len(run.frame)
+
+    def identify(self) -> list[Answer]:
+        """What each row is the score of, whatever batch it is in."""
+        found: list[Answer] = []
+        for run in self._runs:
+            systems, items = run.systems, self.item[len(found) :].tolist()
+            rows = zip(items, run.frame.label.tolist(), run.frame.texts.tolist(), strict=False)
+            found += [(systems[label], self.items[item], text or run.batch.id) for item, label, text in rows]
+        return found
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
         """Each rater's ratings of each result. A rater may have rated one response more than once, by its evaluation
@@ -211,24 +193,29 @@ class AnswerTable:
             if rating.evaluation is not None:
                 rows = evaluations.get(rating.evaluation, [])
             else:
-                rows = places.get(key_of(rating), [])
+                rows = places.get(name_place(rating), [])
             self.ambiguous += len(rows) > 1
             self.unmatched += not rows
             if len(rows) == 1:
                 own = {**self._rate_marks(rows[0], rating), **rating.ratings}
                 found.setdefault((rows[0], rating.rater), {}).update(own)
-        shapes = self.shapes
-        opinions = []
-        for (row, rater), values in found.items():
-            blended = shapes[self._shape[row]].blended
-            repeated = {f"{name}.blended": value for name, value in values.items() if name in blended}
-            opinions.append(Opinion(row, rater, {**values, **repeated}))
-        return opinions
+        return [Opinion(row, rater, {**own, **self._repeat(row, own)}) for (row, rater), own in found.items()]
+
+    def _repeat(self, row: int, ratings: Mapping[str, float]) -> dict[str, float]:
+        """The ratings of what is blended in the row."""
+        run, own = self._find_run(row)
+        blended = {name: run.frame.values.get(("blended", name)) for name in ratings}
+        return {
+            name + BLENDED: ratings[name]
+            for name, column in blended.items()
+            if column is not None and not np.isnan(column[own])
+        }
 
     def _rate_marks(self, row: int, rating: StoredRating) -> dict[str, float]:
         """What the rater marked of the conversation in the row; nothing where that was not asked, or cannot be: more
         turns than the system has."""
-        system_turns, marked = self._system_turns[row], rating.faulty_turns
+        run, own = self._find_run(row)
+        system_turns, marked = int(run.frame.system_turns[own]), rating.faulty_turns
         if not self._marks or marked is None or len(set(marked)) > system_turns:
             return {}
         return {FAULTY_TURNS: 100 * len(set(marked)) / system_turns} if system_turns else {}
@@ -236,22 +223,94 @@ class AnswerTable:
     def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
         """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand
         results people rate a few."""
-        evaluations: dict[str, list[int]] = {one.evaluation: [] for one in ratings if one.evaluation is not None}
-        places: dict[Key, list[int]] = {key_of(one): [] for one in ratings if one.evaluation is None}
-        items = {place[0] for _, place in places}
-        for row, origin in enumerate(self._origins):
-            if origin.evaluation in evaluations:
-                evaluations[origin.evaluation] = [row]
-            if origin.item in items:
+        evaluations: dict[str, list[int]] = {}
+        places: dict[Key, list[int]] = {name_place(one): [] for one in ratings if one.evaluation is None}
+        items = np.array([place[0] for _, place in {*places}], dtype=np.int64)
+        for run, end in zip(self._runs, self._ends.tolist(), strict=True):
+            frame, systems, first = run.frame, run.systems, end - len(run.frame)
+            for name, (batch, position) in self._places.items():
+                if batch == run.batch.id and len(rows := frame.at(np.array([position], dtype=np.int32))):
+                    evaluations[name] = [first + int(rows[0])]
+            for row in np.flatnonzero(np.isin(frame.items, items)).tolist():
                 # Everything that a rating of the response may call it by.
-                candidates, systems = {origin.candidate, None}, {origin.system or None, None}
-                for batch, candidate, system in product((origin.batch, None), candidates, systems):
-                    if (key := (batch, (origin.item, candidate, system))) in places:
-                        places[key].append(row)
+                candidates = {int(frame.candidates[row]), NO_CANDIDATE}
+                own = {systems[frame.label[row]] or None, None}
+                for of, candidate, system in product((run.batch.id, None), candidates, own):
+                    if (key := (of, (int(frame.items[row]), candidate, system))) in places:
+                        places[key].append(first + row)
         return evaluations, places
 
 
-def weigh_rated(table: AnswerTable, opinions: Sequence[Opinion], draws: Sequence[RatedDraw]) -> Floats | None:
+def number_systems(runs: Sequence[NamedRun]) -> tuple[Names, Integers]:
+    """What the analyses call the systems, and each row's. Two batches of one system are two: a build and the build
+    before it."""
+    owners, numbers = dict[str, str](), dict[str, int]()
+    found = [np.empty(0, dtype=np.int64)]
+    for run in runs:
+        own = []
+        for system in run.systems:
+            label = system or run.batch.name or run.batch.id
+            if owners.setdefault(label, run.batch.id) != run.batch.id:
+                label = f"{label} ({run.batch.id})"
+            own.append(numbers.setdefault(label, len(numbers)))
+        found.append(np.array(own, dtype=np.int64)[run.frame.label])
+    return tuple(numbers), np.concatenate(found)
+
+
+def number_items(runs: Sequence[NamedRun], system: Integers) -> tuple[Names, Integers]:
+    """What the analyses call the items, and each row's. What one system answers to an item again has another name."""
+    numbers, found = dict[str, int](), list[int]()
+    for run in runs:
+        taken = set[tuple[int, str]]()
+        own = system[len(found) : len(found) + len(run.frame)].tolist()
+        columns = run.items, run.frame.candidates.tolist(), own, run.frame.positions.tolist()
+        for item, candidate, number, position in zip(*columns, strict=True):
+            name = item if candidate < 0 else f"{item}#{candidate}"
+            place = number, name
+            if place in taken:
+                name = f"{name}@{position}"
+            taken.add(place)
+            found.append(numbers.setdefault(name, len(numbers)))
+    return tuple(numbers), np.array(found, dtype=np.int64)
+
+
+Measured = dict[str, tuple[Floats, Flags]]
+"""By name the values of a run, and the rows that have one or lack it, both of shape (n,)."""
+
+
+def measure(frame: RunFrame, *, marks: bool) -> Measured:
+    """What a run has values of: means, composites, what is blended, and with `marks` the faulty turns."""
+    judged, found = frame.marked(is_judged), Measured()
+    for key in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
+        kind, name = key
+        column = frame.values[key]
+        held = ~np.isnan(column)
+        if kind == "aspect":
+            unrated = np.array([name in label.unrated for label in frame.labels], dtype=bool)[frame.label]
+            found[name] = column, held | unrated
+        elif kind in JUDGED_KINDS:
+            found[flat_name(key)] = column, judged if kind == "composite" else held
+        elif marks and name == FINDING + ANY_CODE:
+            found.setdefault(FAULTY_TURNS, (column, frame.system_turns > 0))
+    return found
+
+
+def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> tuple[list[Names], Integers]:
+    """The shapes that there are, and each row's."""
+    shapes: dict[Names, int] = {}
+    found = [np.empty(0, dtype=np.int64)]
+    for run, each in zip(runs, measured, strict=True):
+        told = np.zeros(len(run.frame), dtype=np.int64)
+        for _, rows in each.values():
+            told = number_keys(2 * told + rows)
+        first, numbers = np.unique(told, return_index=True, return_inverse=True)[1:]
+        names = [tuple(name for name, (_, rows) in each.items() if rows[row]) for row in first]
+        own = [shapes.setdefault(one, len(shapes)) for one in names]
+        found.append(np.array(own, dtype=np.int64)[numbers])
+    return [*shapes], np.concatenate(found)
+
+
+def weigh_rated(table: Answers, opinions: Sequence[Opinion], draws: Sequence[RatedDraw]) -> Floats | None:
     """The weight of each row in an estimate by what people rated, shape (rows,), 0 where no one did; None where all
     weigh alike. A response counts for the rounds in which those who rated it were given it. What was rated outside of
     any round counts as a round that drew all alike."""
@@ -284,45 +343,37 @@ def weigh_rated(table: AnswerTable, opinions: Sequence[Opinion], draws: Sequence
     )
 
 
-class ScoredBatch(NamedTuple):
-    """A batch as a scorer: its results, and the digests of their contexts and responses by position."""
-
-    table: AnswerTable
-    responses: Mapping[int, str]
-
-
-def observe_scorers(scorers: Mapping[str, ScoredBatch], ratings: Sequence[StoredRating]) -> Observations:
+def observe_scorers(scorers: Mapping[str, Answers], ratings: Sequence[StoredRating]) -> Observations:
     """The ratings of whatever the scorers scored, beside the values of each: what a person said of a response in one
     batch counts for the same response to the same item in all. Values are named `scorer:name`, and blended ones
     `scorer (blended):name`. Raises InvalidRequest without any rating, and InvalidLines."""
     rated: dict[tuple[Answer, str], dict[str, float]] = {}
-    for scored in scorers.values():
-        answers = scored.table.identify(scored.responses)
-        for opinion in scored.table.rate(ratings):
+    for table in scorers.values():
+        answers = table.identify()
+        for opinion in table.rate(ratings):
             own = {name: value for name, value in opinion.ratings.items() if not name.endswith(BLENDED)}
             rated.setdefault((answers[opinion.row], opinion.rater), {}).update(own)
     if not rated:
-        raise InvalidRequest(explain_unrated(sum(scored.table.ambiguous for scored in scorers.values())))
+        raise InvalidRequest(explain_unrated(sum(table.ambiguous for table in scorers.values())))
     records: dict[Answer, dict[str, Any]] = {}
     named: dict[tuple[str, str], int] = {}
     for answer in dict.fromkeys(answer for answer, _ in rated):
         system, item, _ = answer
         again = named[system, item] = named.get((system, item), 0) + 1
         records[answer] = {"system": system, "item": item if again == 1 else f"{item} ({again})", "scores": {}}
-    for scorer, scored in scorers.items():
-        add_scores(records, scorer, scored)
+    for scorer, table in scorers.items():
+        add_scores(records, scorer, table)
     reader = ObservationReader(by_scorer=True, noun=NOUN)
     for number, ((answer, rater), own) in enumerate(rated.items(), start=1):
         reader.add({**records[answer], "rater": rater, "ratings": own}, number)
     return reader.finish()
 
 
-def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, scored: ScoredBatch) -> None:
+def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: Answers) -> None:
     """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
-    table = scored.table
-    names = dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))
+    names = dict.fromkeys(chain.from_iterable(table.shapes))
     columns = {name: table.column(name) for name in names}
-    for row, answer in enumerate(table.identify(scored.responses)):
+    for row, answer in enumerate(table.identify()):
         record = records.get(answer)
         if record is None:
             continue
@@ -341,19 +392,12 @@ def explain_unrated(ambiguous: int) -> str:
     return "no human ratings concern these results; keep some with POST /v1/ratings"
 
 
-def name_values(scores: Scores) -> dict[str, float | None]:
-    """Every value of a result by name: means, composites, what is blended."""
-    means = {name: figures[0] for name, figures in scores.aspects.items()}
-    blended = {f"{name}.blended": figures[1] for name, figures in scores.aspects.items() if figures[1] is not None}
-    return {**means, **scores.composites, **blended}
-
-
-def key_of(rating: StoredRating) -> Key:
+def name_place(rating: StoredRating) -> Key:
     """The batch and the place that the rating names."""
-    return rating.batch, (rating.item or "", rating.candidate, rating.system)
+    candidate = NO_CANDIDATE if rating.candidate is None else rating.candidate
+    return rating.batch, (key_of(rating.item or ""), candidate, rating.system)
 
 
-Names = tuple[str, ...]
 NOUN = "result"
 
 
@@ -364,7 +408,7 @@ class Opinions:
     ratings there are, whether they have a value or not. `ratings` are columns of shape (n,), NaN for no value.
     `weights`, shape (rows of the table,), are those of `weigh_rated`."""
 
-    table: AnswerTable
+    table: Answers
     row: Integers
     rater: Integers
     raters: Names
@@ -381,7 +425,7 @@ class Opinions:
     def observe(self, wanted: Sequence[str] | None = None) -> Observations:
         """The opinions beside the results' scores, of the wanted names alone where some are; those without one are left
         out. Raises InvalidLines for more than an analysis takes."""
-        shapes, scored = choose(self.shapes, wanted), choose([one.names for one in self.table.shapes], wanted)
+        shapes, scored = choose(self.shapes, wanted), choose(self.table.shapes, wanted)
         has_any = np.array([bool(names) for names in shapes])[self.shape]
         kept = np.flatnonzero(has_any) if wanted is not None else np.arange(len(self.row))
         row, shape = self.row[kept], self.shape[kept]
@@ -411,9 +455,9 @@ class Opinions:
         return observations
 
 
-def judge_opinions(table: AnswerTable) -> Opinions:
+def judge_opinions(table: Answers) -> Opinions:
     """The judge's own values, one opinion a result that has any; raises InvalidRequest where none has."""
-    names = [*dict.fromkeys(chain.from_iterable(shape.names for shape in table.shapes))]
+    names = [*dict.fromkeys(chain.from_iterable(table.shapes))]
     columns = {name: table.column(name) for name in names}
     held = np.zeros(len(table), dtype=np.bool_)
     for column in columns.values():
@@ -427,7 +471,7 @@ def judge_opinions(table: AnswerTable) -> Opinions:
         rater=np.full(len(row), NO_RATER, dtype=np.int64),
         raters=(),
         shape=table.shape[row],
-        shapes=[shape.names for shape in table.shapes],
+        shapes=table.shapes,
         ratings={name: column[row] for name, column in columns.items()},
     )
 
@@ -440,7 +484,7 @@ def invert(weights: Floats) -> Floats:
     return found
 
 
-def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opinions:
+def rater_opinions(table: Answers, ratings: Sequence[StoredRating]) -> Opinions:
     """The human ratings of results, one opinion per rater and result; raises InvalidRequest without any."""
     found = table.rate(ratings)
     if not found:
@@ -460,7 +504,7 @@ def rater_opinions(table: AnswerTable, ratings: Sequence[StoredRating]) -> Opini
     )
 
 
-def all_opinions(table: AnswerTable, ratings: Sequence[StoredRating], draws: Sequence[RatedDraw] = ()) -> Opinions:
+def all_opinions(table: Answers, ratings: Sequence[StoredRating], draws: Sequence[RatedDraw] = ()) -> Opinions:
     """The human ratings as in `rater_opinions`, and a row without any for each result that no one rated; weighted by
     the probabilities with which rounds drew them."""
     found = rater_opinions(table, ratings)

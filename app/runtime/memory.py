@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 FEW, SOME, MANY = 50_000, 4, 20
 """Thresholds of the three generations; Python's defaults are 700, 10, 10. A collection of the second generation scans
@@ -18,8 +17,6 @@ second's collections accumulate: about twenty thousand a minute under steady loa
 TURN_SECONDS = 0.0005
 """How long a computing thread keeps others waiting. Python's default of 5 ms at every step of an answer made pages slow
 while a comparison was computed."""
-
-RELEASED = 1000
 
 
 def tune_collection() -> None:
@@ -51,9 +48,3 @@ def without_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def release(found: list[Any]) -> None:
-    """Empties the list piece by piece: freeing a million objects at once would stop all threads."""
-    while found:
-        del found[-RELEASED:]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from app.domain import errors
 from app.domain.dialogue import Dialogue
-from app.domain.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Warned
+from app.domain.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Translation, Warned
 from app.domain.rubric import Rubric, Unit, name_version
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from app.runtime.threads import Checkpoint, Seen, inspection_threads
@@ -52,6 +52,11 @@ class Case:
             context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
             found["english"] = Dialogue.model_construct(context=context, response=translation.response)
         return found
+
+    @property
+    def translation(self) -> Translation | None:
+        """The translation as the result shows it."""
+        return self.translated.translation if self.translated else None
 
     @cached_property
     def looking(self) -> asyncio.Lock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -29,19 +28,15 @@ from app.domain.errors import UnknownRubric
 from app.domain.evaluation import (
     AspectResult,
     ConversationRequest,
-    Evaluation,
     EvaluationRequest,
-    IntegrityReport,
     JudgeOptions,
     MaskedSpan,
     Path,
     PathResult,
     Record,
-    RubricReference,
     Translation,
     TurnScore,
     Unrated,
-    Usage,
     Warned,
 )
 from app.domain.rubric import Aspect, Rubric
@@ -52,8 +47,8 @@ from app.runtime.tasks import run_few, run_together
 from app.runtime.threads import Checkpoint
 from app.scoring.case import ENGLISH, SUSPECTED, check_path, check_unit, look_at, refuse_suspicious, require_translator
 from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
-from app.scoring.masked_rejudging import Masking, prefix
-from app.scoring.record import PathReading, assemble, compare_paths, status_of, subtract
+from app.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
+from app.scoring.record import PathReading, assemble, write_record
 from app.text.injection import InspectionBudget, inspect_texts, list_translated, locate
 from app.text.talks import TextFindings, answer, look_through, read_found, write_job
 
@@ -105,6 +100,17 @@ class ConversationCase:
         if self.translated is not None:
             found["english"] = read_translation(self.conversation, self.translated.translation)
         return found
+
+    @property
+    def translation(self) -> Translation | None:
+        """The translation as the result shows it: persona and goal apart from the turns."""
+        if self.translated is None:
+            return None
+        english = self.conversations["english"]
+        *before, last = english.turns
+        shown = {"context": tuple(turn.text for turn in before), "response": last.text}
+        told = {**shown, "persona": english.persona, "goal": english.goal}
+        return self.translated.translation.model_copy(update=told)
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
@@ -265,7 +271,7 @@ async def rate_conversation(given: ConversationCase, context: ScoringContext) ->
     if request.dialogue is None:
         turns = [turn._replace(record=name_dialogue(turn.record, dialogue)) for turn in turns]
     readings = {path: read_path(case, path, judgement, rules) for path, judgement in judgements.items()}
-    record = write_conversation(case, context, evaluation_id, readings=readings, suspicions=suspicions, masked=masked)
+    record = write_record(case, readings, suspicions, evaluation_id, context.now(), rejudged=masked)
     if request.score_turns is not None:
         scored = [turn.record.evaluation for turn in turns]
         shown = tuple(
@@ -453,12 +459,6 @@ def read_findings(
     ], []
 
 
-def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
-    """How many system turns have a fault of each kind, most frequent first; a turn counts once a kind."""
-    turns = {(one.kind, one.turn) for one in findings if one.kind is not None}
-    return dict(Counter(kind for kind, _ in sorted(turns)).most_common())
-
-
 def read_path(case: ConversationCase, path: Path, judgement: Judgement, rules: Sequence[Finding]) -> PathReading:
     """Rates, composes and signs one language path, and adds the judge's findings to those of rules."""
     rubric, language, windows = case.rubric, case.language(path), case.windows[path]
@@ -498,84 +498,16 @@ def read_path(case: ConversationCase, path: Path, judgement: Judgement, rules: S
     return PathReading(result, pieces, judgement, tuple(unusable))
 
 
-def describe_translation(case: ConversationCase) -> Translation | None:
-    """The translation as the result shows it: persona and goal apart from the turns."""
-    if case.translated is None:
-        return None
-    english = case.conversations["english"]
-    *before, last = english.turns
-    shown = {"context": tuple(turn.text for turn in before), "response": last.text}
-    return case.translated.translation.model_copy(update={**shown, "persona": english.persona, "goal": english.goal})
-
-
-def write_conversation(
-    case: ConversationCase,
-    context: ScoringContext,
-    evaluation_id: str,
-    *,
-    readings: Mapping[Path, PathReading],
-    suspicions: tuple[Warned, ...],
-    masked: MaskedConversation | None,
-) -> Record:
-    """The record of a conversation. With both paths, the source path's result is at the top level and `paths` holds
-    both."""
-    request, rubric = case.request, case.rubric
-    main = next(iter(readings.values()))
-    both = len(readings) > 1
-    pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
-    judgements = [*(reading.judgement for reading in readings.values()), *([masked.judgement] if masked else [])]
-    spent = [judgement.usage for judgement in judgements]
-    if case.translated is not None:
-        spent.append(Usage(translated_characters=case.translated.billed_characters))
-    warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
-    found = main.result.findings or ()
-    evaluation = Evaluation(
-        id=evaluation_id,
-        status=status_of([reading.result.aspects for reading in readings.values()]),
-        rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
-        path=request.path,
-        aspects=main.result.aspects,
-        composites=main.result.composites,
-        relevance=None,
-        translation=describe_translation(case),
-        paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
-        judge=main.judgement.provenance,
-        usage=reduce(add, spent),
-        warnings=tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
-        signature=signature.sign(pieces),
-        signature_pieces=pieces,
-        cached=all(reading.judgement.cached for reading in readings.values()),
-        created_at=context.now(),
-        metadata=request.metadata,
-        dialogue=request.dialogue,
-        integrity=report_masked(case, readings, masked) if masked else None,
-        findings=found,
-        kinds=count_kinds(found) if rubric.kinds and not main.unusable else None,
-        windows=main.result.windows,
-    )
-    trace = tuple(call for judgement in judgements for call in judgement.trace)
-    return Record(evaluation=evaluation, request=request, trace=trace)
-
-
-@dataclass(frozen=True)
-class MaskedConversation:
-    """The judgement on one path of a conversation without its suspicious spans."""
-
-    path: Path
-    spans: tuple[MaskedSpan, ...]
-    judgement: Judgement
-
-
 async def rejudge_masked(
     case: ConversationCase, suspicions: tuple[Warned, ...], context: ScoringContext
-) -> MaskedConversation | None:
+) -> MaskedJudgement | None:
     """The judgement without the suspicious spans, if the policy asks for it and there are any. It is on one path: the
     source path, or the English one if only the translation is suspicious."""
     if case.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
         return None
     path, conversation, spans = await look_at(case, partial(find_masked, case), at_once=0)
     windows = await look_at(case, lambda _: cut_windows(conversation, case.window_tokens))
-    return MaskedConversation(path, spans, (await judge_windows(case, {path: windows}, context))[path])
+    return MaskedJudgement(path, spans, (await judge_windows(case, {path: windows}, context))[path])
 
 
 def find_masked(
@@ -613,13 +545,3 @@ def mask_conversation(
     goal = None if shown.goal is None else masking.text(f"{prefix(shown.goal, given.goal or '')}goal", shown.goal)
     masked = Conversation.model_construct(turns=turns, persona=persona or None, goal=goal)
     return masked, tuple(masking.spans)
-
-
-def report_masked(
-    case: ConversationCase, readings: Mapping[Path, PathReading], masked: MaskedConversation
-) -> IntegrityReport:
-    """Each aspect's mean without the suspicious spans, on the path on which they were removed, and the lift by them."""
-    without, _ = assemble(case.rubric, case.language(masked.path), masked.judgement, None, ())
-    lift = subtract(readings[masked.path].result.aspects, without)
-    means = {name: None if lift[name] is None else result.mean for name, result in without.items()}
-    return IntegrityReport(spans=masked.spans, masked=means, lift=lift)

@@ -130,7 +130,7 @@ async def rejudge_masked(case: Case, context: ScoringContext) -> MaskedJudgement
     masked = await find_masked(case)
     if masked is None:
         return None
-    return MaskedJudgement(masked, await judge(masked.task(case, context.lane), context))
+    return MaskedJudgement(masked.path, masked.spans, await judge(masked.task(case, context.lane), context))
 
 
 async def judge(task: JudgingTask, context: ScoringContext) -> Judgement:

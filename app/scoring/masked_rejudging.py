@@ -34,9 +34,10 @@ class MaskedDialogue:
 
 @dataclass(frozen=True)
 class MaskedJudgement:
-    """The judgement of a masked dialogue."""
+    """The judgement on one path of a dialogue or conversation without its suspicious spans."""
 
-    masked: MaskedDialogue
+    path: Path
+    spans: tuple[MaskedSpan, ...]
     judgement: Judgement
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, reduce
 from operator import add
-from typing import Literal
+from typing import Literal, Protocol
 
 from app import __version__
 from app.domain import signature
 from app.domain.composites import blend, compose, compose_runs
+from app.domain.conversation import Finding
 from app.domain.evaluation import (
     AspectResult,
     CompositeReading,
+    ConversationRequest,
     Evaluation,
+    EvaluationRequest,
     IntegrityReport,
     Path,
     PathResult,
@@ -24,12 +28,13 @@ from app.domain.evaluation import (
     Record,
     RelevanceResult,
     RubricReference,
+    Translation,
     Unrated,
     Usage,
     Warned,
 )
 from app.domain.rubric import Aspect, Rubric
-from app.providers.ports import Judgement, Verdict
+from app.providers.ports import Judgement, Translated, Verdict
 from app.scoring.case import Case
 from app.scoring.masked_rejudging import MaskedJudgement
 
@@ -194,8 +199,22 @@ def write_reading(case: Case, path: Path, judgement: Judgement, relevance: Relev
     return PathReading(result, pieces, judgement)
 
 
+class Judged(Protocol):
+    """What was judged: a response or a conversation."""
+
+    @property
+    def request(self) -> EvaluationRequest | ConversationRequest: ...
+    @property
+    def rubric(self) -> Rubric: ...
+    @property
+    def translated(self) -> Translated | None: ...
+    @property
+    def translation(self) -> Translation | None: ...
+    def language(self, path: Path) -> str: ...
+
+
 def write_record(
-    case: Case,
+    case: Judged,
     readings: Mapping[Path, PathReading],
     suspicions: tuple[Warned, ...],
     evaluation_id: str,
@@ -203,25 +222,26 @@ def write_record(
     *,
     rejudged: MaskedJudgement | None = None,
 ) -> Record:
-    """The record. With both paths, the source path's aspects are at the top level and `paths` holds both. `rejudged` is
+    """The record. With both paths, the source path's result is at the top level and `paths` holds both. `rejudged` is
     the judgement without the suspicious spans."""
+    request, rubric = case.request, case.rubric
     main = next(iter(readings.values()))
-    both = len(readings) > 1
+    both, found = len(readings) > 1, main.result.findings
     pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
-    judgements = list_judgements(readings, rejudged)
+    judgements = [*(reading.judgement for reading in readings.values()), *([rejudged.judgement] if rejudged else [])]
     spent = [judgement.usage for judgement in judgements]
-    if translated := case.translated:
-        spent.append(Usage(translated_characters=translated.billed_characters))
+    if case.translated is not None:
+        spent.append(Usage(translated_characters=case.translated.billed_characters))
     warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
     evaluation = Evaluation(
         id=evaluation_id,
         status=status_of([reading.result.aspects for reading in readings.values()]),
-        rubric=RubricReference(id=case.rubric.id, version=case.rubric.version, digest=case.rubric.digest),
-        path=case.request.path,
+        rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
+        path=request.path,
         aspects=main.result.aspects,
         composites=main.result.composites,
         relevance=main.result.relevance,
-        translation=translated.translation if translated else None,
+        translation=case.translation,
         paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
         judge=main.judgement.provenance,
         usage=reduce(add, spent),
@@ -232,24 +252,27 @@ def write_record(
         signature_pieces=pieces,
         cached=all(reading.judgement.cached for reading in readings.values()),
         created_at=now,
-        metadata=case.request.metadata,
-        dialogue=case.request.dialogue,
+        metadata=request.metadata,
+        dialogue=request.dialogue,
         integrity=report_integrity(case, readings, rejudged) if rejudged else None,
+        findings=found,
+        kinds=count_kinds(found) if found is not None and rubric.kinds and not main.unusable else None,
+        windows=main.result.windows,
     )
     trace = tuple(call for judgement in judgements for call in judgement.trace)
-    return Record(evaluation=evaluation, request=case.request, trace=trace)
+    return Record(evaluation=evaluation, request=request, trace=trace)
 
 
-def list_judgements(readings: Mapping[Path, PathReading], rejudged: MaskedJudgement | None) -> list[Judgement]:
-    """All judgements, that of the masked dialogue last."""
-    return [*(reading.judgement for reading in readings.values()), *([rejudged.judgement] if rejudged else [])]
+def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many system turns have a fault of each kind, most frequent first; a turn counts once a kind."""
+    turns = {(one.kind, one.turn) for one in findings if one.kind is not None}
+    return dict(Counter(kind for kind, _ in sorted(turns)).most_common())
 
 
-def report_integrity(case: Case, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement) -> IntegrityReport:
+def report_integrity(case: Judged, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement) -> IntegrityReport:
     """Each aspect's mean without the suspicious spans, on the path on which they were removed, and the lift: the mean
-    of the whole dialogue minus that mean. Both are None if either is unrated."""
-    path = rejudged.masked.path
-    masked, _ = assemble(case.rubric, case.language(path), rejudged.judgement, None, ())
-    lift = subtract(readings[path].result.aspects, masked)
+    of the whole minus that mean. Both are None if either is unrated."""
+    masked, _ = assemble(case.rubric, case.language(rejudged.path), rejudged.judgement, None, ())
+    lift = subtract(readings[rejudged.path].result.aspects, masked)
     means = {name: None if lift[name] is None else result.mean for name, result in masked.items()}
-    return IntegrityReport(spans=rejudged.masked.spans, masked=means, lift=lift)
+    return IntegrityReport(spans=rejudged.spans, masked=means, lift=lift)

@@ -7,7 +7,7 @@ only a number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.domain.browsing import CasePage, CaseQuery, CaseRow, CaseScale
-from app.domain.run_frame import Flags, Label, RunFrame
+from app.domain.run_frame import JUDGED_KINDS, Flags, Label, RunFrame
+from app.domain.summary import flat_name
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import find_shared_ids
 
@@ -76,11 +77,10 @@ class CaseTable:
         """Results by warning."""
         return self._count(lambda label: sorted(label.warnings))
 
-    def _count(self, names: Callable[[Label], Sequence[str]]) -> Mapping[str, int]:
+    def _count(self, names: Callable[[Label], Iterable[str]]) -> Mapping[str, int]:
         found = Counter[str]()
         for frame in self.frames:
-            for label, count in zip(frame.labels, np.bincount(frame.label, minlength=len(frame.labels)), strict=True):
-                found.update(dict.fromkeys(names(label), int(count)))
+            found.update(frame.count_labels(names))
         return dict(found.most_common())
 
     def measures(self, measure: str | None) -> tuple[str, ...]:
@@ -158,13 +158,11 @@ def make_table(
         counts[run] = np.bincount(case, minlength=shape[1])
         # Backwards, so that the first row of a case is written last.
         first[run][case[::-1]] = np.arange(len(case))[::-1]
-    names = dict.fromkeys(name for frame in frames for name in frame.names)
+    measures = dict.fromkeys(key for frame in frames for key in frame.values if key[0] in JUDGED_KINDS)
     raw, shares, known = {}, {}, dict(scales)
-    for name in names:
-        columns = [
-            frame.values[:, frame.names.index(name)] if name in frame.names else np.full(len(frame.items), np.nan)
-            for frame in frames
-        ]
+    for key in measures:
+        name = flat_name(key)
+        columns = [frame.read(key) for frame in frames]
         raw[name] = group(columns, cases, shape)
         if name not in known:
             ends = [float(np.nan_to_num(take.reduce(raw[name], axis=None))) for take in (np.fmin, np.fmax)]

@@ -139,12 +139,12 @@ def add_link(
     means: Floats | float = 0.0
     freedom = []
     for sign, run, own, values, chosen in zip(
-        (-1, 1), runs, matched.columns, (link.baseline, link.candidate), sides.rows, strict=True
+        (-1, 1), runs, matched.means, (link.baseline, link.candidate), sides.rows, strict=True
     ):
         made_of = () if values is None else values.aspects_of(*key)
         if values is None or not made_of:
             continue
-        held = (~np.isnan(run.table.values[key])).astype(np.float64)
+        held = (~np.isnan(run.frame.values[key])).astype(np.float64)
         weights = weigh_responses(own.row, held, chosen)
         means = means + sign * values.draw_means(*key, weights, best)
         freedom += [values.freedom[one] for one in made_of]
@@ -184,14 +184,14 @@ def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> d
     """Each measure's values in both runs with their dialogues and scale."""
     paired = matched.pairing.test == "paired"
     rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
-    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
-    places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.columns)
+    units = number_units(*matched.means, np.stack(matched.rows, axis=1))
+    places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.means)
     clusters = [own[taken] for own, taken in zip(units, rows, strict=True)]
     found: dict[MeasureKey, Sides] = {}
     for key in list_measures(baseline, candidate):
         kind, name = key
-        values = [own.column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
-        ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.columns, rows, strict=True)]
+        values = [own.column(key)[taken] for own, taken in zip(matched.means, rows, strict=True)]
+        ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.means, rows, strict=True)]
         held = [~np.isnan(side) for side in values]
         if paired:
             held = [held[0] & held[1]] * 2
@@ -241,11 +241,11 @@ def cover_aspects(run: ComparedRun) -> RunCoverage:
 
 def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
-    table = run.table
-    candidates = max(run.expected, len(table))
-    columns = [table.values[measure] for measure in measures if measure in table.values]
+    frame = run.frame
+    candidates = max(run.expected, len(frame))
+    columns = [frame.values[measure] for measure in measures if measure in frame.values]
     rated = sum(int(np.count_nonzero(~np.isnan(values))) for values in columns)
-    expected = candidates * len(measures) - sum(table.inapplicable.get(name, 0) for _, name in measures)
+    expected = candidates * len(measures) - sum(frame.inapplicable.get(name, 0) for _, name in measures)
     share = rated / expected if expected else None
     return RunCoverage(candidates=candidates, rated=rated, expected=expected, share=share)
 
@@ -277,13 +277,13 @@ def take_notes(
     """What a reader of the figures should know, a sentence each."""
     if baseline.name == candidate.name:
         yield "baseline and candidate are the same run: this shows nothing of a change"
-    for role, run, own in (("baseline", baseline, matched.columns[0]), ("candidate", candidate, matched.columns[1])):
-        if own.averaged:
+    for role, run, own in (("baseline", baseline, matched.means[0]), ("candidate", candidate, matched.means[1])):
+        if averaged := int(np.count_nonzero(np.bincount(own.row) > 1)):
             yield (
-                f"the {role} run has {count(own.responses, 'response')} to {count(len(own.keys), 'item')}, several to "
-                f"{own.averaged:,} of them: each item counts once, with its responses' mean"
+                f"the {role} run has {count(len(own.row), 'response')} to {count(len(own.keys), 'item')}, several to "
+                f"{averaged:,} of them: each item counts once, with its responses' mean"
             )
-        if len(run.table) and not run.signatures:
+        if len(run.frame) and not run.signatures:
             yield f"the {role} run carries no signature: nothing shows how it was scored"
     if matched.pairing.contexts_differ:
         yield tell_contexts(matched.pairing)
@@ -678,7 +678,7 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
     Several values within a run are joined by a comma. A run without any value differs from nothing: if everything
     failed, coverage is what is missing."""
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
-    valued = baseline.table.valued and candidate.table.valued
+    valued = baseline.frame.valued and candidate.frame.valued
     if valued and bool(ours) != bool(theirs):
         return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
     alone = not (valued and ours and theirs)

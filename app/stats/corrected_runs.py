@@ -31,7 +31,7 @@ from app.stats.corrected import (
 )
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask
-from app.stats.pairing import FOLDED, fold, list_measures, match_runs, number_items, number_units, tabulate
+from app.stats.pairing import FOLDED, average_items, fold, list_measures, match_runs, number_items, number_units
 from app.stats.resampling import find_quantile
 from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, count, reach
@@ -95,11 +95,11 @@ def correct_pairs(
 ) -> dict[MeasureKey, CorrectedPair]:
     """Each measure of both runs: where `paired` of the items that are in both."""
     matched = match_runs(baseline, candidate, asked="auto" if paired else "unpaired")
-    kept = [np.ones(len(own.row), dtype=bool) for own in matched.columns]
+    kept = [np.ones(len(own.row), dtype=bool) for own in matched.means]
     if paired:
-        kept = [np.isin(own.row, rows) for own, rows in zip(matched.columns, matched.rows, strict=True)]
-    units = number_units(*matched.columns, np.stack(matched.rows, axis=1))
-    homes = [found[own.row] for found, own in zip(units, matched.columns, strict=True)]
+        kept = [np.isin(own.row, rows) for own, rows in zip(matched.means, matched.rows, strict=True)]
+    units = number_units(*matched.means, np.stack(matched.rows, axis=1))
+    homes = [found[own.row] for found, own in zip(units, matched.means, strict=True)]
     best = {**baseline.best, **candidate.best}
     raters = number_raters(baseline, candidate)
     found = {}
@@ -122,7 +122,7 @@ def correct_pairs(
 
 def number_raters(*runs: ComparedRun) -> Integers:
     """The keys of all who rated any of the runs, ascending: a rater's number is the place there."""
-    keys = [each.rater for run in runs for each in run.table.said.values()]
+    keys = [each.rater for run in runs for each in run.frame.said.values()]
     return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *keys]))
 
 
@@ -137,21 +137,21 @@ def sample_run(
 ) -> CorrectedSample | None:
     """The run's responses that have a value, of those that are `kept`, with the numbers of their dialogues; shapes
     (responses,). `raters` are the keys that number the raters. None without any."""
-    table = run.table
-    values = table.values.get(key)
+    frame = run.frame
+    values = frame.values.get(key)
     if values is None:
         return None
     held = ~np.isnan(values) if kept is None else kept & ~np.isnan(values)
     if not held.any():
         return None
     scores, ratings = values[held], np.full(int(held.sum()), np.nan)
-    if key[1] in table.people:
-        ratings = table.people[key[1]][held]
+    if key[1] in frame.people:
+        ratings = frame.people[key[1]][held]
     rated = ~np.isnan(ratings)
     weights = None
-    if rated.any() and np.ptp(table.weights[held][rated]) > 0:
-        weights = np.where(rated, table.weights[held], np.nan)
-    given = table.said.get(key[1])
+    if rated.any() and np.ptp(frame.weights[held][rated]) > 0:
+        weights = np.where(rated, frame.weights[held], np.nan)
+    given = frame.said.get(key[1])
     said = None
     if given is not None and key[0] != "blended":
         said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
@@ -287,8 +287,8 @@ def judge_corrected(
 def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks) -> CorrectedPair:
     """A measure of one run."""
     options = CorrectionOptions(alpha, "t", find_scale(key[1], run), looks, key == MARKED)
-    columns = tabulate(run)
-    homes = number_items(columns)[columns.row]
+    means = average_items(run)
+    homes = number_items(means)[means.row]
     sample = sample_run(run, key, run.best, homes=homes, raters=number_raters(run))
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 

@@ -37,7 +37,7 @@ from app.domain.conversation import ANY_CODE, FINDING, KIND
 from app.domain.errors import InvalidRequest
 from app.domain.judge_check import JudgeCheck
 from app.domain.reports import Looks
-from app.domain.summary import MeasureKey
+from app.domain.summary import MeasureKey, flat_name
 from app.stats import resampling
 from app.stats.comparison import (
     TOO_WIDE,
@@ -55,10 +55,10 @@ from app.stats.comparison import (
     with_faulty_turns,
 )
 from app.stats.corrected_runs import judge_corrected
-from app.stats.gate_plan import BLENDED, PlannedRule, plan, point_name
+from app.stats.gate_plan import PlannedRule, plan, point_name
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
-from app.stats.pairing import number_items, tabulate
+from app.stats.pairing import average_items, number_items
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, count, reach
 from saiten.core.figures import find_digits, write_figure
@@ -208,7 +208,7 @@ def list_shares(
     if comparison.pairing.test == "paired":
 
         def unfit(key: MeasureKey) -> int:
-            return max(run.table.inapplicable.get(key[1], 0) for run in (candidate, baseline))
+            return max(run.frame.inapplicable.get(key[1], 0) for run in (candidate, baseline))
 
         yield from share_pairs(comparison, measures_of(compared), unfit)
 
@@ -220,7 +220,7 @@ def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) 
     alone = {key: cover(run, [key]) for key in measures}
     poorest, fewest = min(alone.items(), key=lambda pair: pair[1].rated, default=(None, covered))
     if poorest is not None and fewest.rated * len(measures) < covered.rated:
-        yield fewest.rated, fewest.expected, f"for {name_of(poorest)}, the fewest"
+        yield fewest.rated, fewest.expected, f"for {flat_name(poorest)}, the fewest"
 
 
 def share_pairs(
@@ -235,7 +235,7 @@ def share_pairs(
     alone = {key: unfit(key) + (measure.n if (measure := find(comparison, key)) else 0) for key in measures}
     poorest = min(alone, key=lambda key: alone[key], default=None)
     if poorest is not None and alone[poorest] < pairing.pairs:
-        yield alone[poorest], items, f"with both values of {name_of(poorest)}, the fewest"
+        yield alone[poorest], items, f"with both values of {flat_name(poorest)}, the fewest"
 
 
 def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "") -> GateReason:
@@ -297,11 +297,11 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
     wanted = [one for one in asked if one.rule.min_mean is not None]
     if not wanted:
         return {}
-    columns = tabulate(candidate)
-    clusters = number_items(columns)
+    means = average_items(candidate)
+    clusters = number_items(means)
     found = {}
     for one in wanted:
-        values, ratings = columns.column(one.key), columns.rating_column(one.key)
+        values, ratings = means.column(one.key), means.rating_column(one.key)
         held = ~np.isnan(values)
         if one.rule.min_mean is not None and one.scale is not None and one.shortfall is not None:
             found[one.number] = Minimum(
@@ -396,12 +396,6 @@ def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
         return comparison.kinds.get(name.removeprefix(FINDING + KIND))
     by_kind = {"aspect": comparison.aspects, "composite": comparison.composites, "blended": comparison.blended}
     return by_kind[kind].get(name)
-
-
-def name_of(key: MeasureKey) -> str:
-    """The measure as rules name it."""
-    kind, name = key
-    return name + BLENDED if kind == "blended" else name
 
 
 def conclude(reasons: Sequence[GateReason]) -> GateVerdict:

@@ -9,7 +9,7 @@ from app.domain.comparison import ComparedRun, GateRule
 from app.domain.conversation import FINDING
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.run_frame import kind_of
-from app.domain.summary import MeasureKey
+from app.domain.summary import BLENDED, MeasureKey
 from app.stats.pairing import list_measures
 from saiten.core.wording import hint
 
@@ -21,9 +21,6 @@ FINDINGS_THAT_MATTER = 5.0
 
 FINDING_STEP = 10.0
 """What one more faulty turn adds to the rate of a conversation with ten turns of the system."""
-
-BLENDED = ".blended"
-"""What follows an aspect's name where its blended value is meant, in rules and in a run's scales."""
 
 MOST_NAMES = 20
 
@@ -118,7 +115,7 @@ def point_name(number: int, rule: GateRule) -> str:
 
 def applies_nowhere(aspect: str, run: ComparedRun) -> bool:
     """Whether the aspect applies to none of the run's items."""
-    return 0 < len(run.table) == run.table.inapplicable.get(aspect, 0)
+    return 0 < len(run.frame) == run.frame.inapplicable.get(aspect, 0)
 
 
 def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:

@@ -58,7 +58,7 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     that b are surely better and w surely worse than has a place from 1 + b to N − w.
     """
     measures = list_correctable(*runs)
-    rated = [bool(run.table.people) for run in runs]
+    rated = [bool(run.frame.people) for run in runs]
     pairs = [*combinations(range(len(runs)), 2)]
     level = alpha / max(1, len(pairs))
     judged: dict[MeasureKey, Ordered] = {key: set() for key in measures}

@@ -24,10 +24,11 @@ from app.domain.comparison import ComparedRun
 from app.domain.composites import compose
 from app.domain.link import AspectLink, JudgeRepeats, LinkedLevel, LinkMark, LinkMethod, StoredLink
 from app.domain.rubric import MeanComposite, Rubric
-from app.domain.run_frame import RunTable, key_all
+from app.domain.run_frame import RunFrame, key_all
 from app.domain.summary import MeasureKey
 from app.stats.correlation_intervals import estimate
 from app.stats.observations import Floats, Integers, join_shared, number_first
+from app.stats.pairing import find_partners, number_keys
 from app.stats.resampling import find_quantile
 from app.stats.statistics import count, reach
 from saiten.core.figures import write_figure
@@ -333,7 +334,7 @@ def link_run(
     those of the linked ratings. A blended value moves as its rating does. `signatures` are those that it then has."""
     links = {name: one for name, one in stored.link.aspects.items() if one.state == "linked" and name in run.aspects}
     tables = {name: read_table(one) for name, one in links.items()}
-    ratings = {name: run.table.values["aspect", name] for name in links}
+    ratings = {name: run.frame.values["aspect", name] for name in links}
     moved = {name: np.interp(ratings[name], *tables[name]) for name in links}
     values = LinkedValues(
         {name: np.clip(ratings[name], *tables[name][0][[0, -1]]) - tables[name][0][0] for name in links},
@@ -341,7 +342,7 @@ def link_run(
         {name: max(1, one.clusters - 1) for name, one in links.items()},
         rubric,
     )
-    return replace(run, items=(), figures=move_values(run.table, moved, rubric), signatures=signatures), values
+    return replace(run, frame=move_values(run.frame, moved, rubric), signatures=signatures), values
 
 
 @dataclass(frozen=True)
@@ -437,48 +438,79 @@ def read_table(link: AspectLink) -> tuple[Floats, Floats]:
     return np.array([level for level, _ in pairs]), np.array([value for _, value in pairs])
 
 
-def move_values(table: RunTable, moved: Mapping[str, Floats], rubric: Rubric) -> RunTable:
-    """The table with linked values."""
-    nothing = np.full(len(table), np.nan)
+def move_values(frame: RunFrame, moved: Mapping[str, Floats], rubric: Rubric) -> RunFrame:
+    """The run with linked values."""
+    nothing = np.full(len(frame), np.nan)
     values: dict[MeasureKey, Floats] = {}
-    for kind, name in table.values:
+    for kind, name in frame.values:
         if kind == "aspect":
             values[kind, name] = moved.get(name, nothing)
     ratings = {name: [None if isnan(one) else one for one in column.tolist()] for name, column in moved.items()}
     composed = [compose(rubric, dict(zip(ratings, row, strict=True))) for row in zip(*ratings.values(), strict=True)]
-    for one in rubric.composites if len(table) else ():
-        found = [row[one.id] for row in composed] if ratings else [None] * len(table)
+    for one in rubric.composites if len(frame) else ():
+        found = [row[one.id] for row in composed] if ratings else [None] * len(frame)
         values["composite", one.id] = np.array(found, dtype=np.float64)
-    for (kind, name), column in table.values.items():
+    for (kind, name), column in frame.values.items():
         if kind == "blended" and name in moved:
-            values[kind, name] = column + moved[name] - table.values["aspect", name]
+            values[kind, name] = column + moved[name] - frame.values["aspect", name]
         elif kind in {"finding", "kind"}:
             values[kind, name] = column
     shown = {key: column for key, column in values.items() if key[0] != "blended" or not np.isnan(column).all()}
-    valued = any(kind not in {"finding", "kind"} and not np.isnan(column).all() for (kind, _), column in shown.items())
-    return replace(table, values=shown, valued=valued)
+    return replace(frame, values=shown)
 
 
-def pair_judges(aspect: str, rated: Sequence[tuple[Any, Any]], levels: tuple[int, ...]) -> JudgePairs:
-    """The pairs of one aspect, of responses with `means`, `noise` and `cluster`, the old judge's first. Responses that
-    share a dialogue in either batch belong together; one without any stands alone."""
-    named = [(number, own.cluster) for number, pair in enumerate(rated) for own in pair if own.cluster is not None]
-    members = np.array([number for number, _ in named], dtype=np.int64)
-    clusters = number_first(join_shared(members, number_first(key_all([name for _, name in named])), len(rated)))
-    old_noise, new_noise = (
-        np.array([pair[side].noise.get(aspect, np.nan) for pair in rated], dtype=np.float64) for side in (0, 1)
-    )
-    noise = None
-    if len(rated) and not (np.isnan(old_noise).all() or np.isnan(new_noise).all()):
-        # A response with one valid sample says nothing of the noise: it counts with that of the others.
-        noise = (
-            np.nan_to_num(old_noise, nan=float(np.nanmean(old_noise))),
-            np.nan_to_num(new_noise, nan=float(np.nanmean(new_noise))),
-        )
+def pair_responses(old: RunFrame, new: RunFrame) -> tuple[Integers, int]:
+    """The rows of the responses that both judges rated, the old judge's first, shape (pairs, 2), and how many responses
+    have no partner. Responses are paired by item and text, where a batch has no texts any more by item, candidate and
+    system: then those of different contexts are no pair."""
+    by_text = all(bool(own.texts.all()) for own in (old, new))
+    keys = []
+    for own in (old, new):
+        systems = key_all([label.system for label in own.labels])[own.label]
+        placed = (own.items, own.candidates.astype(np.int64), systems)
+        keys.append(np.stack((own.items, own.texts) if by_text else placed, axis=1))
+    numbers = number_keys(np.concatenate(keys))
+    groups = np.split(numbers, [len(old)])
+    rows = find_partners(*(np.stack([group, number_repeats(group)], axis=1) for group in groups))
+    before, after = old.contexts[rows[:, 0]], new.contexts[rows[:, 1]]
+    # Digests of hashed texts cannot be compared.
+    hashed = (old.texts[rows[:, 0]] == 0) != (new.texts[rows[:, 1]] == 0)
+    same = hashed | (before == 0) | (after == 0) | (before == after) | by_text
+    return rows[same], len(old) + len(new) - len(rows) - int(np.count_nonzero(same))
+
+
+def number_repeats(groups: Integers) -> Integers:
+    """How many before each one are of its group, shape (n,)."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.ones(len(groups), dtype=bool)
+    starts[1:] = np.diff(groups[order]) != 0
+    places = np.arange(len(groups))
+    found = np.empty(len(groups), dtype=np.int64)
+    found[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
+    return found
+
+
+def pair_judges(aspect: str, old: RunFrame, new: RunFrame, rows: Integers, levels: tuple[int, ...]) -> JudgePairs:
+    """The pairs of one aspect among paired rows, of shape (pairs, 2). Responses that share a dialogue in either batch
+    belong together; one without any stands alone."""
+    runs = (old, new)
+    means = [own.read(("aspect", aspect)) for own in runs]
+    rows = rows[~np.isnan(means[0][rows[:, 0]]) & ~np.isnan(means[1][rows[:, 1]])]
+    named = np.stack([own.clusters[taken] for own, taken in zip(runs, rows.T, strict=True)], axis=1)
+    members = np.nonzero(named)[0]
+    clusters = number_first(join_shared(members, number_first(named[named != 0]), len(rows)))
+    noise = [own.noise.get(aspect, np.full(len(own), np.nan))[taken] for own, taken in zip(runs, rows.T, strict=True)]
+    known = len(rows) > 0 and not any(np.isnan(each).all() for each in noise)
     return JudgePairs(
-        np.array([old.means[aspect] for old, _ in rated], dtype=np.float64),
-        np.array([new.means[aspect] for _, new in rated], dtype=np.float64),
+        means[0][rows[:, 0]],
+        means[1][rows[:, 1]],
         clusters,
         levels,
-        noise,
+        # A response with one valid sample says nothing of the noise: it counts with that of the others.
+        (fill_mean(noise[0]), fill_mean(noise[1])) if known else None,
     )
+
+
+def fill_mean(values: Floats) -> Floats:
+    """The values, the mean where there is none."""
+    return np.nan_to_num(values, nan=float(np.nanmean(values)))

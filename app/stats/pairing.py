@@ -13,7 +13,7 @@ import numpy as np
 
 from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
-from app.domain.run_frame import RunFrame, RunTable
+from app.domain.run_frame import RunFrame, make_frame
 from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, count_keys, join_shared, number_first
 from app.stats.statistics import count
@@ -26,29 +26,23 @@ INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or d
 
 
 @dataclass(frozen=True)
-class Columns:
-    """A run by measure. `keys` are its items, shape (n, 2): the key of the id, and that of the context where the id
-    alone does not tell items apart, else 0. `contexts` has shape (n,), 0 where not known.
+class ItemMeans:
+    """A run by item: `frame` has a row for each, with the means of its responses; its clusters are joined, so that an
+    item is in one.
 
-    `columns` hold each item's mean by kind and name, of shape (n,), NaN where there is none. `unfolded` holds the means
-    of the ratings themselves for the aspects that count by their distance from their best value. `responses` counts
-    what the items were averaged from, `averaged` the items with several. `clusters` are keys of the items' dialogues,
-    shape (n,), 0 where an item stands alone; empty where none is known. `row` is each response's item, shape
-    (responses,).
+    `keys` are the items, shape (n, 2): the key of the id, and that of the context where the id alone does not tell
+    items apart, else 0. `row` is each response's item, shape (responses,). `unfolded` holds the means of the ratings
+    themselves for the aspects that count by their distance from their best value.
     """
 
+    frame: RunFrame
     keys: Integers
-    contexts: Integers
-    columns: Mapping[MeasureKey, Floats]
-    responses: int
-    averaged: int = 0
+    row: Integers
     unfolded: Mapping[MeasureKey, Floats] = field(default_factory=dict)
-    clusters: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    row: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def column(self, measure: MeasureKey) -> Floats:
         """One measure's values; all NaN where the run does not have it."""
-        return self.columns.get(measure, np.full(len(self.keys), np.nan))
+        return self.frame.read(measure)
 
     def rating_column(self, measure: MeasureKey) -> Floats:
         """The same before it was turned into a distance."""
@@ -60,23 +54,23 @@ class Paired:
     """Two runs by measure, the baseline's first, and the rows of the pairs in either, each of shape (pairs,)."""
 
     pairing: Pairing
-    columns: tuple[Columns, Columns]
+    means: tuple[ItemMeans, ItemMeans]
     rows: tuple[Integers, Integers]
 
 
 def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
     """Which items of two runs belong together; raises InvalidRequest if pairs are asked for and there are none."""
-    shared_ids = find_shared_ids(baseline.table, candidate.table)
+    shared_ids = find_shared_ids(baseline.frame, candidate.frame)
     best = {**baseline.best, **candidate.best}
-    columns = tabulate(baseline, shared_ids, best), tabulate(candidate, shared_ids, best)
+    means = average_items(baseline, shared_ids, best), average_items(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
-    pairing, *rows = pair_up(*columns, asked=asked, numbered=numbered, comparable=comparable)
-    return Paired(pairing, columns, (rows[0], rows[1]))
+    pairing, *rows = pair_up(*means, asked=asked, numbered=numbered, comparable=comparable)
+    return Paired(pairing, means, (rows[0], rows[1]))
 
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
     """What the runs have values of, by kind in the order of `KINDS`, each in order of appearance."""
-    found = dict.fromkeys(measure for run in runs for measure in run.table.values)
+    found = dict.fromkeys(measure for run in runs for measure in run.frame.values)
     return sorted(found, key=lambda measure: KINDS.index(measure[0]))
 
 
@@ -85,7 +79,7 @@ def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
     return baseline.texts == candidate.texts and baseline.texts != "drop"
 
 
-def find_shared_ids(*runs: RunTable | RunFrame) -> Integers:
+def find_shared_ids(*runs: RunFrame) -> Integers:
     """The keys of the ids that stand for several contexts within one of the runs. Contexts that are not known tell
     nothing."""
     found = []
@@ -98,32 +92,32 @@ def find_shared_ids(*runs: RunTable | RunFrame) -> Integers:
     return np.unique(np.concatenate(found))
 
 
-def tabulate(run: ComparedRun, shared_ids: Integers | None = None, best: Mapping[str, float] | None = None) -> Columns:
-    """The run's values by measure, one row an item, with the mean of its candidates and repeats. Under `shared_ids` an
-    item is identified by its id and its context. Aspects with a `best` value count by minus their distance from it.
-    Without these two the run's own are taken."""
-    apart = find_shared_ids(run.table) if shared_ids is None else shared_ids
+def average_items(
+    run: ComparedRun, shared_ids: Integers | None = None, best: Mapping[str, float] | None = None
+) -> ItemMeans:
+    """The run by item, with the mean of its candidates and repeats. Under `shared_ids` an item is identified by its id
+    and its context. Aspects with a `best` value count by minus their distance from it. Without these two the run's own
+    are taken."""
+    apart = find_shared_ids(run.frame) if shared_ids is None else shared_ids
     best = run.best if best is None else best
-    table = run.table
-    keys = np.stack([table.items, np.where(np.isin(table.items, apart), table.contexts, 0)], axis=1)
-    row = number_first(number_keys(keys) if len(apart) else table.items)
+    frame = run.frame
+    keys = np.stack([frame.items, np.where(np.isin(frame.items, apart), frame.contexts, 0)], axis=1)
+    row = number_first(number_keys(keys) if len(apart) else frame.items)
     size = int(row.max(initial=-1)) + 1
-    ratings = table.values
     folded: dict[MeasureKey, Floats] = {
         measure: fold(values, best[measure[1]])
-        for measure, values in ratings.items()
+        for measure, values in frame.values.items()
         if measure[0] in FOLDED and measure[1] in best
     }
-    return Columns(
-        keys=take_first(keys, row, size),
-        contexts=take_first(table.contexts, row, size, known=table.contexts != 0),
-        columns={measure: average_groups(values, row, size) for measure, values in {**ratings, **folded}.items()},
-        responses=len(table),
-        averaged=int(np.sum(np.bincount(row) > 1)),
-        unfolded={measure: average_groups(ratings[measure], row, size) for measure in folded},
-        clusters=name_clusters(table.clusters, row, size),
-        row=row,
+    made = make_frame(
+        size,
+        {measure: average_groups(values, row, size) for measure, values in {**frame.values, **folded}.items()},
+        items=take_first(frame.items, row, size),
+        contexts=take_first(frame.contexts, row, size, known=frame.contexts != 0),
+        clusters=name_clusters(frame.clusters, row, size),
     )
+    unfolded = {measure: average_groups(frame.values[measure], row, size) for measure in folded}
+    return ItemMeans(made, take_first(keys, row, size), row, unfolded)
 
 
 def number_keys(keys: Integers) -> Integers:
@@ -149,11 +143,10 @@ def take_first(values: Integers, row: Integers, size: int, known: Mask | None = 
 
 def name_clusters(clusters: Integers, row: Integers, size: int) -> Integers:
     """The key of each item's dialogue, shape (size,), from those of its responses, shape (responses,): 0 where none is
-    known, and empty where none is known of any item. Dialogues that share an item are one and have the key of the
-    first."""
+    known. Dialogues that share an item are one and have the key of the first."""
     known = clusters != 0
     if not known.any():
-        return np.empty(0, dtype=np.int64)
+        return np.zeros(size, dtype=np.int64)
     joined = join_shared(row[known], number_first(clusters[known]), size)
     return take_first(clusters, joined[row], int(joined.max()) + 1, known=known)[joined]
 
@@ -164,13 +157,13 @@ def fold(ratings: Floats, best: float) -> Floats:
 
 
 def pair_up(
-    baseline: Columns, candidate: Columns, *, asked: ChosenTest, numbered: bool, comparable: bool = True
+    baseline: ItemMeans, candidate: ItemMeans, *, asked: ChosenTest, numbered: bool, comparable: bool = True
 ) -> tuple[Pairing, Integers, Integers]:
     """The pairing, and the pairs' rows in both runs, each of shape (pairs,). Where `numbered`, an item's number alone
     says little: a pair has the same context too. `comparable`: contexts of the two runs tell whether they are the same.
     Raises InvalidRequest where pairs are asked for and there are none."""
     rows = find_partners(baseline.keys, candidate.keys)
-    before, after = (own.contexts[found] for own, found in zip((baseline, candidate), rows.T, strict=True))
+    before, after = (own.frame.contexts[found] for own, found in zip((baseline, candidate), rows.T, strict=True))
     differing = 0
     if numbered:
         rows = rows[(before != 0) & (before == after) & comparable]
@@ -191,11 +184,11 @@ def pair_up(
         only_candidate=len(candidate.keys) - len(rows),
         contexts_differ=differing,
         baseline_items=len(baseline.keys),
-        baseline_responses=baseline.responses,
+        baseline_responses=len(baseline.row),
         candidate_items=len(candidate.keys),
-        candidate_responses=candidate.responses,
+        candidate_responses=len(candidate.row),
         reason=reason,
-        unit="dialogue" if len(baseline.clusters) or len(candidate.clusters) else "item",
+        unit="dialogue" if baseline.frame.clusters.any() or candidate.frame.clusters.any() else "item",
         clusters=min(units),
     )
     return pairing, rows[:, 0], rows[:, 1]
@@ -212,7 +205,7 @@ def find_partners(baseline: Integers, candidate: Integers) -> Integers:
     return np.stack([rows, partner[rows]], axis=1)
 
 
-def number_units(baseline: Columns, candidate: Columns, rows: Integers) -> list[Integers]:
+def number_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers) -> list[Integers]:
     """The unit of each item of the baseline run, and of the candidate run: a number, which the two items of a pair
     share; shapes (items,). `rows`, of shape (pairs, 2), are the pairs' rows in both runs.
 
@@ -222,27 +215,23 @@ def number_units(baseline: Columns, candidate: Columns, rows: Integers) -> list[
     sizes = len(baseline.keys), len(candidate.keys)
     place = np.arange(sum(sizes))
     place[sizes[0] + rows[:, 1]] = rows[:, 0]
-    clusters = np.concatenate(
-        [
-            own.clusters if len(own.clusters) else np.zeros(size, dtype=np.int64)
-            for own, size in zip((baseline, candidate), sizes, strict=True)
-        ]
-    )
+    clusters = np.concatenate([baseline.frame.clusters, candidate.frame.clusters])
     known = clusters != 0
     unit = join_shared(place[known], number_first(clusters[known]), len(place))[place]
     return [unit[: sizes[0]], unit[sizes[0] :]]
 
 
-def number_items(columns: Columns) -> Integers:
+def number_items(means: ItemMeans) -> Integers:
     """The units of a run's items by itself; shape (items,)."""
-    known = np.flatnonzero(columns.clusters)
-    return join_shared(known, number_first(columns.clusters[known]), len(columns.keys))
+    clusters = means.frame.clusters
+    known = np.flatnonzero(clusters)
+    return join_shared(known, number_first(clusters[known]), len(clusters))
 
 
-def tell_units(baseline: Columns, candidate: Columns, rows: Integers, units: Sequence[int]) -> str:
+def tell_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers, units: Sequence[int]) -> str:
     """What is independent, and which run's dialogues tell it, as the end of a sentence. `rows` are those of the pairs
     in both runs, `units` the numbers of units: of the pairs, or of both runs."""
-    if not len(baseline.clusters) and not len(candidate.clusters):
+    if not baseline.frame.clusters.any() and not candidate.frame.clusters.any():
         return "; no dialogues are known, so that items are the units"
     if len(units) > 1:
         return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"

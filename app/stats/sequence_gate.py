@@ -12,7 +12,7 @@ import numpy as np
 from app.domain.comparison import ComparedRun, GateReport
 from app.domain.errors import InvalidRequest
 from app.domain.sequence import GateSequence, SequenceDrop, SequenceMark
-from app.domain.summary import MeasureKey
+from app.domain.summary import MeasureKey, flat_name
 from app.stats.comparison import TOO_SKEWED
 from app.stats.gate import (
     RuleFinding,
@@ -21,7 +21,6 @@ from app.stats.gate import (
     lack,
     list_minima,
     measures_of,
-    name_of,
     rank,
     tell_rule,
 )
@@ -101,7 +100,7 @@ def judge_in_sequence(
     for one in asked:
         findings, detectable = list[RuleFinding](), None
         if one.rule.most is not None:
-            name, held = name_of(one.key), describe_held(items, one)
+            name, held = flat_name(one.key), describe_held(items, one)
             judged = judge_measure(held, one, share, drops.pop(name, None))
             findings.append(judged.finding)
             detectable = judged.detectable
@@ -143,17 +142,17 @@ def gather(
     if newest.pairing.test != "paired":
         raise InvalidRequest("a sequence compares the same items night by night: ask for no unpaired test")
     rows = newest.rows[0]
-    keys = newest.columns[0].keys[rows]
+    keys = newest.means[0].keys[rows]
     values = {key: np.full((len(rows), len(earlier) + 2), np.nan) for key in measures}
     for place, run in enumerate(earlier.values(), start=1):
         matched = match_runs(baseline, run)
-        partners = find_partners(keys, matched.columns[0].keys[matched.rows[0]])
+        partners = find_partners(keys, matched.means[0].keys[matched.rows[0]])
         for key in measures:
-            values[key][partners[:, 0], place] = matched.columns[1].column(key)[matched.rows[1]][partners[:, 1]]
+            values[key][partners[:, 0], place] = matched.means[1].column(key)[matched.rows[1]][partners[:, 1]]
     for key in measures:
-        values[key][:, 0] = newest.columns[0].column(key)[rows]
-        values[key][:, -1] = newest.columns[1].column(key)[newest.rows[1]]
-    units, _ = number_units(*newest.columns, np.stack(newest.rows, axis=1))
+        values[key][:, 0] = newest.means[0].column(key)[rows]
+        values[key][:, -1] = newest.means[1].column(key)[newest.rows[1]]
+    units, _ = number_units(*newest.means, np.stack(newest.rows, axis=1))
     return Items(values, units[rows], np.array([0, *earlier, night]))
 
 

@@ -6,16 +6,19 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import isnan
 from typing import Any
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.batches import summaries
 from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, Entry, KeyedAnswer
 from app.domain.dialogue import digest_context
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import AspectResult, EvaluationRequest, JudgeOptions, RelevanceOptions, Unrated, Usage
-from app.domain.summary import Intervals, MeanEstimate, Tally, tally_scores
+from app.domain.model import key_of
+from app.domain.summary import Intervals, MeanEstimate, Tally
 from app.domain.work import COLLECT, FINISH, ChunkJob, Committed
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
@@ -34,6 +37,7 @@ from tests.support.batches import (
     run_chunk,
 )
 from tests.support.dict_cache import DictCache
+from tests.support.figures import read_all
 
 OWN_MEAN = RelevanceOptions(baseline="batch")
 
@@ -216,7 +220,8 @@ async def test_another_projects_batch_is_not_there(store: BatchStore) -> None:
     assert await store.find("rivals", "ba_1") is None
     assert await store.list("rivals", BatchFilter(), after=None, limit=9) == []
     assert await store.results("rivals", "ba_1", after=-1, limit=9) == []
-    assert await store.scores("rivals", "ba_1", after=-1, limit=9) == []
+    assert len(await store.frame("rivals", "ba_1", after=-1, limit=9)) == 0
+    assert await store.find_evaluation("rivals", "ba_1", 0) is None
     assert await store.options("rivals", "ba_1") is None
     assert await store.pause("ba_1", "why", "…", project="rivals") is None
     assert await store.resume("rivals", "ba_1") is None
@@ -278,16 +283,17 @@ async def test_results_say_what_became_of_each_candidate(bench: Bench) -> None:
     assert record.record is not None
     assert (without_digest(first.entry), first.evaluation) == (work.todo[0][0], record.record.evaluation)
     assert (last.entry, last.evaluation, last.failure) == (work.todo[2][0], None, fail(work, 2).failure)
-    rated, failed = await store.scores("team", "ba_1", after=-1, limit=9)
-    scores, none = rated.scores, failed.scores
-    assert (rated.entry, failed.entry) == (without_digest(first.entry), last.entry)
-    assert (rated.evaluation, first.entry.context_digest) == (record.record.evaluation.id, rated.scores.context)
+    assert await store.find_evaluation("team", "ba_1", 0) == record.record.evaluation.id
+    assert await store.find_evaluation("team", "ba_1", 1) is None
+    scores, none = await read_all(bench.engine)
     assert isinstance(record.record.request, EvaluationRequest)
     assert (scores.system, scores.context) == ("甲", digest_context(record.record.request.context))
-    assert scores.aspects == {"naturalness": (3.0, 3.41, None, 3)}
-    assert (scores.status, scores.composites, scores.warnings) == ("scored", {"ssa": None}, ("baseline-judge",))
-    assert (none.status, none.aspects, none.failure) == ("failed", {}, "judge-refused-request")
-    assert await store.scores("team", "ba_1", after=0, limit=1) == [failed]
+    assert first.entry.context_digest == scores.context
+    assert scores.values == {("aspect", "naturalness"): 3.0, ("blended", "naturalness"): 3.41}
+    assert (scores.status, scores.find_rating("naturalness"), scores.warnings) == ("scored", 3, ("baseline-judge",))
+    assert (none.status, none.values, none.failure) == ("failed", {}, "judge-refused-request")
+    frame = await store.frame("team", "ba_1", after=0, limit=1)
+    assert (frame.positions.tolist(), frame.labels[frame.label[0]].failure) == ([2], "judge-refused-request")
 
 
 async def test_the_first_claim_starts_the_batch(bench: Bench) -> None:
@@ -420,7 +426,7 @@ def measured(tally: Tally) -> Any:
 
 
 async def add_up(store: BatchStore) -> Tally:
-    return tally_scores(one.scores for one in await store.scores("team", "ba_1", after=-1, limit=10_000))
+    return await summaries.add_up(store, "team", "ba_1")
 
 
 async def known(store: BatchStore, batch_id: str = "ba_1") -> Tally | None:
@@ -500,9 +506,10 @@ async def test_figures_that_a_rewrite_made_unknown_are_kept_once_somebody_has_ad
     tally = await add_up(store)
     await store.keep_tally("team", "ba_1", tally)
     assert await known(store) == tally
-    await store.keep_tally(
-        "team", "ba_1", tally_scores([(await store.scores("team", "ba_1", after=0, limit=1))[0].scores] * C)
-    )
+    other, one = Tally(), summaries.tally_frame(await store.frame("team", "ba_1", after=0, limit=1))
+    for _ in range(C):
+        other.merge(one)
+    await store.keep_tally("team", "ba_1", other)
     assert await known(store) == tally  # what is known stays
 
 
@@ -528,10 +535,12 @@ async def test_a_dialogue_goes_with_its_candidate_to_its_result(store: BatchStor
     assert work.todo == make_candidates(C, turns=4)
     await store.commit("w1", [*finish_all(work)[1:], fail(work, 0)], [work.job])
     results = await store.results("team", "ba_1", after=-1, limit=C)
-    scores = await store.scores("team", "ba_1", after=-1, limit=C)
     placed = [entry for entry, _ in make_candidates(C, turns=4)]
-    assert [without_digest(one.entry) for one in results] == [one.entry for one in scores] == placed
-    assert [one.entry.context_digest for one in results] == [one.scores.context for one in scores]
+    assert [without_digest(one.entry) for one in results] == placed
+    frame = await store.frame("team", "ba_1", after=-1, limit=C)
+    assert frame.clusters.tolist() == [key_of(entry.cluster or "") for entry in placed]
+    digests = [one.entry.context_digest for one in results]
+    assert frame.contexts.tolist() == [0 if one is None else key_of(one) for one in digests]
     assert (results[0].line()["dialogue"], results[0].line()["cluster"]) == ("d-0", "0" * 16)
 
 
@@ -542,17 +551,18 @@ def without_digest(entry: Entry) -> Entry:
 
 async def test_values_are_read_in_pages_with_their_clusters(store: BatchStore) -> None:
     await make_batch(store, count=C, turns=4)
-    assert (await store.values("team", "ba_1", after=-1, limit=9)).rows == []
+    assert len(await store.frame("team", "ba_1", after=-1, limit=9)) == 0
     await run_chunk(store, 0)
-    names, rows = await store.values("team", "ba_1", after=4, limit=3)
-    assert [row[:2] for row in rows] == [(5, f"{1:016x}"), (6, f"{1:016x}"), (7, f"{1:016x}")]
-    found = await store.scores("team", "ba_1", after=4, limit=1)
-    assert dict(zip(names, rows[0][2:], strict=True)) == {
-        **{name: figures[0] for name, figures in found[0].scores.aspects.items()},
-        **found[0].scores.composites,
-        **{f"{name}.blended": figures[1] for name, figures in found[0].scores.aspects.items()},
+    frame = await store.frame("team", "ba_1", after=4, limit=3)
+    assert (frame.positions.tolist(), frame.clusters.tolist()) == ([5, 6, 7], [key_of(f"{1:016x}")] * 3)
+    found = (await store.results("team", "ba_1", after=4, limit=1))[0].evaluation
+    assert found is not None
+    assert {key: column[0] for key, column in frame.values.items() if not isnan(column[0])} == {
+        **{("aspect", name): one.mean for name, one in found.aspects.items()},
+        **{("composite", name): value for name, value in found.composites.items() if value is not None},
+        **{("blended", name): one.blended for name, one in found.aspects.items()},
     }
-    assert (await store.values("rivals", "ba_1", after=-1, limit=9)).rows == []
+    assert len(await store.frame("rivals", "ba_1", after=-1, limit=9)) == 0
 
 
 async def test_intervals_are_kept_of_an_ended_batch_until_a_result_changes(store: BatchStore) -> None:
@@ -824,6 +834,22 @@ async def test_a_batch_that_the_provider_has_is_old_after_its_day(bench: Bench) 
     assert await bench.store.backlog() == (5, 120.0)
 
 
+async def test_options_are_given_of_a_batch_that_is_worked_on(store: BatchStore) -> None:
+    assert await store.active_options("ba_1") is None
+    await make_batch(store, count=C)
+    queued = await store.active_options("ba_1")
+    assert queued is not None
+    assert queued == await store.options("team", "ba_1")
+    await claim(store, 0)
+    assert await store.active_options("ba_1") == queued
+    await store.pause("ba_1", "requested", "…", project="team")
+    assert await store.active_options("ba_1") is None
+    await store.resume("team", "ba_1")
+    assert await store.active_options("ba_1") == queued
+    await store.cancel("team", "ba_1")
+    assert await store.active_options("ba_1") is None
+
+
 async def test_paused_batches_are_counted_by_their_reason(store: BatchStore) -> None:
     assert await store.paused() == {}
     for number in range(4):
@@ -854,13 +880,13 @@ async def test_a_batch_with_its_own_mean_ends_in_two_steps(bench: Bench) -> None
     assert await store.sweep(4, 10) == [end]
     results = await store.results("team", "ba_1", after=-1, limit=1)
     assert results[0].evaluation is not None
-    (before,) = await store.scores("team", "ba_1", after=-1, limit=1)
+    before = (await read_all(bench.engine))[0]
     changed = results[0].evaluation.model_copy(update={"signature": "new", "composites": {"ssa": 0.5}})
     for _ in range(2):  # doing it twice is doing it once
         await store.rewrite("ba_1", [(0, changed), (99, changed)])
     assert (await store.results("team", "ba_1", after=-1, limit=1))[0].evaluation == changed
-    (after,) = await store.scores("team", "ba_1", after=-1, limit=1)
-    assert (after.scores.composites, after.scores.context) == ({"ssa": 0.5}, before.scores.context)
+    after = (await read_all(bench.engine))[0]
+    assert (after.values["composite", "ssa"], after.context) == (0.5, before.context)
     await store.complete("ba_1")
     found = await store.find("team", "ba_1")
     assert found is not None

@@ -33,7 +33,7 @@ async def test_a_record_comes_back_as_it_was_saved(store: EvaluationStore) -> No
 
 async def test_a_record_that_was_written_already_comes_back_the_same(store: EvaluationStore) -> None:
     record = make_record()
-    await store.save("team", record, written=record.model_dump_json())
+    await store.save("team", record, evaluation=record.evaluation.model_dump_json())
     assert await store.find("team", "ev_1") == record
 
 

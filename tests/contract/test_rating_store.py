@@ -234,10 +234,12 @@ def replace_rater(rating: HumanRating) -> HumanRating:
 
 async def test_a_failure_in_the_place_of_an_evaluation_is_not_rated_as_one(bench: Bench) -> None:
     await score(bench.batches)
-    failed = (await bench.batches.scores("team", "ba_1", after=3, limit=1))[0]
-    assert failed.scores.status == "failed"
+    failed = (await bench.batches.results("team", "ba_1", after=3, limit=1))[0]
+    assert failed.failure is not None
+    found = await bench.batches.find_evaluation("team", "ba_1", failed.entry.position)
+    assert found is not None
     with pytest.raises(NotFound):
-        await keep(bench.meta, of_evaluation(failed.evaluation))
+        await keep(bench.meta, of_evaluation(found))
     # Its response may well be rated.
     await keep(bench.meta, make_rating(failed.entry.item, batch="ba_1"))
 

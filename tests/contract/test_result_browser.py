@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.browsing import ANY_ASPECT, BrowsedPage, ResultQuery
+from app.domain.browsing import ANY_ASPECT, ResultQuery
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult, Warned
 from app.domain.work import ChunkJob, FinishedCandidate
@@ -104,36 +105,57 @@ async def score_six(store: BatchStore) -> None:
 
 
 async def places(bench: Bench, *, offset: int = 0, limit: int = 99, **query: Any) -> list[int]:
-    page = await bench.browser.browse("team", "ba_1", ResultQuery(**query), offset=offset, limit=limit)
-    return [row.entry.position for row in page.rows]
+    _, found = await bench.browser.find("team", "ba_1", ResultQuery(**query), offset=offset, limit=limit)
+    return [*found]
 
 
-async def test_results_come_with_their_scores_and_texts(bench: Bench) -> None:
+async def test_results_come_with_everything_that_is_known_of_them(bench: Bench) -> None:
     await score_six(bench.store)
-    page = await bench.browser.browse("team", "ba_1", ResultQuery(), offset=5, limit=5)
-    assert page.total == 7
-    last, failed = page.rows
-    scored = await bench.store.scores("team", "ba_1", after=4, limit=9)
-    assert [(row.entry, row.evaluation, row.scores) for row in page.rows] == [
-        (one.entry, one.evaluation, one.scores) for one in scored
-    ]
+    assert await bench.browser.find("team", "ba_1", ResultQuery(), offset=5, limit=5) == (7, [5, 6])
+    last, failed = (await bench.browser.read("team", "ba_1", [5, 6])).values()
+    stored = await bench.store.results("team", "ba_1", after=4, limit=9)
+    whole = [replace(one, entry=one.entry.model_copy(update={"ids_given": None})) for one in stored]
+    assert [replace(one, asked=None, trace=()) for one in (last, failed)] == whole
     assert (last.candidate, failed.candidate) == (pose("文 5"), pose("文 6"))
-    assert failed.scores.failure == "judge-refused-request"
+    assert (last.id, last.trace) == ("ev_ba_1_5", make_record().trace)
+    assert last.evaluation is not None
+    assert failed.evaluation is None
+    assert failed.failure is not None
+    assert failed.failure.code == "judge-refused-request"
+    assert failed.id.startswith("ev_")
+    assert (last.status, failed.status) == ("scored", "failed")
+
+
+async def test_results_of_many_are_read_without_their_candidates(bench: Bench) -> None:
+    await score_six(bench.store)
+    first, *_ = await bench.store.results("team", "ba_1", after=-1, limit=9)
+    with pytest.raises(ValueError, match="without its candidate"):
+        _ = first.candidate
 
 
 async def test_results_are_read_by_their_positions(bench: Bench) -> None:
     await score_six(bench.store)
-    every = (await bench.browser.browse("team", "ba_1", ResultQuery(), offset=0, limit=9)).rows
-    assert await bench.browser.read("team", "ba_1", [5, 99, 0, 5]) == [every[5], every[0], every[5]]
-    assert await bench.browser.read("team", "ba_1", []) == []
-    assert await bench.browser.read("rivals", "ba_1", [0]) == []
+    every = await bench.browser.read("team", "ba_1", range(9))
+    assert [*every] == [one.entry.position for one in every.values()] == [*range(7)]
+    some = await bench.browser.read("team", "ba_1", [5, 99, 0, 5])
+    assert [*some.items()] == [(5, every[5]), (0, every[0])]
+    assert await bench.browser.read("team", "ba_1", []) == {}
+    assert await bench.browser.read("rivals", "ba_1", [0]) == {}
+
+
+async def test_a_result_is_read_in_one_statement(bench: Bench, engine: AsyncEngine) -> None:
+    await score_six(bench.store)
+    statements: list[str] = []
+    event.listen(engine.sync_engine, "before_cursor_execute", lambda *told: statements.append(told[2].split()[0]))
+    await bench.browser.read("team", "ba_1", [0, 3])
+    assert statements == ["SELECT"]
 
 
 async def test_a_page_beyond_the_end_still_says_how_many_there_are(bench: Bench) -> None:
     await score_six(bench.store)
     for query in (ResultQuery(), ResultQuery(sort="warmth"), ResultQuery(warning="other-language")):
-        page = await bench.browser.browse("team", "ba_1", query, offset=90, limit=5)
-        assert (page.total, list(page.rows)) == (2 if query.warning else 7, [])
+        total, found = await bench.browser.find("team", "ba_1", query, offset=90, limit=5)
+        assert (total, [*found]) == (2 if query.warning else 7, [])
 
 
 async def test_results_without_a_value_come_last_and_equal_ones_in_the_batchs_order(bench: Bench) -> None:
@@ -208,9 +230,8 @@ CONDITIONS: list[tuple[dict[str, Any], list[int]]] = [
 async def test_conditions_are_joined_by_and(bench: Bench) -> None:
     await score_six(bench.store)
     for query, expected in CONDITIONS:
-        page = await bench.browser.browse("team", "ba_1", ResultQuery(sort="both", **query), offset=0, limit=99)
-        assert sorted(row.entry.position for row in page.rows) == expected, query
-        assert page.total == len(expected), query
+        total, found = await bench.browser.find("team", "ba_1", ResultQuery(sort="both", **query), offset=0, limit=99)
+        assert (total, sorted(found)) == (len(expected), expected), query
 
 
 NEEDLES = [
@@ -343,10 +364,11 @@ async def test_patterns_are_counted_unless_there_are_too_many(bench: Bench) -> N
 
 
 async def nothing(bench: Bench, project: str, batch_id: str) -> bool:
-    page = await bench.browser.browse(project, batch_id, ResultQuery(), offset=0, limit=9)
+    total, found = await bench.browser.find(project, batch_id, ResultQuery(), offset=0, limit=9)
+    results = await bench.browser.read(project, batch_id, [0])
     patterns = await bench.browser.count_patterns(project, batch_id, ["warmth"], most=9)
     measures = await bench.browser.measures(project, batch_id)
-    return page == BrowsedPage(0, page.rows) and not page.rows and patterns == [] and measures == ()
+    return (total, [*found], results, patterns, measures) == (0, [], {}, [], ())
 
 
 async def test_where_the_project_has_no_such_batch_there_is_nothing(bench: Bench) -> None:

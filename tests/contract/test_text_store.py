@@ -22,7 +22,7 @@ from app.domain.governance import ProjectPolicy, TextKeeping
 from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, RoundOptions
 from app.domain.model import key_of
 from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
-from app.domain.summary import tally_scores
+from app.domain.summary import tally_results
 from app.domain.work import FinishedCandidate, Work
 from app.storage.sql import frames, texts
 from app.storage.sql.batches.erasure import Erasure
@@ -38,6 +38,7 @@ from app.storage.sql.tables import evaluations, metadata, run_frames, text_grams
 from app.storage.sql.texts import TextStore, erase_singles
 from tests.support.batches import LEASE, START, HandClock, claim, live
 from tests.support.drawn import draw
+from tests.support.figures import read_all
 from tests.support.records import make_record, make_request
 from tests.support.stored_sizes import list_drift
 
@@ -194,7 +195,9 @@ async def test_a_frame_that_was_kept_in_another_form_is_made_again(
     assert earlier != state
     again = await store.read_frame("team", "ba_1")
     assert again.items.tolist() == made.items.tolist()
-    assert str(again.values.tolist()) == str(made.values.tolist())  # NaN is not equal to itself
+    assert [str(one.tolist()) for one in again.values.values()] == [
+        str(one.tolist()) for one in made.values.values()
+    ]  # NaN is not equal to itself
     async with read(bench.engine) as connection:
         assert (await connection.execute(select(run_frames.c.state))).scalar_one() == state
 
@@ -230,8 +233,8 @@ async def test_redaction_leaves_no_text_and_all_figures(
     assert before is not None
     assert await bench.batches.find("team", "ba_1") == before.model_copy(update={"texts": texts})
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tallied
-    scores = await bench.batches.scores("team", "ba_1", after=-1, limit=9)
-    assert [one.scores.aspects["naturalness"][0] for one in scores[:5]] == [3.0] * 5
+    scores = await read_all(bench.engine)
+    assert [one.values["aspect", "naturalness"] for one in scores[:5]] == [3.0] * 5
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [dict(one.ratings) for _, one in kept] == [{"naturalness": 3.0}]
     record = await bench.records.find("team", "ev_1")
@@ -240,26 +243,25 @@ async def test_redaction_leaves_no_text_and_all_figures(
     assert isinstance(record.request, EvaluationRequest)
     assert [said.speaker for said in record.request.context] == ["A", "B"]
     assert {"key-single", "key-ba_1-0", "key-ba_1-4"} <= {*await bench.batches.list_erased_calls(99)}
-    found = await bench.browser.browse("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9)
-    assert found.total == 0
+    assert await bench.browser.find("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9) == (0, ())
 
 
 async def test_hashed_texts_stay_equal_and_dropped_ones_say_nothing(bench: Bench) -> None:
     await finish_batch(bench)
     bench.clock.move(DAY)
     await bench.redact("hash")
-    rows = await bench.browser.read("team", "ba_1", [0, 1, 2])
+    rows = [*(await bench.browser.read("team", "ba_1", [0, 1, 2])).values()]
     first, second, third = (row.candidate.context[0].text for row in rows)
     assert HASHED.fullmatch(first)
     assert first == third != second
-    contexts = [row.scores.context for row in rows]
+    contexts = [row.entry.context_digest for row in rows]
     assert contexts[0] == contexts[2] != contexts[1]
     frame = await FrameStore(bench.engine).read_frame("team", "ba_1")
     assert frame.contexts[:3].tolist() == [key_of(one) for one in contexts if one is not None]
     await bench.redact("drop")
-    rows = await bench.browser.read("team", "ba_1", [0, 1])
+    rows = [*(await bench.browser.read("team", "ba_1", [0, 1])).values()]
     assert {row.candidate.response for row in rows} == {DROPPED}
-    assert {row.scores.context for row in rows} == {None}
+    assert {row.entry.context_digest for row in rows} == {None}
     assert {*(await FrameStore(bench.engine).read_frame("team", "ba_1")).contexts.tolist()} == {0}
 
 
@@ -268,7 +270,7 @@ async def test_clusters_survive_what_becomes_of_texts(bench: Bench, texts: TextK
     await finish_batch(bench)
     bench.clock.move(DAY)
     await bench.redact(texts)
-    rows = await bench.browser.read("team", "ba_1", [0, 1, 2])
+    rows = [*(await bench.browser.read("team", "ba_1", [0, 1, 2])).values()]
     assert [(row.entry.dialogue, row.entry.cluster) for row in rows] == [
         ("d-0", f"{0:016x}"), ("d-0", f"{0:016x}"), ("d-1", f"{1:016x}")
     ]  # fmt: skip
@@ -436,16 +438,16 @@ async def test_candidates_of_a_finished_batch_leave_consistent_figures(bench: Be
         *("erased", None, None, "erased", None),
         "judge-refused-request",
     ]
-    scores = [one.scores for one in await bench.batches.scores("team", "ba_1", after=-1, limit=9)]
+    scores = await read_all(bench.engine)
     assert [one.status for one in scores] == ["failed", "scored", "scored", "failed", "scored", "failed"]
     assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] is None
-    await bench.batches.keep_tally("team", "ba_1", tally_scores(scores))
-    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_scores(scores)
+    await bench.batches.keep_tally("team", "ba_1", tally_results(scores))
+    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_results(scores)
     assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
     kept = await bench.ratings.list("team", RatingFilter(), after=0, limit=9)
     assert [(one.item, one.comment) for _, one in kept] == [("item-1", "c1"), ("item-2", "c2"), ("item-3", None)]
-    assert (await bench.browser.browse("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9)).total == 4
-    assert (await bench.browser.browse("team", "ba_1", ResultQuery(status="failed"), offset=0, limit=9)).total == 3
+    assert (await bench.browser.find("team", "ba_1", ResultQuery(text="返事"), offset=0, limit=9))[0] == 4
+    assert (await bench.browser.find("team", "ba_1", ResultQuery(status="failed"), offset=0, limit=9))[0] == 3
     candidates = await bench.batches.candidates("ba_1", after=-1, limit=9)
     assert [one.response == ERASED for _, one in candidates] == [True, False, False, True, False, False]
     assert "u-42" not in await bench.dump()
@@ -480,9 +482,7 @@ async def test_a_late_result_finds_its_place_taken_and_its_calls_are_owed(bench:
     batch = await found(bench)
     assert (batch.status, batch.counts.scored, batch.counts.failed) == ("completed", 4, 2)
     assert {*await bench.batches.list_erased_calls(9)} == {"key-ba_1-0", "key-ba_1-3"}
-    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_scores(
-        [one.scores for one in await bench.batches.scores("team", "ba_1", after=-1, limit=9)]
-    )
+    assert (await bench.batches.tallies("team", ["ba_1"]))["ba_1"] == tally_results(await read_all(bench.engine))
     assert "ev_ba_1_0" not in await bench.dump()
 
 

@@ -87,14 +87,17 @@ def build_bench(engine: AsyncEngine, *rubrics: Rubric) -> Bench:
     reliabilities = Reliabilities(store, clock=lambda: now().timestamp())
     anchors = AnchorCheck(instruments, AnchorStore(engine), audit, now=now)
     rating = RatingService(batches=batches, ratings=store, rubrics=source, now=now, revalidation=Revalidation())
+    runs, new_link = RunReader(batches, FrameStore(engine)), lambda: "ln_1"
     comparison = ComparisonService(
         batches=batches,
-        runs=RunReader(batches, FrameStore(engine)),
+        runs=runs,
         ratings=store,
         rubrics=source,
         reliabilities=reliabilities,
         anchors=anchors,
-        links=LinkService(batches=batches, links=LinkStore(engine), rubrics=source, now=now, new_id=lambda: "ln_1"),
+        links=LinkService(
+            batches=batches, runs=runs, links=LinkStore(engine), rubrics=source, now=now, new_id=new_link
+        ),
         baselines=BaselineStore(engine),
         sequences=SequenceService(batches=batches, store=SequenceStore(engine), now=now),
         gates=GateArchive(

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import delete, insert, update
@@ -71,14 +70,9 @@ class HeldBatches:
         async with write(self._engine) as connection:
             await connection.execute(delete(batches).where(batches.c.id == batch_id))
 
-    async def project_of(self, batch_id: str) -> str | None:
-        return self.project if batch_id in self._held else None
-
-    async def find(self, project: str, batch_id: str) -> SimpleNamespace:
-        return SimpleNamespace(status=self._held[batch_id].status)
-
-    async def options(self, project: str, batch_id: str) -> BatchOptions:
-        return self._held[batch_id].options
+    async def active_options(self, batch_id: str) -> BatchOptions | None:
+        held = self._held.get(batch_id)
+        return held.options if held is not None and held.status in {"queued", "running"} else None
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
         return self._held[batch_id].candidates[after + 1 : after + 1 + limit]

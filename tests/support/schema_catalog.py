@@ -14,17 +14,17 @@ Catalog = dict[str, list[Any]]
 POSTGRES = {
     "relations": """
         SELECT relname, relkind, relpersistence, relreplident, reloptions, relrowsecurity, relhastriggers, relhasindex,
-               relchecks, relnatts, reltablespace, relispartition, a.amname, obj_description(c.oid)
+               relchecks, reltablespace, relispartition, a.amname, obj_description(c.oid)
         FROM pg_class c LEFT JOIN pg_am a ON a.oid = relam WHERE relnamespace = 'public'::regnamespace
     """,
     "columns": """
-        SELECT c.relname, attnum, attname, format_type(atttypid, atttypmod), attnotnull, attstorage, attcompression,
+        SELECT c.relname, row_number() OVER (PARTITION BY c.oid ORDER BY attnum), attname, format_type(atttypid, atttypmod), attnotnull, attstorage, attcompression,
                attidentity, attgenerated, attstattarget, attcollation::regcollation::text,
                pg_get_expr(adbin, adrelid), col_description(c.oid, attnum),
                (SELECT array_agg(o) FROM unnest(attoptions) o WHERE o LIKE 'n_distinct%')
         FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
              LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = attnum
-        WHERE relnamespace = 'public'::regnamespace AND attnum > 0
+        WHERE relnamespace = 'public'::regnamespace AND attnum > 0 AND NOT attisdropped
     """,
     "constraints": """
         SELECT conrelid::regclass::text, conname, contype, condeferrable, condeferred, convalidated, confupdtype,
@@ -49,7 +49,8 @@ POSTGRES = {
     "functions": "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace",
     "revision": "SELECT version_num FROM alembic_version",
 }
-"""By name and never by number (oid): those differ from database to database."""
+"""By name and never by number (oid): those differ from database to database. Columns are counted without those that a
+migration has dropped, which keep their numbers."""
 
 SQLITE = {
     "columns": "SELECT m.name, x.* FROM sqlite_master m, pragma_table_xinfo(m.name) x WHERE m.type = 'table'",

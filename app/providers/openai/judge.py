@@ -26,7 +26,6 @@ from app.providers.openai.prices import Forecast, Prefixes, Prices
 from app.providers.openai.reply import (
     Readings,
     Reply,
-    Sample,
     SampleAnswer,
     price_reply,
     read_reply,
@@ -203,7 +202,7 @@ class OpenAIJudge:
         longest = max((len(question.structured.user) for question in questions[:1]), default=1)
         at_once = min(len(questions), CALLS_AT_ONCE, 1 + CHARACTERS_AT_ONCE // (longest + 1))
         work = (partial(self._sample, one, task, expected_usd) for one in questions)
-        samples: list[Sample] = await run_few(work, at_once)
+        samples: list[list[SampleAnswer]] = await run_few(work, at_once)
         return summarize(samples, task, kind=self.kind, endpoint=self._address.kind, prices=self.prices)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
@@ -275,7 +274,7 @@ class OpenAIJudge:
             lenient=self.lenient if task.options.lenient is None else task.options.lenient,
         )
 
-    async def _sample(self, question: Question, task: JudgingTask, expected_usd: float) -> Sample:
+    async def _sample(self, question: Question, task: JudgingTask, expected_usd: float) -> list[SampleAnswer]:
         """Asks until a reply rates every aspect, as often as the settings allow, but not again about a dialogue that a
         filter stops. A call is expected to cost as much."""
         answers = [await self._ask(question, task, expected_usd)]
@@ -284,7 +283,7 @@ class OpenAIJudge:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task, expected_usd))
             except ProviderBatchUnanswered:
                 break
-        return Sample(tuple(answers))
+        return answers
 
     async def _ask(self, question: Question, task: JudgingTask, expected_usd: float) -> SampleAnswer:
         key = await work_through(len(question.structured.user), partial(question.key, self._address.url))

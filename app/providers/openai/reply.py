@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from hashlib import blake2b
 from operator import add
 from statistics import fmean, median_low
@@ -323,26 +323,17 @@ class SampleAnswer:
         return expect(self.reply.tokens, self.reply.content, span, aspect.values)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One sample: the first answer, and those that were asked for because it did not rate every aspect."""
-
-    answers: tuple[SampleAnswer, ...]
-
-    @cached_property
-    def kept(self) -> SampleAnswer:
-        """The answer that validly rates most aspects, the first of equals. Answers are never mixed."""
-        if len(self.answers) == 1:
-            return self.answers[0]
-        return max(self.answers, key=lambda answer: answer.reading.rated)
-
-
-def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices) -> Judgement:
-    """Combines the samples into a judgement."""
-    answers = [answer for sample in samples for answer in sample.answers]
-    verdicts = {aspect.id: conclude(aspect, samples) for aspect in task.aspects}
+def summarize(
+    samples: Sequence[Sequence[SampleAnswer]], task: JudgingTask, *, kind: str, endpoint: str, prices: Prices
+) -> Judgement:
+    """Combines the samples into a judgement. A sample is the first answer, and those that were asked for because it did
+    not rate every aspect; of these the one that validly rates most aspects counts, the first of equals. Answers are
+    never mixed."""
+    answers = [answer for sample in samples for answer in sample]
+    kept = [max(sample, key=lambda answer: answer.reading.rated) for sample in samples]
+    verdicts = {aspect.id: conclude(aspect, kept) for aspect in task.aspects}
     if task.rubric.kinds and len(samples) > 1:
-        agreed = agree_on_faults([sample.kept.reading.faults for sample in samples])
+        agreed = agree_on_faults([answer.reading.faults for answer in kept])
         verdicts = {
             name: replace(verdict, turns=(agreed[name],)) if name in agreed else verdict
             for name, verdict in verdicts.items()
@@ -357,10 +348,11 @@ def summarize(samples: Sequence[Sample], task: JudgingTask, *, kind: str, endpoi
     )
 
 
-def conclude(aspect: Aspect, samples: Sequence[Sample]) -> Verdict:
-    """One aspect's verdict over its samples. `expected` is the mean of the rated samples' expectations, and only where
-    each of them has one; `reason` is that of the first sample with the lower median, which is the rating shown."""
-    kept = [sample.kept for sample in samples if aspect.id in sample.kept.reading.ratings]
+def conclude(aspect: Aspect, answers: Sequence[SampleAnswer]) -> Verdict:
+    """One aspect's verdict over the samples' answers that count. `expected` is the mean of the rated samples'
+    expectations, and only where each of them has one; `reason` is that of the first sample with the lower median, which
+    is the rating shown."""
+    kept = [answer for answer in answers if aspect.id in answer.reading.ratings]
     if len(kept) == 1 and not kept[0].question.options.expected:
         reading = kept[0].reading
         rating, reason = reading.ratings[aspect.id], reading.reasons.get(aspect.id)

@@ -28,20 +28,22 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from app.domain.browsing import ANY_ASPECT, Browsed, BrowsedPage, ResultQuery
-from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_scores, unpack_tally
+from app.domain.browsing import ANY_ASPECT, ResultQuery
+from app.domain.human_rating import StoredRating
+from app.domain.result import Result
+from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    BLENDED,
-    PLACE,
     RECEIVING,
-    VALUES,
+    Measures,
     enclose,
-    read_candidate,
-    read_entry,
+    name_columns,
     read_measures,
+    read_whole,
+    select_results,
 )
-from app.storage.sql.engine import read
+from app.storage.sql.engine import fetch, read
+from app.storage.sql.ratings import read_rating
 from app.storage.sql.search import TextSearch
 from app.storage.sql.tables import can_store, equals
 
@@ -54,15 +56,20 @@ SORTED = 10_000
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
+MOST_RATINGS = 500
+"""Human ratings that are shown with a page of responses."""
+
 figure, chunk = t.result_figures.c, t.batch_chunks.c
+result, item, rating = t.evaluations.c, t.batch_items.c, t.human_ratings.c
 
 
 @dataclass(frozen=True)
 class Browsable:
-    """A batch of the project, the columns that its measures stand in, and how many results its candidates have.
-    `tally` is what they amount to, packed, and None where that is not known."""
+    """A batch of the project, the columns that its measures stand in, by their names too, and how many results its
+    candidates have. `tally` is what they amount to, packed, and None where that is not known."""
 
     id: str
+    measures: Measures
     columns: Mapping[str, str]
     total: int
     candidates: int
@@ -78,12 +85,6 @@ class ResultBrowser:
         self._engine = engine
         self._most_sorted = most_sorted
         self._texts = TextSearch(engine)
-
-    async def browse(self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int) -> BrowsedPage:
-        """The matching results from number `offset` on, in order."""
-        total, positions = await self.find(project, batch_id, query, offset=offset, limit=limit)
-        # One that was erased in between is left out.
-        return BrowsedPage(total, await self.read(project, batch_id, positions))
 
     async def find(
         self, project: str, batch_id: str, query: ResultQuery, *, offset: int, limit: int
@@ -146,22 +147,38 @@ class ResultBrowser:
         # Fewer where some were erased between the two looks.
         return (batch.total, found) if len(found) == len(numbers) else None
 
-    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Sequence[Browsed]:
-        """The results at these positions, in their order; those that have none are left out."""
+    async def read(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, Result]:
+        """The results at these positions that are there, whole, by position and in the order given."""
         if not positions:
-            return []
-        async with read(self._engine) as connection:
-            batch = await find_batch(connection, project, batch_id)
-            rows = await read_rows(connection, batch_id, positions) if batch is not None else {}
+            return {}
+        query = (
+            select_results(item.request)
+            .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
+            .where(equals(result.project, project), equals(result.batch_id, batch_id), result.position.in_(positions))
+        )
+        rows = {row.position: row for row in await fetch(self._engine, query)}
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(lambda: [read_browsed(rows[place]) for place in positions if place in rows])
+        return await asyncio.to_thread(lambda: {at: read_whole(rows[at]) for at in positions if at in rows})
+
+    async def read_ratings(
+        self, project: str, batch_id: str, results: Sequence[Result]
+    ) -> Sequence[tuple[int, StoredRating]]:
+        """People's ratings that may concern these results of the batch: of the evaluations, and of the items in this
+        batch or in none. The oldest come first, and of very many the newest are left out."""
+        items, ids = {one.entry.item for one in results}, {one.id for one in results}
+        mine = rating.project == project
+        of_item = (rating.batch_id == batch_id) | rating.batch_id.is_(None)
+        found = {}
+        for condition in (of_item & rating.item.in_(items), rating.evaluation.in_(ids)):
+            query = select(t.human_ratings).where(mine, condition).order_by(rating.number).limit(MOST_RATINGS)
+            found.update({row.number: read_rating(row) for row in await fetch(self._engine, query)})
+        return sorted(found.items(), key=lambda pair: pair[0])
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """The measures by which the batch's results can be sorted."""
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
-            empty = await find_unblended(connection, batch) if batch is not None else set()
-        return tuple(name for name in batch.columns if name not in empty) if batch is not None else ()
+        return tuple(batch.columns) if batch is not None else ()
 
     async def count_patterns(
         self, project: str, batch_id: str, measures: Sequence[str], *, most: int
@@ -191,8 +208,8 @@ async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    columns = dict(zip(read_measures(row.measures), VALUES, strict=False))
-    return Browsable(batch_id, columns, row.results, row.total, row.tally)
+    measures = read_measures(row.measures)
+    return Browsable(batch_id, measures, name_columns(measures), row.results, row.total, row.tally)
 
 
 async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
@@ -204,20 +221,6 @@ async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
     firsts = [mine.where(chunk.state == state).scalar_subquery() for state in UNDONE]
     found = (await connection.execute(select(*firsts))).one()
     return min((first for first in found if first is not None), default=0)
-
-
-async def find_unblended(connection: AsyncConnection, batch: Browsable) -> set[str]:
-    """The measures of blended values that no result has."""
-    names = [name for name in batch.columns if name.endswith(BLENDED)]
-    if not names:
-        return set()
-    if batch.tally is not None:
-        known = unpack_tally(batch.tally)
-        unblended = {name + BLENDED for name, aspect in known.aspects.items() if not aspect.blended.n}
-        return unblended - known.aspects.keys() - known.composites.keys()  # ids may end so
-    counts = [func.count(figure[batch.columns[name]]) for name in names]
-    row = (await connection.execute(select(*counts).where(figure.batch_id == batch.id))).one()
-    return {name for name, count in zip(names, row, strict=True) if count == 0}
 
 
 async def find_positions(
@@ -269,23 +272,6 @@ async def cut(
     ordered = select(source.c.position).order_by(*order_of(source.c, query, backwards=backwards))
     found = (await connection.execute(ordered.offset(first).limit(last - first))).scalars().all()
     return [*reversed(found)] if backwards else [*found]
-
-
-async def read_rows(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> dict[int, Any]:
-    """The results at these positions, with their candidates."""
-    result, item = t.evaluations.c, t.batch_items.c
-    query = (
-        select(result.id, *(result[name] for name in PLACE), result.scores, item.request)
-        .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
-        .where(result.batch_id == batch_id, result.position.in_(positions))
-    )
-    rows = (await connection.execute(query)).all()
-    return {row.position: row for row in rows}
-
-
-def read_browsed(row: Any) -> Browsed:
-    """The result of a row."""
-    return Browsed(read_entry(row), row.id, unpack_scores(row.scores), read_candidate(row.request))
 
 
 def conditions_of(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:

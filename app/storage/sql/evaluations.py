@@ -10,17 +10,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.domain.batch import any_request_of
 from app.domain.errors import StoreError, StoreUnavailable
-from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Record
+from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Record, write_json
 from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import STORED, read_candidate, read_options, read_record
+from app.storage.sql.batches.rows import (
+    STORED,
+    read_candidate,
+    read_evaluation,
+    read_options,
+    read_trace,
+    replace_parts,
+)
 from app.storage.sql.engine import has_marks
 from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, count_bytes, measure_result, sum_up
 from app.storage.sql.tables import (
@@ -86,13 +93,13 @@ class EvaluationStore:
         self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
 
     async def save(
-        self, project: str, record: Record, calls: Sequence[str] = (), *, written: str | None = None
+        self, project: str, record: Record, calls: Sequence[str] = (), *, evaluation: str | None = None
     ) -> None:
         """Stores the record, and returns when it is committed. Records that are saved at the same moment share one
         transaction; the record of a caller who is cancelled meanwhile may be stored too. `calls` are the call cache's
-        keys of all outside calls that it rests on, for an erasure. `written` is the record's JSON if it has been
-        written already."""
-        error = await self._rows(describe(project, record, calls, written))
+        keys of all outside calls that it rests on, for an erasure. `evaluation` is the JSON of the record's evaluation
+        if it has been written already."""
+        error = await self._rows(describe(project, record, calls, evaluation))
         if error is not None:
             raise error
 
@@ -100,7 +107,7 @@ class EvaluationStore:
         """Stores the records, each with its calls, in one transaction: all of them or none."""
 
         def write() -> list[Row]:
-            return [describe(project, record, calls, None) for record, calls in records]
+            return [describe(project, record, calls) for record, calls in records]
 
         # In a thread: of a conversation's turns that were scored each holds the turns before it.
         await self._insert(await asyncio.to_thread(write))
@@ -142,9 +149,9 @@ class EvaluationStore:
         if found.batch_id is None:
             return Record.model_validate_json(found.record, context=STORED)
         # A batch keeps each request once, as options and candidates.
-        kept = read_record(found.record)
         request = any_request_of(read_options(found.options), read_candidate(found.request))
-        return Record.model_construct(evaluation=kept.evaluation, request=request, trace=kept.trace)
+        evaluation, trace = read_evaluation(found.record), read_trace(found.record)
+        return Record.model_construct(evaluation=evaluation, request=request, trace=trace)
 
     async def explain(
         self, project: str, evaluation_id: str, explained: Explanation, calls: Sequence[str]
@@ -158,14 +165,12 @@ class EvaluationStore:
             found = (await connection.execute(query)).one_or_none()
             if found is None:
                 return None
-            record = from_json(found.record)
-            kept = Evaluation.model_validate(record["evaluation"], context=STORED)
+            kept = read_evaluation(found.record)
             if kept.explained is not None:
                 return kept
             told = kept.model_copy(update={"explained": explained})
-            record["evaluation"] = told.model_dump(mode="json")
             values = {
-                "record": to_json(record).decode(),
+                "record": replace_parts(found.record, evaluation=told),
                 "calls": json.dumps([*dict.fromkeys([*json.loads(found.calls or "[]"), *calls])]),
             }
             grown = sum(count_bytes(value) for value in values.values())
@@ -259,8 +264,8 @@ class EvaluationStore:
         await db.execute(self._engine, delete(idempotency_keys).where(named(project, key), held.status.is_(None)))
 
 
-def describe(project: str, record: Record, calls: Sequence[str], written: str | None) -> dict[str, Any]:
-    """The row of a single evaluation."""
+def describe(project: str, record: Record, calls: Sequence[str], written: str | None = None) -> dict[str, Any]:
+    """The row of a single evaluation; `written` is its JSON if it has been written already."""
     evaluation = record.evaluation
     return {
         "id": evaluation.id,
@@ -269,7 +274,7 @@ def describe(project: str, record: Record, calls: Sequence[str], written: str | 
         "rubric": evaluation.rubric.id,
         "status": evaluation.status,
         "signature": evaluation.signature,
-        "record": record.model_dump_json() if written is None else written,
+        "record": write_json(record, written or evaluation.model_dump_json()),
         "calls": json.dumps([*calls]),
     }
 
@@ -308,7 +313,7 @@ def read_evaluations(rows: Sequence[Any], wanted: EvaluationFilter) -> list[Eval
     """The evaluations of rows that hold metadata and dialogue themselves, and not in another part of the record."""
     found = []
     for row in rows:
-        one = Evaluation.model_validate(from_json(row.record)["evaluation"], context=STORED)
+        one = read_evaluation(row.record)
         # What an evaluation says itself counts more than what its batch says.
         shared = from_json(row.options).get("metadata", {}) if row.options and wanted.metadata else {}
         if wanted.metadata.items() <= {**shared, **one.metadata}.items() and wanted.dialogue in {None, one.dialogue}:

@@ -1,4 +1,4 @@
-"""The results of a batch as columns of numbers, and a few of them whole."""
+"""The results of a batch as columns of numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import functools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -15,27 +15,27 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import Candidate, Entry, Failure
-from app.domain.evaluation import Evaluation
-from app.domain.human_rating import StoredRating
+from app.domain.conversation import CODES, FINDING, KIND_CODES, FaultyTurns, list_codes
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
 from app.storage.sql.batches.rows import (
-    PLACE,
     VALUES,
-    read_candidate,
-    read_entry,
-    read_failure,
-    read_record,
+    Measures,
+    read_faulty,
+    read_further,
+    read_ratings,
+    read_unrated,
 )
 from app.storage.sql.batches.views import ENDED
 from app.storage.sql.browsing import Browsable, find_batch
-from app.storage.sql.ratings import read_rating
+from app.storage.sql.tables import equals
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import RunFrame
+    from numpy.typing import NDArray
 
-figure, result, item, rating = t.result_figures.c, t.evaluations.c, t.batch_items.c, t.human_ratings.c
+    from app.domain.run_frame import Floats, Label, RunFrame
+
+figure, result = t.result_figures.c, t.evaluations.c
 
 COUNTED = ("total", "scored", "partial", "failed", "expired")
 
@@ -50,38 +50,24 @@ HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
 WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
-FORMAT = "2"
+FORMAT = "4"
 """Of `pack_frame`: what was kept in another is made again."""
 
 PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
 STATE: Select[Any] = select(functools.reduce(lambda told, one: told.concat("/").concat(one), PARTS)).where(WORTH)
 """What changes whenever the results of an ended batch do; nothing for one whose results still change."""
 
-MOST_RATINGS = 500
-"""Human ratings that are shown with a page of responses."""
-
-
-@dataclass(frozen=True)
-class WholeResult:
-    """A response with everything that is known of it; a `failure` stands in the place of an evaluation."""
-
-    entry: Entry
-    id: str
-    candidate: Candidate
-    evaluation: Evaluation | None
-    failure: Failure | None
-
 
 class FrameStore:
-    """Reads frames and whole results, of a project's own batches only. Raises the `Store…` errors."""
+    """Reads frames, of a project's own batches only. Raises the `Store…` errors."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def read_frame(self, project: str, batch_id: str) -> RunFrame:
-        """All results that the batch has now; none if the project has no such batch. Those of a large batch that has
-        ended are kept for the next time: who asks while they are read waits for that."""
+        """All results that the batch has now; none if the project has no such batch. Those of a large batch that
+        has ended are kept for the next time: who asks while they are read waits for that."""
         turn = self._turns.get(batch_id)
         if turn is None:
             turn = self._turns[batch_id] = asyncio.Lock()
@@ -92,7 +78,7 @@ class FrameStore:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
-            return await asyncio.to_thread(join, (), [])
+            return await asyncio.to_thread(join, [])
         state = await db.fetch_value(self._engine, STATE.where(t.batches.c.id == batch_id))
         kept = t.run_frames.c
         stored = select(kept.frame).where(kept.batch_id == batch_id, kept.state == state)
@@ -110,49 +96,23 @@ class FrameStore:
         return frame
 
     async def _read_all(self, batch: Browsable) -> RunFrame:
-        names = tuple(batch.columns)
-        columns = [
-            *(figure[name] for name in ("position", "item_key", "context_key", "cluster", "spread")),
-            *(figure[name] for name in ("status", "warnings", "unrated")),
-        ]
-        columns += [figure[column] for column in VALUES[: len(names)]]
-        query = select(*columns).where(figure.batch_id == batch.id, figure.item_key.is_not(None))
-        parts, after = [], -1
-        while True:
-            page = query.where(figure.position > after).order_by(figure.position).limit(PAGE)
-            rows = await db.fetch(self._engine, page)
-            if not rows:
-                break
-            parts.append(await asyncio.to_thread(tabulate, rows))
+        frames: list[RunFrame] = []
+        after = -1
+        while len(frame := await read_rows(self._engine, batch, after=after, limit=PAGE)):
+            frames.append(frame)
+            after = int(frame.positions[-1])
+        return await asyncio.to_thread(join, frames)
+
+    async def read_items(self, project: str, batch_id: str) -> Mapping[int, str]:
+        """The ids of the items of all results that the batch has now, by position."""
+        mine = equals(result.batch_id, batch_id), equals(result.project, project)
+        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(PAGE)
+        found: dict[int, str] = {}
+        after = -1
+        while rows := await db.fetch(self._engine, query.where(result.position > after)):
+            found |= {row.position: row.item for row in rows}
             after = rows[-1].position
-        return await asyncio.to_thread(join, names, parts)
-
-    async def read_whole(self, project: str, batch_id: str, positions: Sequence[int]) -> Mapping[int, WholeResult]:
-        """The results at these positions that are there, by position."""
-        if not positions:
-            return {}
-        columns = [result.id, *(result[name] for name in PLACE), result.record, result.failure, item.request]
-        query = (
-            select(*columns)
-            .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
-            .where(result.project == project, result.batch_id == batch_id, result.position.in_(positions))
-        )
-        rows = await db.fetch(self._engine, query)
-        return await asyncio.to_thread(lambda: {row.position: read_whole(row) for row in rows})
-
-    async def read_ratings(
-        self, project: str, batch_id: str, results: Sequence[WholeResult]
-    ) -> Sequence[tuple[int, StoredRating]]:
-        """People's ratings that may concern these results of the batch: of the evaluations, and of the items in this
-        batch or in none. The oldest come first, and of very many the newest are left out."""
-        items, ids = {one.entry.item for one in results}, {one.id for one in results}
-        mine = rating.project == project
-        of_item = (rating.batch_id == batch_id) | rating.batch_id.is_(None)
-        found = {}
-        for condition in (of_item & rating.item.in_(items), rating.evaluation.in_(ids)):
-            query = select(t.human_ratings).where(mine, condition).order_by(rating.number).limit(MOST_RATINGS)
-            found.update({row.number: read_rating(row) for row in await db.fetch(self._engine, query)})
-        return sorted(found.items(), key=lambda pair: pair[0])
+        return found
 
     async def find_places(self, project: str, evaluations: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
@@ -165,57 +125,131 @@ class FrameStore:
         return found
 
 
-def tabulate(rows: Sequence[Any]) -> tuple[Any, ...]:
-    """Some rows as columns: positions, items, contexts, clusters, spreads, values, and the names that label them."""
+async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
+    """The results of the project's batch with a position greater than `after`, in order. A later page may have more
+    measures. The rates of findings are left out: `faults` have what they are made of."""
+    async with db.read(engine) as connection:
+        batch = await find_batch(connection, project, batch_id)
+    if batch is None:
+        return await asyncio.to_thread(join, [])
+    return await read_rows(engine, batch, after=after, limit=limit)
+
+
+async def read_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
+    """The results of the batch with a position greater than `after`, in order."""
+    sources = await asyncio.to_thread(list_sources)
+    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUES[: len(batch.measures)])]
+    query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
+    rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
+    return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
+
+
+LABELLED = ("status", "warnings", "unrated", "reasons", "system", "build", "failure")
+"""The stored columns that a label is of."""
+
+OTHERS = ("system_turns", "findings", "ratings", "further")
+"""Stored columns that most results have nothing in."""
+
+
+def list_sources() -> list[str]:
+    """The stored columns that `RunFrame` declares. It loads numpy."""
+    from app.domain.run_frame import COLUMNS
+
+    return [one.source for one in COLUMNS.values() if one.source is not None]
+
+
+def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
+    """Some rows as columns: first the `sources`, then what labels them, `OTHERS`, and the values."""
     import numpy as np
 
-    from app.domain.run_frame import key_all
+    from app.domain.run_frame import COLUMNS, key_all, make_frame
 
-    positions, items, contexts, clusters, spreads, statuses, warnings, unrated, *values = zip(*rows, strict=True)
-    return (
-        np.array(positions, dtype=np.int32),
-        np.array(items, dtype=np.int64),
-        np.array([one or 0 for one in contexts], dtype=np.int64),
-        key_all(clusters),
-        np.array(spreads, dtype=np.float32),
-        np.array(values, dtype=np.float64).reshape(-1, len(rows)).T,
-        list(zip(statuses, warnings, unrated, strict=True)),
-    )
+    if not rows:
+        return make_frame(0, {}, [])
+    names = (*sources, *LABELLED, *OTHERS)
+    stored = dict(zip(names, given := [*zip(*rows, strict=True)], strict=False))
+    columns: dict[str, NDArray[Any]] = {}
+    for name, one in COLUMNS.items():
+        if one.source == "cluster":
+            columns[name] = key_all(stored[one.source])
+        elif one.source is not None:
+            found = [one.absent if value is None else value for value in stored[one.source]]
+            columns[name] = np.array(found, dtype=one.dtype)
+    labels, columns["label"] = number_all(zip(*(stored[name] for name in LABELLED), strict=True))
+    faults, columns["fault"] = number_all(zip(stored["system_turns"], stored["findings"], strict=True))
+    values = {
+        key: np.array(column, dtype=np.float64) for key, column in zip(measures, given[len(names) :], strict=True)
+    }
+    ratings = spread_out([read_ratings(text) for text in stored["ratings"]])
+    values |= spread_out([read_further(text) for text in stored["further"]])
+    told = [*map(read_label, labels)]
+    faulty = [read_faulty(*each) for each in faults]
+    return make_frame(len(rows), values, told, ratings=ratings, faults=faulty, **columns)
 
 
-def join(names: tuple[str, ...], parts: Sequence[tuple[Any, ...]]) -> RunFrame:
-    """The frame of all parts."""
+def number_all(found: Iterable[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], NDArray[Any]]:
+    """What is different, and the number of each of the rows among that; shape (n,)."""
     import numpy as np
 
-    from app.domain.run_frame import Label, RunFrame
+    numbers: dict[tuple[Any, ...], int] = {}
+    rows = np.array([numbers.setdefault(one, len(numbers)) for one in found], dtype=np.int64)
+    return [*numbers], rows
 
-    found: dict[tuple[str, str, str], int] = {}
-    label = [found.setdefault(each, len(found)) for part in parts for each in part[6]]
-    columns = [np.concatenate([part[number] for part in parts]) if parts else np.empty(0) for number in range(6)]
-    return RunFrame(
-        names=names,
-        positions=columns[0].astype(np.int32),
-        items=columns[1].astype(np.int64),
-        contexts=columns[2].astype(np.int64),
-        clusters=columns[3].astype(np.int64),
-        spread=columns[4].astype(np.float32),
-        values=columns[5].astype(np.float64).reshape(len(columns[0]), len(names)),
-        label=np.array(label, dtype=np.int64),
-        labels=tuple(
-            Label(status, frozenset(warnings.split()), frozenset(unrated.split()))
-            for status, warnings, unrated in found
-        ),
-    )
+
+def spread_out(rows: Sequence[Mapping[Any, float | None]]) -> dict[Any, Floats]:
+    """The values of some rows as columns, NaN where a row has none."""
+    import numpy as np
+
+    found: dict[Any, Floats] = {}
+    for row, values in enumerate(rows):
+        for key, value in values.items():
+            if key not in found:
+                found[key] = np.full(len(rows), np.nan)
+            found[key][row] = value
+    return found
+
+
+def read_label(stored: tuple[Any, ...]) -> Label:
+    """The label of a row of `LABELLED`."""
+    from app.domain.run_frame import Label
+
+    status, warnings, unrated, reasons, *more = stored
+    why = frozenset(read_unrated(unrated, reasons).items())
+    return Label(status, frozenset(warnings.split()), why, *more)
+
+
+def join(frames: Sequence[RunFrame]) -> RunFrame:
+    """The results of all in one run, with the rates of their findings."""
+    import numpy as np
+
+    from app.domain.run_frame import join_frames, kind_of
+
+    frame = join_frames(frames)
+    known = {code for one in frame.faults if one is not None for code in list_codes(one)}
+    turns = frame.system_turns
+    rates = {
+        (kind_of(FINDING + code), FINDING + code): 100 * frame.count_faults(code) / np.maximum(turns, 1)
+        for code in (*CODES, *KIND_CODES)
+        if code in known
+    }
+    return replace(frame, values={**frame.values, **rates}) if rates else frame
 
 
 def pack_frame(frame: RunFrame) -> bytes:
     """The frame as a compressed file of arrays: 3 MB for 100,000 results."""
     import numpy as np
 
-    named = {"names": frame.names, "labels": [[one.status, *map(sorted, one[1:])] for one in frame.labels]}
-    columns = {name: getattr(frame, name) for name in ARRAYS}
+    from app.domain.run_frame import COLUMNS
+
+    labels = [[one.status, sorted(one.warnings), sorted(map(list, one.reasons)), *one[3:]] for one in frame.labels]
+    parts = {"measures": [*frame.values], "labels": labels, "faults": frame.faults, "ratings": [*frame.ratings]}
+    arrays = {name: getattr(frame, name) for name, one in COLUMNS.items() if one.source is not None}
+    arrays |= {"label": frame.label, "fault": frame.fault}
+    arrays |= {f"values{number}": column for number, column in enumerate(frame.values.values())}
+    arrays |= {f"ratings{number}": column for number, column in enumerate(frame.ratings.values())}
+    arrays["parts"] = np.frombuffer(json.dumps(parts).encode(), dtype=np.uint8)
     file = BytesIO()
-    np.savez(file, named=np.frombuffer(json.dumps(named).encode(), dtype=np.uint8), **columns)
+    np.savez(file, allow_pickle=False, **arrays)
     return zlib.compress(file.getvalue(), 1)
 
 
@@ -223,20 +257,16 @@ def unpack_frame(packed: bytes) -> RunFrame:
     """The frame of `pack_frame`."""
     import numpy as np
 
-    from app.domain.run_frame import Label, RunFrame
+    from app.domain.run_frame import COLUMNS, Label, make_frame
 
     with np.load(BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
-        named = json.loads(file["named"].tobytes())
-        columns = {name: file[name] for name in ARRAYS}
-    labels = tuple(Label(status, frozenset(warned), frozenset(lost)) for status, warned, lost in named["labels"])
-    return RunFrame(names=tuple(named["names"]), labels=labels, **columns)
-
-
-ARRAYS = ("positions", "items", "contexts", "clusters", "values", "spread", "label")
-
-
-def read_whole(row: Any) -> WholeResult:
-    """The result of a row."""
-    failure = read_failure(row.failure)
-    evaluation = read_record(row.record).evaluation if failure is None else None
-    return WholeResult(read_entry(row), row.id, read_candidate(row.request), evaluation, failure)
+        parts = json.loads(file["parts"].tobytes())
+        columns = {name: file[name] for name in COLUMNS if name in file}
+        values = {(kind, name): file[f"values{at}"] for at, (kind, name) in enumerate(parts["measures"])}
+        ratings = {name: file[f"ratings{at}"] for at, name in enumerate(parts["ratings"])}
+    labels = [
+        Label(status, frozenset(warnings), frozenset(map(tuple, reasons)), *more)
+        for status, warnings, reasons, *more in parts["labels"]
+    ]
+    faults = [None if one is None else FaultyTurns(*one) for one in parts["faults"]]
+    return make_frame(len(columns["items"]), values, labels, ratings=ratings, faults=faults, **columns)

@@ -30,7 +30,7 @@ DRAWN_BYTES = 100
 COPIES = 2
 """How often a candidate's texts are stored: as they were sent, and as they are searched."""
 
-RESULT_TEXTS = ("record", "signature", "scores", "failure", "calls")
+RESULT_TEXTS = ("record", "signature", "failure", "calls")
 
 
 class octets(FunctionElement[int]):  # noqa: N801 (a function of SQL)

@@ -70,7 +70,7 @@ evaluations = table(
     sa.Column("position", sa.Integer, nullable=True),
     sa.Column("item", sa.Text, nullable=True),
     sa.Column("candidate", sa.Integer, nullable=True),
-    *columns(sa.Text, "scores", "failure", "calls", "dialogue", nullable=True),
+    *columns(sa.Text, "failure", "calls", "dialogue", nullable=True),
     sa.Column("cluster", sa.String(16), nullable=True),
     sa.Index(None, "project", "created_at"),
     sa.Index(None, "batch_id", "position", unique=True),  # one result a candidate
@@ -79,14 +79,14 @@ evaluations = table(
 # `status` may also be `receiving`, which is not shown. `cost_usd` is null if the cost of a result is not known;
 # `dearest_usd` is the highest cost of a result. The batch was last started at `resumed_at`, with `finished_before`
 # results. `tally` has the packed figures of all results, `intervals` those of their means; null if not known.
-# `measures` names the values in `result_figures`, from `v00` on, as a JSON list that only grows. `api_key` is the id of
-# the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch ends at `expires_at` by the
-# running clock; any other has `left_seconds` of running time left, null before its start. `failed` does not include
-# `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun. `ids_given`: the caller
-# gave an item an id; null if not known. `rubric_digest` is that of the rubric when the batch was accepted, null in
-# those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had another. `stored_bytes`
-# is the size of its candidates, results and rounds (`sizes`). The index has only the beginning of a name, because index
-# entries have a limit and names have only the operator's.
+# `measures` says what the values in `result_figures` are of, from `v00` on: a JSON list that only grows, of [kind,
+# name]. `api_key` is the id of the charged key. `texts` is `hash` or `drop` once the texts are gone. A running batch
+# ends at `expires_at` by the running clock; any other has `left_seconds` of running time left, null before its start.
+# `failed` does not include `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun.
+# `ids_given`: the caller gave an item an id; null if not known. `rubric_digest` is that of the rubric when the batch
+# was accepted, null in those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had
+# another. `stored_bytes` is the size of its candidates, results and rounds (`sizes`). The index has only the beginning
+# of a name, because index entries have a limit and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -194,9 +194,11 @@ text_grams = table(
     sqlite_with_rowid=False,
 )
 
-# A result's values, in rows that can be sorted and filtered by the hundred thousand. `warnings` and `unrated` (aspects)
-# are names with a space before and after each. `item_key` and `context_key` are digests (`key_of`) that are equal
-# for equal items and contexts; null where not known. `spread` is that of `Scores`.
+# A result in figures (`ResultFigures`), in rows that can be sorted and filtered by the hundred thousand. `warnings`,
+# `unrated` (aspects) and `reasons` (why, in the same order) are names with a space before and after each. `item_key`
+# and `context_key` are digests (`key_of`) that are equal for equal items and contexts. As JSON: a conversation's faulty
+# turns by code (`findings`), ratings by aspect where they are not the mean, and `further` values, which have no column:
+# [kind, name, value] of each.
 result_figures = table(
     "result_figures",
     batch_id(primary_key=True),
@@ -208,6 +210,13 @@ result_figures = table(
     sa.Column("cluster", sa.String(16), nullable=True),
     *columns(sa.BigInteger, "item_key", "context_key", nullable=True),
     sa.Column("spread", sa.Float(precision=53), nullable=True),
+    sa.Column("reasons", sa.Text, nullable=False, server_default=" "),
+    *columns(sa.Text, "build", "failure", nullable=True),
+    sa.Column("context", sa.String(64), nullable=True),
+    sa.Column("candidate", sa.Integer, nullable=True),
+    sa.Column("similarity", sa.Float(precision=53), nullable=True),
+    sa.Column("system_turns", sa.Integer, nullable=True),
+    *columns(sa.Text, "findings", "ratings", "further", nullable=True),
     sqlite_with_rowid=False,
 )
 

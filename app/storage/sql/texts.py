@@ -35,7 +35,7 @@ from app.domain.evaluation import Record
 from app.domain.governance import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from app.domain.model import key_of
 from app.domain.redaction import ERASED_FAILURE, Cover, Erased
-from app.domain.summary import failed_scores, pack_scores, tally_scores, unpack_scores
+from app.domain.summary import measure_failure, tally_results
 from app.domain.work import ChunkJob, FinishedCandidate
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
@@ -49,10 +49,12 @@ from app.storage.sql.batches.rows import (
     figure,
     insert_figures,
     read_candidate,
+    read_evaluation,
     read_failure,
     read_measures,
     read_placed,
-    read_record,
+    read_trace,
+    replace_parts,
     rewrite_figures,
     utc_now,
 )
@@ -84,7 +86,7 @@ ANSWERS_AT_ONCE = 100
 result, item, batch, answer = t.evaluations.c, t.batch_items.c, t.batches.c, t.idempotency_keys.c
 rating, policy, text = t.human_ratings.c, t.project_policies.c, t.batch_texts.c
 
-SCORES = failed_scores(ERASED_FAILURE)
+NOTHING = measure_failure(ERASED_FAILURE)
 ANY_CHUNK = 0
 GONE = EXPIRED.model_dump_json()
 
@@ -93,10 +95,9 @@ ERASED_REQUEST = redaction.erased_candidate().model_dump_json()
 
 BLANK = {
     "record": "",
-    "status": SCORES.status,
+    "status": NOTHING.status,
     "signature": "",
     "failure": ERASED_FAILURE.model_dump_json(),
-    "scores": pack_scores(SCORES),
     "calls": "[]",
 }
 """The columns of an erased candidate's result."""
@@ -117,11 +118,15 @@ NO_CALLS = "[]"
 SINGLE = (
     update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls=NO_CALLS)
 )
-RESULT = SINGLE.values({name: bindparam(f"new_{name}") for name in ("failure", "scores")})
+RESULT = SINGLE.values(failure=bindparam("new_failure"))
 THIS_ITEM = (item.batch_id == bindparam("this")) & (item.position == bindparam("place"))
 CANDIDATE = update(t.batch_items).where(THIS_ITEM).values(request=bindparam("new_request"))
 THIS_FIGURE = (figure.batch_id == bindparam("this")) & (figure.position == bindparam("place"))
-CONTEXT = update(t.result_figures).where(THIS_FIGURE).values(context_key=bindparam("new_key"))
+CONTEXT = (
+    update(t.result_figures)
+    .where(THIS_FIGURE)
+    .values(context=bindparam("new_context"), context_key=bindparam("new_key"))
+)
 COMMENT = update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
 
 
@@ -358,7 +363,7 @@ async def blank_results(
         for one in gone
         if one.position not in had
     ]
-    rows = [describe_result(one, SCORES, row, now) for one in fresh]
+    rows = [describe_result(one, NOTHING.status, row, now) for one in fresh]
     if rows:
         await connection.execute(insert(t.evaluations), rows)
     locked = read_account(row)
@@ -368,8 +373,8 @@ async def blank_results(
         measure_candidate(ERASED_REQUEST) - measure_candidate(one.request) for one in gone
     )
     measures = read_measures(locked.account.measures)
-    await rewrite_figures(connection, row.id, [(place, SCORES) for place in had], measures)
-    placed = [(one.entry.position, SCORES) for one in fresh]
+    await rewrite_figures(connection, row.id, [(place, NOTHING) for place in had], measures)
+    placed = [(one.entry.position, NOTHING) for one in fresh]
     entries = {(row.id, one.entry.position): one.entry for one in fresh}
     await insert_figures(connection, {row.id: placed}, {row.id: measures}, entries)
     signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
@@ -381,7 +386,7 @@ async def blank_results(
     if had:
         locked.account.forget_figures()
     else:
-        locked.account.add(tally_scores([SCORES] * len(fresh)))
+        locked.account.add(tally_results([NOTHING] * len(fresh)))
     await store_accounts(connection, [locked])
 
 
@@ -529,18 +534,22 @@ async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequenc
     asked = select(item.batch_id, item.position, item.request).where(
         item.batch_id == batch_id, item.position.in_(places)
     )
-    columns = (result.id, result.position, result.record, result.failure, result.scores, result.calls)
+    columns = (result.id, result.record, result.failure, result.calls)
     given = select(*columns).where(result.batch_id == batch_id, result.position.in_(places))
+    context = select(figure.position, figure.context).where(
+        figure.batch_id == batch_id, figure.position.in_(places), figure.context.is_not(None)
+    )
     candidates = (await connection.execute(asked)).all()
     results = (await connection.execute(given)).all()
+    contexts = (await connection.execute(context)).all()
     salt = None if texts == "drop" else sweep.salt
     # In a thread: reading and writing 500 records takes a good part of a second.
     covered = await asyncio.to_thread(rewrite_candidates, candidates, cover)
     await sweep.run_each(CANDIDATE, covered)
-    rewritten = await asyncio.to_thread(rewrite_results, results, cover, salt)
+    rewritten = await asyncio.to_thread(rewrite_results, results, cover)
     await sweep.run_each(RESULT, rewritten)
-    await sweep.run_each(CONTEXT, list_contexts(batch_id, results, rewritten))
-    freed = sum(measure_freed(results, rewritten, "record", "failure", "scores"))
+    await sweep.run_each(CONTEXT, [rewrite_context(batch_id, row, salt) for row in contexts])
+    freed = sum(measure_freed(results, rewritten, "record", "failure"))
     freed += sum(measure_candidate(one.request) for one in candidates)
     freed -= sum(measure_candidate(one["new_request"]) for one in covered)
     shrunk = update(t.batches).where(batch.id == batch_id)
@@ -624,38 +633,28 @@ def rewrite_candidates(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]
     ]
 
 
-def rewrite_results(rows: Iterable[Any], cover: Cover, salt: str | None) -> list[dict[str, Any]]:
-    """The results without texts. Without a `salt` the digests of their contexts go too."""
+def rewrite_results(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:
+    """The results without texts."""
     changed = []
     for row in rows:
-        scores, record, failure = unpack_scores(row.scores), row.record, read_failure(row.failure)
+        record, failure = row.record, read_failure(row.failure)
         if failure is None:
-            kept = read_record(row.record)
-            evaluation = redaction.redact_evaluation(kept.evaluation, cover)
-            trace = redaction.redact_trace(kept.trace, cover)
-            record = kept.model_copy(update={"evaluation": evaluation, "trace": trace}).model_dump_json()
+            evaluation = redaction.redact_evaluation(read_evaluation(row.record), cover)
+            trace = redaction.redact_trace(read_trace(row.record), cover)
+            record = replace_parts(row.record, evaluation=evaluation, trace=trace)
         elif failure.code != redaction.ERASED_CODE:
             # It may quote a judge.
             failure = failure.model_copy(update={"detail": redaction.DROPPED})
-        context = None if salt is None else redaction.rekey_context(scores.context, salt)
-        changed.append(
-            {
-                "this": row.id,
-                "new_record": record,
-                "new_failure": None if failure is None else failure.model_dump_json(),
-                "new_scores": pack_scores(scores._replace(context=context)),
-            }
-        )
+        told = None if failure is None else failure.model_dump_json()
+        changed.append({"this": row.id, "new_record": record, "new_failure": told})
     return changed
 
 
-def list_contexts(batch_id: str, rows: Sequence[Any], rewritten: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What stands for the contexts of results whose scores were rewritten."""
-    contexts = [unpack_scores(each["new_scores"]).context for each in rewritten]
-    return [
-        {"this": batch_id, "place": row.position, "new_key": None if context is None else key_of(context)}
-        for row, context in zip(rows, contexts, strict=True)
-    ]
+def rewrite_context(batch_id: str, row: Any, salt: str | None) -> dict[str, Any]:
+    """What stands for the context of a result. Without a `salt` its digest goes too."""
+    context = None if salt is None else redaction.rekey_context(row.context, salt)
+    key = None if context is None else key_of(context)
+    return {"this": batch_id, "place": row.position, "new_context": context, "new_key": key}
 
 
 def keys_of(rows: Iterable[Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.domain.errors import NotFound, RubricRequired
-from app.domain.evaluation import ConversationRequest, Evaluation, write_json
+from app.domain.evaluation import ConversationRequest, Evaluation, add_badge
 from app.governance.policies import settle_for
 from app.scoring.admission import admit
 from app.scoring.conversation import evaluate_conversation
@@ -64,7 +64,7 @@ async def create_conversation(
         # In one transaction, so that nothing is stored half.
         await container.scoring.evaluations.save_all(project, [*turns, (record, tuple(scope.keys))])
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return Response(write_json(record).mark(badge), media_type="application/json")
+        return Response(add_badge(record.evaluation.model_dump_json(), badge), media_type="application/json")
 
     return await once(request, container.scoring.evaluations, make)
 

@@ -20,8 +20,8 @@ from app.domain.evaluation import (
     EvaluationRequest,
     EvaluationStatus,
     Record,
+    add_badge,
     require_rubric,
-    write_json,
 )
 from app.domain.model import require_moment
 from app.governance.policies import settle_for
@@ -92,10 +92,11 @@ async def create_evaluation(
             await admit([asked], context, scope)
             record = await while_connected(request, evaluate(asked, context, scope))
         project: str = request.state.project
-        written = write_json(record)
-        await container.scoring.evaluations.save(project, record, tuple(scope.keys), written=written.record)
+        # Written once, for the store and for the answer.
+        evaluation = record.evaluation.model_dump_json()
+        await container.scoring.evaluations.save(project, record, tuple(scope.keys), evaluation=evaluation)
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return Response(written.mark(badge), media_type="application/json")
+        return Response(add_badge(evaluation, badge), media_type="application/json")
 
     return await once(request, container.scoring.evaluations, make)
 

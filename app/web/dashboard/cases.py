@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -12,9 +12,10 @@ from app.domain.browsing import CaseRow
 from app.domain.dialogue import Utterance
 from app.domain.evaluation import AspectResult
 from app.domain.human_rating import StoredRating
+from app.domain.result import Result
 from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import SYSTEM
-from app.storage.sql.frames import FrameStore, WholeResult
+from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.conversation import TurnView
 from app.web.dashboard.item import RaterView, ResponseNames, list_turns, view_ratings
 from app.web.text_difference import Piece, compare_texts, replace_text
@@ -46,7 +47,7 @@ class CaseSide(NamedTuple):
     `context` is there where the first response answers another one, and `turns` are those of a conversation, which has
     neither."""
 
-    result: WholeResult | None
+    result: Result | None
     responses: int
     address: str
     pieces: Sequence[Piece] | None
@@ -101,27 +102,45 @@ class CaseView(NamedTuple):
         return [(name, move) for name, move in moved if move][:MOST_MOVES]
 
 
+class RunCases(NamedTuple):
+    """What was read of one run's responses: the results by position, and people's ratings that may concern them."""
+
+    batch: Batch
+    found: Mapping[int, Result]
+    ratings: Sequence[StoredRating]
+
+
+async def read_run(browser: ResultBrowser, project: str, batch: Batch, positions: Sequence[int]) -> RunCases:
+    """The run's responses at these positions; what was erased meanwhile is left out."""
+    found = await browser.read(project, batch.id, positions)
+    ratings = await browser.read_ratings(project, batch.id, [*found.values()])
+    return RunCases(batch, found, [rating for _, rating in ratings])
+
+
 async def read_cases(
-    frames: FrameStore, project: str, runs: Sequence[Batch], rubric: Rubric | None, rows: Sequence[CaseRow]
+    browser: ResultBrowser, project: str, runs: Sequence[Batch], rubric: Rubric | None, rows: Sequence[CaseRow]
 ) -> list[CaseView]:
     """The cases with all texts. What was erased meanwhile is left out."""
-    read, rated = [], []
+    read = []
     for number, batch in enumerate(runs):
         positions = [place for row in rows if (place := row.positions[number]) is not None]
-        found = await frames.read_whole(project, batch.id, positions)
-        read.append(found)
-        rated.append([rating for _, rating in await frames.read_ratings(project, batch.id, [*found.values()])])
+        read.append(await read_run(browser, project, batch, positions))
+    return view_cases(read, rubric, rows)
+
+
+def view_cases(runs: Sequence[RunCases], rubric: Rubric | None, rows: Sequence[CaseRow]) -> list[CaseView]:
+    """The cases with what was read of each run; those of which nothing was are left out."""
     views = []
     for row in rows:
         results = [
-            None if place is None else found.get(place) for place, found in zip(row.positions, read, strict=True)
+            None if place is None else run.found.get(place) for place, run in zip(row.positions, runs, strict=True)
         ]
         known = next((one for one in results if one is not None), None)
         if known is None:
             continue
         sides = [
-            view_side(row.counts[number], batch, results, number, rated[number], rubric=rubric)
-            for number, batch in enumerate(runs)
+            view_side(row.counts[number], run.batch, results, number, run.ratings, rubric=rubric)
+            for number, run in enumerate(runs)
         ]
         views.append(view_case(row, known, results, sides, rubric))
     return views
@@ -130,7 +149,7 @@ async def read_cases(
 def view_side(
     count: int,
     batch: Batch,
-    results: Sequence[WholeResult | None],
+    results: Sequence[Result | None],
     number: int,
     ratings: Sequence[StoredRating],
     *,
@@ -192,8 +211,8 @@ def join_changes(pieces: Sequence[Piece]) -> list[Piece]:
 
 def view_case(
     row: CaseRow,
-    known: WholeResult,
-    results: Sequence[WholeResult | None],
+    known: Result,
+    results: Sequence[Result | None],
     sides: Sequence[CaseSide],
     rubric: Rubric | None,
 ) -> CaseView:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from app.batches.summaries import score_pages
+from app.batches.summaries import read_frames
 from app.charts.histogram import HistogramLabels, build_histogram
 from app.domain.batch import Batch
 from app.domain.conversation import ANY_CODE, FINDING, JUDGED, RULES, Finding, Turn
@@ -159,11 +159,12 @@ async def compute_reading(container: Container, project: str, batch_id: str, cod
     from app.stats.turns import ConversationTurns, read_turns
 
     talks = []
-    async for page in score_pages(container.batches.store, project, batch_id):
-        for one in page:
-            faulty = one.scores.faulty and one.scores.faulty.turns_of(code)
-            if one.scores.faulty is not None and faulty is not None:
-                talks.append(ConversationTurns(one.scores.faulty.system_turns, faulty))
+    async for frame in read_frames(container.batches.store, project, batch_id):
+        for number in frame.fault.tolist():
+            faulty = frame.faults[number]
+            turns = faulty and faulty.turns_of(code)
+            if faulty is not None and turns is not None:
+                talks.append(ConversationTurns(faulty.system_turns, turns))
     return await asyncio.to_thread(read_turns, talks)
 
 

@@ -68,7 +68,7 @@ async def show_disagreements(request: Request, container: Serving, project: Proj
         rated=found.aspects[aspect],
         table=lay_out(found.aspects[aspect]),
         cell=(asked["judge"], asked["people"]) if is_cell else None,
-        rows=[(row, next((one for one in read if one.entry.position == row.position), None)) for row in shown],
+        rows=[(row, read.get(row.position)) for row in shown],
         total=len(rows),
         page=number,
         pages=-(-len(rows) // PAGE),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -12,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from app.domain.batch import Batch, BatchFilter
 from app.domain.browsing import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
 from app.domain.conversation import CODES, FINDING, KIND_CODES
-from app.domain.errors import UnknownRubric
 from app.domain.rubric import Level, Rubric
 from app.runtime.computations import PendingComputation
 from app.scoring.explanation import is_explainable
@@ -286,8 +284,7 @@ async def look(
     page = await look_beside(container, project, asked, asked.state, offset=offset, limit=limit)
     if isinstance(page, PendingComputation):
         return page
-    frames = container.dashboard.explorer.frames
-    cases = await read_cases(frames, project, asked.runs, asked.rubric, page.rows)
+    cases = await read_cases(container.dashboard.browser, project, asked.runs, asked.rubric, page.rows)
     return FoundCases(page.total, page.cases, cases, {}, page.warnings, page.statuses)
 
 
@@ -337,8 +334,8 @@ async def count_codes(
 ) -> tuple[Mapping[str, int | None], Mapping[str, int]]:
     """The responses of the only run by warning and by status."""
     batch, warnings = asked.runs[0], dict[str, int | None]()
-    with suppress(UnknownRubric):  # a run whose rubric is gone is not summed up
-        warnings |= (await container.batches.summarize(project, batch.id)).warnings
+    for summary in (await container.batches.summaries(project, [batch], intervals=False)).values():
+        warnings |= summary.warnings  # a run whose rubric is gone is not summed up
     if asked.rubric is not None and asked.rubric.unit == "conversation":
         codes = (*CODES, *KIND_CODES) if asked.rubric.kinds else CODES
         warnings |= {FINDING + code: None for code in codes}

@@ -12,19 +12,19 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from app.domain.batch import Batch, Candidate, Entry, ItemResult, parts_of
-from app.domain.browsing import Browsed, CaseQuery, ResultQuery
+from app.container import Container
+from app.domain.batch import Batch, Candidate, Entry, parts_of
+from app.domain.browsing import CaseQuery, ResultQuery
 from app.domain.conversation import texts_of_conversation
 from app.domain.dialogue import Dialogue, Utterance, responder_of
 from app.domain.errors import NotFound
 from app.domain.evaluation import (
     AspectResult,
+    CallTrace,
     ConversationRequest,
     Evaluation,
     MaskedSpan,
     Path,
-    PathResult,
-    Record,
     RelevanceResult,
     Translation,
     Unrated,
@@ -80,14 +80,14 @@ async def show_item(
         if position >= batch.counts.total or batch.status in ENDED:
             raise NotFound("this run has no result at this position")
         return show_pending(request, batch)
-    found = place.found
-    result = await read_result(container, project, batch_id, position)
-    record = await container.scoring.evaluations.find(project, found.evaluation)
-    names = ResponseNames(found.evaluation, batch, found.entry, found.scores.system)
+    result = (await container.dashboard.browser.read(project, batch_id, [position])).get(position)
+    if result is None:
+        raise NotFound("this item is not there any more")
+    names = ResponseNames(result.id, batch, result.entry, result.system)
     ratings = await find_ratings(container.ratings.service, project, names)
     back = f"{place.state.address(number=place.at // LINES + 1)}#at-{position}"
-    more = {"batch": batch, "place": place, "entry": found.entry, "failure": result.failure, "back": back}
-    shown = ShownResponse(record, found.candidate, batch.rubric_name, ratings)
+    more = {"batch": batch, "place": place, "entry": result.entry, "failure": result.failure, "back": back}
+    shown = ShownResponse(result.evaluation, result.trace, result.candidate, batch.rubric_name, ratings)
     return await show(request, container, project, shown, **more)
 
 
@@ -106,7 +106,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
         )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
-    shown = ShownResponse(record, candidate, name_of(record.evaluation), ratings)
+    shown = ShownResponse(record.evaluation, record.trace, candidate, name_of(record.evaluation), ratings)
     return await show(request, container, project, shown, **none)
 
 
@@ -151,20 +151,12 @@ async def locate(
     async def look(state: Exploration, at: int) -> ItemPosition | None:
         """The result with its neighbours; None where another stands there."""
         first = max(0, at - 1)
-        page = await browser.browse(project, batch.id, state.query(best), offset=first, limit=at - first + 2)
-        rows, here = list(page.rows), at - first
-        if here >= len(rows) or rows[here].entry.position != position:
+        query, limit = state.query(best), at - first + 2
+        total, places = await browser.find(project, batch.id, query, offset=first, limit=limit)
+        addresses = {number: state.item(place, number) for number, place in enumerate(places, first)}
+        if position not in places[at - first : at - first + 1]:
             return None
-        around = {number: rows[number].entry.position for number in (here - 1, here + 1) if 0 <= number < len(rows)}
-        addresses = {number: state.item(place, first + number) for number, place in around.items()}
-        return ItemPosition(
-            found=rows[here],
-            state=state,
-            at=at,
-            total=page.total,
-            previous=addresses.get(here - 1),
-            next=addresses.get(here + 1),
-        )
+        return ItemPosition(state, at, total, previous=addresses.get(at - 1), next=addresses.get(at + 1))
 
     at = read_number(request.query_params.get("at"))
     if at is not None:
@@ -174,21 +166,16 @@ async def locate(
         if place is not None:
             return place
     in_order = Exploration((batch.id,), CaseQuery(sort="item"))
-    return await look(in_order, await find_offset(browser, project, batch.id, position))
-
-
-async def read_result(container: Container, project: str, batch_id: str, position: int) -> ItemResult:
-    """The result at a position that has one; NotFound where it was erased meanwhile."""
-    async for page in container.batches.results(project, batch_id, after=position - 1, limit=1):
-        if page[0].entry.position == position:
-            return page[0]
-    raise NotFound("this item is not there any more")
+    # Of a complete batch, the number of a result is its position.
+    place = await look(in_order, position)
+    return place or await look(in_order, await find_offset(browser, project, batch.id, position))
 
 
 class ShownResponse(NamedTuple):
     """A response with what is known of it; `rubric` is the name with the version."""
 
-    record: Record | None
+    evaluation: Evaluation | None
+    trace: Sequence[CallTrace]
     candidate: Candidate
     rubric: str
     ratings: list[RaterView]
@@ -196,16 +183,16 @@ class ShownResponse(NamedTuple):
 
 async def show(request: Request, container: Container, project: str, shown: ShownResponse, **more: Any) -> Response:
     """The page of a response, with or without an evaluation."""
-    record, candidate, ratings = shown.record, shown.candidate, shown.ratings
+    candidate, ratings = shown.candidate, shown.ratings
     known = find_rubric(container, shown.rubric)
-    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation) if record else None
+    evaluation = await container.ratings.reliabilities.mark(project, shown.evaluation) if shown.evaluation else None
     warned = [(warning.where, warning.code) for warning in evaluation.warnings] if evaluation else []
     translation = evaluation.translation if evaluation else None
     return render(
         request,
         "item.html",
         evaluation=evaluation,
-        trace=record.trace if record else (),
+        trace=shown.trace,
         rubric=known,
         said=list_said(candidate.context, translation, warned),
         response=candidate.response,
@@ -280,7 +267,7 @@ def describe(evaluation: Evaluation | None, container: Container) -> dict[str, A
     return {
         "aspects": list_aspects(evaluation, rubric),
         "composites": list_composites(evaluation, rubric),
-        "paths": results_of(evaluation),
+        "paths": evaluation.by_path,
         "is_current": rubric is not None,
         "integrity": view_integrity(evaluation, rubric),
         "alike": find_alike(evaluation),
@@ -361,7 +348,6 @@ def concerns(rating: StoredRating, response: ResponseNames) -> bool:
 class ItemPosition(NamedTuple):
     """A result in a list: number `at` of `total`, from 0. `previous` and `next` are pages' addresses."""
 
-    found: Browsed
     state: Exploration
     at: int
     total: int
@@ -370,16 +356,16 @@ class ItemPosition(NamedTuple):
 
 
 async def find_offset(browser: ResultBrowser, project: str, batch_id: str, position: int) -> int:
-    """How many results come before the position: as many as it says where the batch is complete, else fewer."""
+    """How many results come before the position: fewer than it says, where others before it have none yet."""
     low, high = 0, position
     probe = position
     while low < high:
-        page = await browser.browse(project, batch_id, ResultQuery(), offset=probe, limit=1)
-        found = page.rows[0].entry.position if page.rows else None
+        total, places = await browser.find(project, batch_id, ResultQuery(), offset=probe, limit=1)
+        found = places[0] if places else None
         if found == position:
             return probe
         if found is None or found > position:
-            high = min(probe, page.total)
+            high = min(probe, total)
         else:
             low = probe + 1
         probe = (low + high) // 2
@@ -490,18 +476,9 @@ def codes_at(place: str, warned: Sequence[tuple[str, str]]) -> list[str]:
     return list(dict.fromkeys(code for where, code in inside if where.startswith(f"{place}/")))
 
 
-def results_of(evaluation: Evaluation) -> dict[Path, PathResult]:
-    """The results by path, the source path first."""
-    if evaluation.paths is not None:
-        return {"source": evaluation.paths.source, "english": evaluation.paths.english}
-    path: Path = "english" if evaluation.path == "english" else "source"
-    shared = {name: getattr(evaluation, name) for name in PathResult.model_fields}
-    return {path: PathResult.model_construct(**shared)}
-
-
 def list_aspects(evaluation: Evaluation, rubric: Rubric | None) -> list[AspectView]:
     """All aspects in the order in which they were asked."""
-    paths = results_of(evaluation)
+    paths = evaluation.by_path
     known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     validations = evaluation.reliability.aspects if evaluation.reliability else {}
     views = []
@@ -619,7 +596,7 @@ def view_integrity(evaluation: Evaluation, rubric: Rubric | None) -> IntegrityVi
     # With both paths, the texts of the English one were masked only where the translation alone was suspicious.
     if evaluation.path == "both" and any(span.where.startswith(TRANSLATION) for span in report.spans):
         path = "english"
-    whole = results_of(evaluation)[path].aspects
+    whole = evaluation.by_path[path].aspects
     known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     rows = [
         LiftRow(name, known.get(name), whole[name].mean if name in whole else None, masked, report.lift.get(name))

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.domain.batch import Batch
-from app.domain.browsing import Browsed, CaseRow
+from app.domain.browsing import CaseRow
 from app.domain.composites import range_of
+from app.domain.evaluation import Evaluation
+from app.domain.result import Result
 from app.domain.rubric import Aspect, Level, Rubric
-from app.domain.summary import Scores
-from app.web.dashboard.cases import CaseView, read_cases, shorten
+from app.domain.summary import find_faulty, measure_spread
+from app.web.dashboard.cases import CaseView, read_run, shorten, view_cases
 from app.web.dashboard.exploration import Exploration
 from app.web.dashboard.run_names import BLENDED
 
@@ -86,16 +88,18 @@ def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemCol
     return columns
 
 
-def cell_of(column: ItemColumn, scores: Scores) -> ItemCell:
+def cell_of(column: ItemColumn, evaluation: Evaluation | None) -> ItemCell:
     """What a result has there."""
-    if column.name in scores.aspects:
-        mean, blended, reason, _ = scores.aspects[column.name]
-        value = blended if column.is_blended else mean
-        unrated = None if column.is_blended or mean is not None else reason
+    if evaluation is None:
+        return ItemCell(column, None)
+    found = evaluation.aspects.get(column.name)
+    if found is None:
+        value = evaluation.composites.get(column.name)
     else:
-        value, unrated = scores.composites.get(column.name), None
+        value = found.blended if column.is_blended else found.mean
     if value is None:
-        return ItemCell(column, None, unrated=unrated)
+        missing = found.unrated if found and not column.is_blended else None
+        return ItemCell(column, None, unrated=missing.reason if missing else None)
     return ItemCell(column, value, column.level(value), column.shade(value))
 
 
@@ -108,11 +112,13 @@ def show_columns(columns: Sequence[ItemColumn], measure: str | None) -> list[Ite
 
 
 class ItemLine(NamedTuple):
-    """A response's line in the list. `response` is its beginning."""
+    """A response's line in the list. `response` is its beginning, and `findings` counts the faulty turns of a
+    conversation by code."""
 
-    found: Browsed
+    result: Result
     cells: Sequence[ItemCell]
     response: str
+    findings: Mapping[str, int]
 
 
 class ItemList(NamedTuple):
@@ -136,18 +142,30 @@ async def read_items(
     """The results at these positions as cases with all texts, and their lines by position. The first of them is number
     `first` of the list; `apart` is how far the judge is from people. What was erased meanwhile is left out."""
     batch, state, columns, rubric = listed
+    run = await read_run(container.dashboard.browser, project, batch, places)
     shown, rows, lines = show_columns(columns, state.measure), [], {}
-    for found in await container.dashboard.browser.read(project, batch.id, places):
-        position, cells = found.entry.position, [cell_of(column, found.scores) for column in columns]
+    for position, result in run.found.items():
+        evaluation = result.evaluation
+        cells = [cell_of(column, evaluation) for column in columns]
         values = {cell.column.measure: [cell.value] for cell in cells}
-        disagreement = found.scores.spread if state.cases.sort == "samples" else apart.get(position)
+        spread = measure_spread(evaluation.aspects.values()) if evaluation else None
+        disagreement = spread if state.cases.sort == "samples" else apart.get(position)
         rows.append(CaseRow([position], [1], values, [None], [None], disagreement))
         line = [cell for cell in cells if cell.column in shown]
-        lines[position] = ItemLine(found, line, shorten(found.candidate.response))
+        lines[position] = ItemLine(result, line, shorten(result.candidate.response), count_findings(result))
     views = []
     numbers = {position: number for number, position in enumerate(places, start=first)}
-    for view in await read_cases(container.dashboard.explorer.frames, project, [batch], rubric, rows):
+    for view in view_cases([run], rubric, rows):
         position = view.row.positions[0] or 0
         address = state.item(position, numbers[position])
         views.append(view._replace(sides=[view.sides[0]._replace(address=address)]))
     return views, lines
+
+
+def count_findings(result: Result) -> dict[str, int]:
+    """The faulty turns of a conversation by code; none of a response or a failure."""
+    conversation = result.candidate.conversation
+    if result.evaluation is None or conversation is None:
+        return {}
+    found = find_faulty(result.evaluation, conversation).found
+    return {code: len(turns) for code, turns in found.items() if turns}

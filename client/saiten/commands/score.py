@@ -367,8 +367,7 @@ async def score_and_show(
     Failures are also printed on standard error, at once. Raises SaitenError where no item can be scored because of the
     rubric that all name.
     """
-    complete, rows, tally = True, [], FindingTally()
-    reported: set[str] = set()
+    printer = ResultPrinter(shown)
     requests = [item.request for item in items]
     try:
         with open_progress(shown=shown.as_table or not sys.stdout.isatty()) as progress:
@@ -381,38 +380,12 @@ async def score_and_show(
                 async for found in results:
                     if position == 0:
                         require_rubric(found, requests)
-                    unused = found.pop(UNUSED, None)
-                    request = requests[position]
-                    tally.add(request, found)
-                    texts = (
-                        {name: request[name] for name in TEXT_COLUMNS if name in request} if shown.with_texts else {}
-                    )
-                    result = name_result(found, items[position].id, clusters[position], texts)
-                    complete = complete and result["status"] == "scored"
-                    if shown.keeps:
-                        shown.results.append(result)
-                    if shown.as_table:
-                        last = request["turns"][-1]["text"] if "turns" in request else request["response"]
-                        rows.append({**result, "_response": last})
-                    else:
-                        # In a thread: a slow reader such as `less` must not let calls in flight time out.
-                        await asyncio.to_thread(print_ndjson, result)
+                    await printer.add(progress, position, items[position], clusters[position], found)
                     position += 1
-                    if "error" in result:
-                        say(progress, tell("item {position}: {code}: {detail}", position=position, **result["error"]))
-                        continue
-                    explain(progress, position, result, unused)
-                    show_suspected(progress, position, result, request)
-                    if (line := name_dropped(result)) is not None and line not in reported:
-                        reported.add(line)
-                        say(progress, line)
     finally:
         # Also after an interruption: these results were paid for.
-        print_scores(rows)
-        if tally.system_turns:
-            click.echo(printable(tally.describe()), err=not shown.as_table)
-        print_fixes(tally.fixes.rank(), console(error=not shown.as_table))
-    return complete
+        printer.end()
+    return printer.complete
 
 
 @dataclass
@@ -446,6 +419,58 @@ class FindingTally:
             turns=self.system_turns,
             rates=rates or tell("no findings"),
         )
+
+
+@dataclass
+class ResultPrinter:
+    """Prints results as they arrive, or keeps them for the tables at the end. `complete`: every item was scored."""
+
+    shown: Shown
+    complete: bool = True
+    rows: list[Result] = field(default_factory=list)
+    tally: FindingTally = field(default_factory=FindingTally)
+    reported: set[str] = field(default_factory=set)
+
+    async def add(
+        self, progress: Progress, position: int, item: ScoredItem, cluster: str | None, found: Result
+    ) -> None:
+        """Takes in the next result, that of the item at this position."""
+        request, unused = item.request, found.pop(UNUSED, None)
+        self.tally.add(request, found)
+        texts = {name: request[name] for name in TEXT_COLUMNS if name in request} if self.shown.with_texts else {}
+        result = name_result(found, item.id, cluster, texts)
+        self.complete = self.complete and result["status"] == "scored"
+        if self.shown.keeps:
+            self.shown.results.append(result)
+        if self.shown.as_table:
+            last = request["turns"][-1]["text"] if "turns" in request else request["response"]
+            self.rows.append({**result, "_response": last})
+        else:
+            # In a thread: a slow reader such as `less` must not let calls in flight time out.
+            await asyncio.to_thread(print_ndjson, result)
+        # Positions that people read count from 1.
+        self._remark(progress, position + 1, request, result, unused)
+
+    def _remark(
+        self, progress: Progress, position: int, request: Mapping[str, Any], result: Result, unused: Any
+    ) -> None:
+        """Says on standard error what went wrong with a result, and what is to be known of it."""
+        if "error" in result:
+            code, detail = result["error"]["code"], result["error"]["detail"]
+            say(progress, tell("item {position}: {code}: {detail}", position=position, code=code, detail=detail))
+            return
+        explain(progress, position, result, unused)
+        show_suspected(progress, position, result, request)
+        if (line := name_dropped(result)) is not None and line not in self.reported:
+            self.reported.add(line)
+            say(progress, line)
+
+    def end(self) -> None:
+        """Prints the tables, and what the findings amount to."""
+        print_scores(self.rows)
+        if self.tally.system_turns:
+            click.echo(printable(self.tally.describe()), err=not self.shown.as_table)
+        print_fixes(self.tally.fixes.rank(), console(error=not self.shown.as_table))
 
 
 def name_result(result: Result, item_id: str | None, cluster: str | None, texts: Mapping[str, Any]) -> Result:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import arro3.io
@@ -13,7 +14,8 @@ import pytest
 from arro3.core import DataType
 
 from app.batches.export import stream_csv, stream_ndjson, stream_parquet
-from app.domain.batch import BatchOptions, Entry, Failure, ItemResult
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.dialogue import Utterance
 from app.domain.evaluation import (
     AspectResult,
     JudgeOptions,
@@ -26,6 +28,7 @@ from app.domain.evaluation import (
     Warned,
 )
 from app.domain.reliability import NOT_VALIDATED, UNVALIDATED, Reliability
+from app.domain.result import Result
 from saiten.core.spreadsheet import defuse
 from saiten.core.strict_json import parse_strict_json
 from tests.support.fake_rubrics import small_rubric
@@ -50,7 +53,7 @@ def place(position: int = 0, item: str = "a", candidate: int | None = None) -> E
     return Entry(position=position, item=item, candidate=candidate)
 
 
-def scored(entry: Entry | None = None, **changes: Any) -> ItemResult:
+def scored(entry: Entry | None = None, **changes: Any) -> Result:
     values: dict[str, Any] = {
         "aspects": {"warmth": WARM, "clarity": UNCLEAR},
         "composites": {"both": None},
@@ -58,20 +61,20 @@ def scored(entry: Entry | None = None, **changes: Any) -> ItemResult:
         "usage": Usage(judge_calls=2, prompt_tokens=800, completion_tokens=40, cost_usd=0.0125),
         "relevance": RelevanceResult(score=0.75, baseline=0.5, baseline_source="number", weight=9, encoder="e"),
     }
-    return ItemResult(entry=entry or place(), evaluation=make_record(**values | changes).evaluation)
+    return Result("ev_1", entry=entry or place(), evaluation=make_record(**values | changes).evaluation)
 
 
-def failed(entry: Entry | None = None) -> ItemResult:
+def failed(entry: Entry | None = None) -> Result:
     failure = Failure(code="judge-refused-request", detail="=cmd, the judge would not")
-    return ItemResult(entry=entry or place(), failure=failure)
+    return Result("ev_1", entry=entry or place(), failure=failure)
 
 
-async def paged(*pages: Sequence[ItemResult]) -> AsyncIterator[Sequence[ItemResult]]:
+async def paged(*pages: Sequence[Result]) -> AsyncIterator[Sequence[Result]]:
     for page in pages:
         yield page
 
 
-async def read_table(results: Sequence[ItemResult], options: BatchOptions = PLAIN) -> list[dict[str, str]]:
+async def read_table(results: Sequence[Result], options: BatchOptions = PLAIN) -> list[dict[str, str]]:
     pieces = [piece async for piece in stream_csv(paged(results), RUBRIC, options)]
     return list(csv.DictReader(io.StringIO(b"".join(pieces).decode(), newline="")))
 
@@ -89,7 +92,7 @@ async def test_a_line_holds_what_the_result_holds():
 async def test_the_order_of_the_pages_is_kept_and_one_is_held_at_a_time():
     taken: list[int] = []
 
-    async def pages() -> AsyncIterator[Sequence[ItemResult]]:
+    async def pages() -> AsyncIterator[Sequence[Result]]:
         for start in (0, 2, 4):
             taken.append(start)
             yield [scored(place(start)), failed(place(start + 1))]
@@ -156,7 +159,7 @@ async def test_a_row_and_a_line_name_the_dialogue_once():
     turn = Entry(position=1, item="b", candidate=None, dialogue="d-1", cluster="0f")
     evaluated = scored(turn)
     assert evaluated.evaluation is not None
-    evaluated = evaluated.model_copy(update={"evaluation": evaluated.evaluation.model_copy(update={"dialogue": "d-1"})})
+    evaluated = replace(evaluated, evaluation=evaluated.evaluation.model_copy(update={"dialogue": "d-1"}))
     rows = await read_table([evaluated, failed(turn)])
     assert [(row["dialogue"], row["cluster"]) for row in rows] == [("d-1", "0f")] * 2
     lines = [line async for line in stream_ndjson(paged([evaluated, failed(turn)]))]
@@ -271,11 +274,12 @@ async def test_parquet_holds_no_more_of_long_texts_than_of_short_rows(monkeypatc
 
     monkeypatch.setattr(arro3.io, "write_parquet", note_group)
     monkeypatch.setattr("app.batches.export.GROUP_BYTES", 1_000_000)
-    long = {"context": [{"speaker": "A", "text": "あ"}], "response": "い" * 100_000}
-    for texts in ({}, long):
-        pages = paged(*([scored(place(at)).model_copy(update={"texts": texts})] for at in range(5)))
+    context = (Utterance(speaker="A", text="あ"),)
+    long = Candidate.model_construct(context=context, response="い" * 100_000)
+    for asked in (None, long):
+        pages = paged(*([replace(scored(place(at)), asked=asked)] for at in range(5)))
         pieces = [piece async for piece in stream_parquet(pages, RUBRIC, PLAIN, texts=True)]
         rows = arro3.io.read_parquet(io.BytesIO(b"".join(pieces))).read_all().to_struct_array().to_pylist()
-        assert [row["response"] for row in rows] == [texts.get("response")] * 5
+        assert [row["response"] for row in rows] == [asked and asked.response] * 5
     assert held[0] > 500
     assert held[1] == 3

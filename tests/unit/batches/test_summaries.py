@@ -12,34 +12,41 @@ from typing import Any, cast
 import pytest
 from scipy.stats import ttest_1samp
 
-from app.batches.summaries import NOT_KEPT, WAITING, Summaries, Values, bounds_of, summarize_tally, tally_pages
+from app.batches.summaries import (
+    NOT_KEPT,
+    WAITING,
+    Summaries,
+    add_up,
+    bounds_of,
+    estimate_means,
+    summarize_tally,
+)
 from app.domain.batch import Batch, BatchStatus, BatchUsage, Counts, Entry
 from app.domain.errors import StoreFull
 from app.domain.evaluation import JudgeOptions
 from app.domain.rubric import Rubric
-from app.domain.summary import Intervals, Scored, Scores, Spread, Tally, ValuesPage, add_scores, tally_scores
-from app.storage.sql.batches.rows import extend_measures, measure
+from app.domain.run_frame import RunFrame
+from app.domain.summary import Intervals, ResultFigures, Spread, Tally, add_result, tally_results
 from app.storage.sql.batches.store import BatchStore
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
+from tests.support.figures import Verdict, make_figures, place_figures
 
 RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
 """`warmth` is 0–1, `clarity` 1–3."""
 
-Figures = tuple[float | None, float | None, str | None, int | None]
 
-
-def rated(value: float, blended: float | None = None) -> Figures:
+def rated(value: float, blended: float | None = None) -> Verdict:
     return value, blended, None, int(value)
 
 
-def unrated(reason: str | None = "refused") -> Figures:
+def unrated(reason: str | None = "refused") -> Verdict:
     return None, None, reason, None
 
 
-def scores(warmth: Figures, clarity: Figures, status: str = "scored", **more: Any) -> Scores:
+def scores(warmth: Verdict, clarity: Verdict, status: str = "scored", **more: Any) -> ResultFigures:
     values = (warmth[0], clarity[0])
     both = None if None in values else sum(value or 0.0 for value in values) / 2
-    return Scores(status, {"warmth": warmth, "clarity": clarity}, {"both": both}, **more)
+    return make_figures(status, {"warmth": warmth, "clarity": clarity}, {"both": both}, **more)
 
 
 def make_batch(total: int, **changes: Any) -> Batch:
@@ -64,29 +71,22 @@ def make_batch(total: int, **changes: Any) -> Batch:
     return Batch(**values | changes)
 
 
-def summarized(results: list[Scores], total: int | None = None, rubric: Rubric = RUBRIC, **changes: Any) -> Any:
+def summarized(results: list[ResultFigures], total: int | None = None, rubric: Rubric = RUBRIC, **changes: Any) -> Any:
     batch = make_batch(len(results) if total is None else total, **changes)
-    return summarize_tally(rubric, tally_scores(result.scores for result in placed(results)), batch, estimate(results))
+    return summarize_tally(rubric, tally_results(results), batch, estimate(results))
 
 
-def estimate(results: list[Scores], clusters: list[str | None] | None = None, rubric: Rubric = RUBRIC) -> Intervals:
+def estimate(
+    results: list[ResultFigures], clusters: list[str | None] | None = None, rubric: Rubric = RUBRIC
+) -> Intervals:
     """The intervals of the results, each of its cluster; without clusters each stands alone."""
-    values, names = Values(), extend_measures((), results)
-    given = clusters or [None] * len(results)
-    rows = [
-        (place, cluster, *map(measure(one).get, names))
-        for place, (one, cluster) in enumerate(zip(results, given, strict=True))
+    places = [
+        Entry(position=place, item="a", candidate=None, cluster=cluster)
+        for place, cluster in enumerate(clusters or [None] * len(results))
     ]
-    for start in range(0, len(rows), 7):
-        values.add(ValuesPage(names, rows[start : start + 7]))
-    return values.estimate(bounds_of(rubric))
-
-
-def placed(results: list[Scores]) -> list[Scored]:
-    return [
-        Scored(Entry(position=position, item="a", candidate=None), "ev_1", each)
-        for position, each in enumerate(results)
-    ]
+    starts = range(0, len(results), 7)
+    frames = [place_figures(results[start : start + 7], places[start : start + 7]) for start in starts]
+    return estimate_means(frames, bounds_of(rubric))
 
 
 def test_figures_are_those_of_the_statistics_module():
@@ -162,7 +162,7 @@ def test_coverage_is_of_everything_that_was_asked_for():
     results = [
         scores(rated(1.0), rated(2.0)),
         scores(unrated(), rated(2.0), "partial"),
-        Scores("failed", {}, {}, failure="judge-refused-request"),
+        ResultFigures("failed", {}, failure="judge-refused-request"),
     ]
     found = summarized(results, total=5)
     assert (found.coverage.rated, found.coverage.expected, found.coverage.share) == (3, 10, 0.3)
@@ -171,9 +171,9 @@ def test_coverage_is_of_everything_that_was_asked_for():
 
 def test_failures_and_warnings_are_counted_by_code():
     results = [
-        Scores("failed", {}, {}, failure="worker-died"),
-        Scores("failed", {}, {}, failure="judge-refused-request"),
-        Scores("failed", {}, {}, failure="judge-refused-request"),
+        ResultFigures("failed", {}, failure="worker-died"),
+        ResultFigures("failed", {}, failure="judge-refused-request"),
+        ResultFigures("failed", {}, failure="judge-refused-request"),
         scores(unrated(), unrated(), "failed", warnings=("suspected-injection",)),
         scores(rated(1.0), rated(2.0), warnings=("suspected-injection", "similarity-truncated")),
     ]
@@ -192,7 +192,7 @@ def test_the_bill_and_the_signatures_are_the_batchs():
 
 
 def test_what_the_rubric_no_longer_has_is_shown_and_covers_nothing():
-    older = Scores("scored", {"wit": rated(4.0), "warmth": rated(7.0)}, {"old": 2.0})
+    older = make_figures("scored", {"wit": rated(4.0), "warmth": rated(7.0)}, {"old": 2.0})
     found = summarized([older])
     assert found.aspects["wit"].histogram == {"4": 1}
     assert found.aspects["warmth"].histogram == {"0": 0, "1": 0, "7": 1}
@@ -201,24 +201,20 @@ def test_what_the_rubric_no_longer_has_is_shown_and_covers_nothing():
     assert "wit" not in summarized([]).aspects
 
 
-async def test_pages_give_the_same_as_all_at_once():
+async def test_pages_give_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.batches.summaries.FRAME_ROWS", 7)
     results = [scores(rated(float(number % 2)), rated(2.0)) for number in range(10)]
-
-    async def pages() -> Any:
-        numbered = placed(results)
-        yield numbered[:7]
-        yield []
-        yield numbered[7:]
-
-    tally = await tally_pages(pages())
+    store = ScoringStore(10, results=results)
+    tally = await add_up(cast(BatchStore, store), "p", "ba_1")
+    assert store.pages == [-1, 6, 9]
     assert summarize_tally(RUBRIC, tally, make_batch(10), estimate(results)) == summarized(results)
 
 
 def test_a_summary_may_be_taken_while_results_come_in():
     tally = Tally()
-    add_scores(tally, scores(rated(0.0), rated(2.0)))
+    add_result(tally, scores(rated(0.0), rated(2.0)))
     first = summarize_tally(RUBRIC, tally, make_batch(2), estimate([]))
-    add_scores(tally, scores(rated(1.0), rated(2.0)))
+    add_result(tally, scores(rated(1.0), rated(2.0)))
     second = summarize_tally(RUBRIC, tally, make_batch(2), estimate([]))
     assert (first.aspects["warmth"].mean, second.aspects["warmth"].mean) == (0.0, 0.5)
 
@@ -227,7 +223,7 @@ def test_repeated_turns_make_no_interval_narrower_and_both_numbers_are_told():
     alone = [scores(rated(float(number % 2)), rated(2.0)) for number in range(20)]
     turns = [one for one in alone for _ in range(10)]
     clusters: list[str | None] = [f"{place // 10 + 1:016x}" for place in range(200)]
-    tally, batch = tally_scores(turns), make_batch(200)
+    tally, batch = tally_results(turns), make_batch(200)
     found = summarize_tally(RUBRIC, tally, batch, estimate(turns, clusters))
     assert (found.clusters, found.aspects["warmth"].n, found.aspects["warmth"].clusters) == (20, 200, 20)
     assert found.aspects["warmth"].interval == pytest.approx(summarized(alone).aspects["warmth"].interval)
@@ -248,31 +244,39 @@ def test_where_there_is_no_interval_the_summary_says_why():
 
 
 def test_measures_beyond_those_that_are_kept_by_result_have_a_reason_too():
-    tally = tally_scores([scores(rated(1.0), rated(2.0))])
+    tally = tally_results([scores(rated(1.0), rated(2.0))])
     found = summarize_tally(RUBRIC, tally, make_batch(1), estimate([])).aspects["warmth"]
     assert (found.n, found.interval) == (1, None)
     assert found.reason
 
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-WARM = Scores("scored", {"warmth": (1.0, None, None, 1)}, {})
+MIXED = [make_figures("scored", {"warmth": (float(place % 2), None, None, place % 2)}, {}) for place in range(5)]
 
 
 class ScoringStore:
-    """Has `total` results of a warmth of 1, remembers which pages were read, and keeps tallies unless it is full."""
+    """Has `total` results of a warmth of 0 and 1 by turns, remembers which pages were read, and keeps tallies unless it is full."""
 
-    def __init__(self, total: int, tally: Tally | None = None, *, is_full: bool = False) -> None:
+    def __init__(
+        self,
+        total: int,
+        tally: Tally | None = None,
+        *,
+        is_full: bool = False,
+        results: Sequence[ResultFigures] | None = None,
+    ) -> None:
+        self._results = results or MIXED[:total]
         self.pages: list[int] = []
         self.tally = tally
         self._total = total
         self._is_full = is_full
         self.kept: Intervals | None = None
-        self.read = 0
 
-    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> Sequence[Scored]:
+    async def frame(self, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
         self.pages.append(after)
         positions = range(after + 1, min(after + 1 + limit, self._total))
-        return [Scored(Entry(position=position, item="a", candidate=None), "ev_1", WARM) for position in positions]
+        places = [Entry(position=position, item="a", candidate=None) for position in positions]
+        return place_figures([self._results[position] for position in positions], places)
 
     async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
         return dict.fromkeys(ids, self.tally)
@@ -281,11 +285,6 @@ class ScoringStore:
         if self._is_full:
             raise StoreFull("no space left")
         self.tally = tally
-
-    async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
-        self.read += 1
-        rows = [(place, None, float(place % 2)) for place in range(after + 1, self._total)]
-        return ValuesPage(("warmth",), rows[:limit])
 
     async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
         return {} if self.kept is None else dict.fromkeys(ids, self.kept)
@@ -312,30 +311,32 @@ def make_summaries(store: ScoringStore) -> Summaries:
 
 @pytest.mark.parametrize("status", ["running", "completed"])
 async def test_known_figures_are_taken_and_no_score_is_read(status: BatchStatus) -> None:
-    store = ScoringStore(5, tally_scores([WARM] * 3))
-    summary = await make_summaries(store).summarize("p", make_ended_batch(status))
+    store = ScoringStore(5, tally_results(MIXED[:3]))
+    told = await make_summaries(store).summarize_all("p", [make_ended_batch(status)], intervals=False)
+    summary = told["ba_1"]
     assert (summary.aspects["warmth"].n, summary.counts.queued, store.pages) == (3, 2, [])
 
 
 async def test_figures_of_no_result_are_known_too() -> None:
     store = ScoringStore(5, Tally())
-    assert (await make_summaries(store).summarize("p", make_ended_batch("queued"))).aspects["warmth"].n == 0
-    assert store.pages == []
+    told = await make_summaries(store).summarize_all("p", [make_ended_batch("queued")], intervals=False)
+    assert (told["ba_1"].aspects["warmth"].n, store.pages) == (0, [])
 
 
 async def test_unknown_figures_are_added_up_from_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.batches.summaries.SCORES_PAGE", 2)
+    monkeypatch.setattr("app.batches.summaries.FRAME_ROWS", 2)
     store = ScoringStore(5)
     summary = await make_summaries(store).summarize("p", make_ended_batch())
     assert summary.aspects["warmth"].n == 5
-    assert store.pages == [-1, 1, 3, 4]
+    # Once for the figures, and once for the intervals.
+    assert store.pages == [-1, 1, 3, 4] * 2
 
 
 @pytest.mark.parametrize(("status", "kept"), [("completed", True), ("cancelled", True), ("running", False)])
 async def test_what_was_added_up_is_kept_once_the_batch_has_ended(status: BatchStatus, kept: bool) -> None:
     store = ScoringStore(5)
     first = await make_summaries(store).summarize("p", make_ended_batch(status))
-    assert (store.tally == tally_scores([WARM] * 5)) == kept
+    assert (store.tally is not None and store.tally.statuses == {"scored": 5}) == kept
     read = len(store.pages)
     assert await make_summaries(store).summarize("p", make_ended_batch(status)) == first
     assert (len(store.pages) == read) == kept
@@ -348,27 +349,27 @@ async def test_a_store_that_cannot_keep_them_still_tells_them() -> None:
 
 @pytest.mark.parametrize(("status", "kept"), [("completed", True), ("cancelled", True), ("running", False)])
 async def test_intervals_are_computed_once_for_a_batch_that_has_ended(status: BatchStatus, kept: bool) -> None:
-    store = ScoringStore(5, tally_scores([WARM] * 5))
+    store = ScoringStore(5, tally_results(MIXED))
     first = await make_summaries(store).summarize("p", make_ended_batch(status))
-    read = store.read
+    read = len(store.pages)
     assert first.aspects["warmth"].interval is not None
     assert await make_summaries(store).summarize("p", make_ended_batch(status)) == first
-    assert (store.read == read) == kept
+    assert (len(store.pages) == read) == kept
 
 
 async def test_a_large_batch_that_goes_on_says_that_its_intervals_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.batches.summaries.MOST_UNFINISHED", 2)
-    store = ScoringStore(5, tally_scores([WARM] * 3))
+    store = ScoringStore(5, tally_results(MIXED[:3]))
     summary = await make_summaries(store).summarize("p", make_ended_batch("running"))
-    assert (summary.aspects["warmth"].interval, store.read) == (None, 0)
+    assert (summary.aspects["warmth"].interval, len(store.pages)) == (None, 0)
     assert summary.aspects["warmth"].reason == WAITING
     assert (await make_summaries(store).summarize("p", make_ended_batch())).aspects["warmth"].interval is not None
 
 
 async def test_lists_take_no_values_to_be_read_for_intervals() -> None:
-    store = ScoringStore(5, tally_scores([WARM] * 5))
+    store = ScoringStore(5, tally_results(MIXED))
     told = await make_summaries(store).summarize_all("p", [make_ended_batch()], intervals=False)
-    assert (told["ba_1"].aspects["warmth"].mean, store.read) == (1.0, 0)
+    assert (told["ba_1"].aspects["warmth"].mean, store.pages) == (0.4, [])
     assert told["ba_1"].aspects["warmth"].reason == NOT_KEPT
     # What is kept is told all the same.
     full = await make_summaries(store).summarize("p", make_ended_batch())

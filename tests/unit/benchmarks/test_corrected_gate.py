@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 
 from app.domain.comparison import ComparedRun, GateRule
-from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
 from benchmarks.corrected import ITEMS, JUDGES, Array
 from benchmarks.corrected_gate import DIALOGUES, draw_pair, fail_corrected, fail_judge, keep_rated
+from tests.support.runs import Row, make_frame
 
 RATED = range(0, ITEMS, 5)
 
 
 def make_run(name: str, scores: Array, people: Array) -> ComparedRun:
     items = [
-        RunItem(
+        Row(
             str(row),
-            None,
-            name,
             None,
             {"overall": float(scores[row])},
             cluster=str(row * DIALOGUES // ITEMS),
@@ -27,7 +25,9 @@ def make_run(name: str, scores: Array, people: Array) -> ComparedRun:
         )
         for row in range(ITEMS)
     ]
-    return ComparedRun(name, items, ITEMS, {"judge": ITEMS}, {"overall": (1.0, 5.0)}, ("overall",))
+    return ComparedRun(
+        name, make_frame(items, ("overall",)), ITEMS, {"judge": ITEMS}, {"overall": (1.0, 5.0)}, ("overall",)
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,20 @@ from rich.progress import Progress as Bar
 
 from app.domain.comparison import ComparedRun, GateReport, GateRule
 from app.domain.link import LinkMark
-from app.domain.summary import RunItem
 from app.stats.gate import judge_gate
 from saiten.answers import Batch
 from saiten.commands.gate import make_progress
 from tests.support.gate_files import ASPECTS, SIGNATURE
 from tests.support.gates import print_gate
 from tests.support.judge_checks import make_check
+from tests.support.runs import Row, make_frame
 
 SCALES = dict.fromkeys(ASPECTS, (1.0, 5.0))
 
 
 def make_run(name: str, ratings: list[float], signature: str = SIGNATURE) -> ComparedRun:
-    items = [
-        RunItem(f"i{number}", None, None, None, dict.fromkeys(ASPECTS, rating)) for number, rating in enumerate(ratings)
-    ]
-    return ComparedRun(name, items, len(items), {signature: len(items)}, SCALES, ASPECTS)
+    items = [Row(f"i{number}", None, dict.fromkeys(ASPECTS, rating)) for number, rating in enumerate(ratings)]
+    return ComparedRun(name, make_frame(items, ASPECTS), len(items), {signature: len(items)}, SCALES, ASPECTS)
 
 
 def show(report: GateReport, width: int, *, terminal: bool = False) -> str:
@@ -86,7 +84,7 @@ def test_reasons_stand_on_one_line_each_in_a_log_and_are_folded_on_a_terminal(re
 
 def test_the_coverage_and_what_made_the_verdict_are_named() -> None:
     thin = make_run("new", [3.0] * 30)
-    short = ComparedRun(thin.name, thin.items, 40, thin.signatures, SCALES, ASPECTS)
+    short = ComparedRun(thin.name, thin.frame, 40, thin.signatures, SCALES, ASPECTS)
     shown = show(judge_gate(short, None, [GateRule(aspect="overall", min_mean=2.0)]), 100)
     assert shown.startswith("gate: inconclusive (not enough coverage)\n  ? coverage: 30 of 40 verdicts")
     assert "→" not in shown

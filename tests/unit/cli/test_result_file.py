@@ -11,10 +11,12 @@ from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun
 from app.domain.dialogue import Limits
 from app.domain.given_run import GivenRun
+from app.domain.model import key_of
 from app.storage.rubric_files import open_rubrics
 from saiten.commands.files import InvalidItems
 from saiten.commands.runs import Results, is_result, read_results, rubric_of
 from tests.support.gate_files import ASPECTS, SIGNATURE, make_result
+from tests.support.runs import rows_of
 
 RUBRICS = open_rubrics(None)
 
@@ -35,10 +37,10 @@ def test_a_run_holds_means_blends_signatures_and_systems() -> None:
     blended["aspects"]["relevance"]["blended"] = 2.4
     run = read(make_result(0, 3), blended)
     assert run.aspects == ASPECTS
-    assert [item.ratings["overall"] for item in run.items] == [3.0, 2.0]
-    assert [dict(item.blended) for item in run.items] == [{}, {"relevance": 2.4}]
+    assert [item.ratings["overall"] for item in rows_of(run)] == [3.0, 2.0]
+    assert [dict(item.blended) for item in rows_of(run)] == [{}, {"relevance": 2.4}]
     assert (run.signatures, run.expected) == ({SIGNATURE: 2}, 2)
-    assert [item.system for item in run.items] == ["bot-a"] * 2
+    assert [item.system for item in rows_of(run)] == ["bot-a"] * 2
     assert run.scales["overall"] == run.scales["overall.blended"] == (1.0, 5.0)
     assert not run.numbered
 
@@ -49,8 +51,8 @@ def test_what_failed_or_is_unrated_stays_in_the_denominator() -> None:
     del partly["aspects"]["relevance"]
     run = read(make_result(0), partly, {"item": "i2", "candidate": None, "status": "failed", "error": {"code": "x"}})
     assert run.expected == 3
-    assert [item.ratings.get("overall") for item in run.items] == [3.0, None, None]
-    assert [item.ratings.get("relevance") for item in run.items] == [3.0, None, None]
+    assert [item.ratings.get("overall") for item in rows_of(run)] == [3.0, None, None]
+    assert [item.ratings.get("relevance") for item in rows_of(run)] == [3.0, None, None]
     assert run.signatures == {SIGNATURE: 2}
 
 
@@ -59,7 +61,7 @@ def test_results_without_items_are_numbered_as_they_stand() -> None:
     for result in bare:
         del result["item"]
     run = read(*bare)
-    assert [item.item for item in run.items] == ["0", "1", "2"]
+    assert [item.item for item in rows_of(run)] == [key_of(number) for number in ("0", "1", "2")]
     assert run.numbered
 
 
@@ -82,7 +84,7 @@ def test_numbers_are_ids_where_the_caller_gave_them(changes: dict[str, Any], num
 def test_fields_of_later_versions_are_passed_over() -> None:
     later = make_result(0, mood="calm")
     later["aspects"]["overall"]["median"] = 3
-    assert read(later).items[0].ratings["overall"] == 3.0
+    assert rows_of(read(later))[0].ratings["overall"] == 3.0
 
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
@@ -133,4 +135,8 @@ def test_a_run_has_one_rubric() -> None:
 
 def test_the_dialogue_of_a_result_is_read_back_and_may_be_named_by_hand() -> None:
     recorded, named, alone = make_result(0, cluster="0f", dialogue="d"), make_result(1, dialogue="d"), make_result(2)
-    assert [item.cluster for item in read(recorded, named, alone).items] == ["0f", name_dialogue("d"), None]
+    assert [item.cluster for item in rows_of(read(recorded, named, alone))] == [
+        key_of("0f"),
+        key_of(name_dialogue("d")),
+        None,
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,23 @@ import pytest
 
 from app.domain.browsing import CaseQuery, CaseScale
 from app.domain.comparison import ComparedRun
-from app.domain.model import key_of
-from app.domain.run_frame import Label, RunFrame, key_all
-from app.domain.summary import RunItem
+from app.domain.run_frame import Label, RunFrame
 from app.stats.cases import CaseTable, choose, identify, make_table, measure_people, page_of
 from app.stats.pairing import find_shared_ids, match_runs
-from tests.support.runs import make_run
+from tests.support.runs import Row, make_frame, make_run, rows_of
 
 ASPECTS = ("warmth", "clarity")
 SCALES = {"warmth": CaseScale(1, 5), "clarity": CaseScale(1, 5, best=3)}
-PLAIN = Label("scored", frozenset(), frozenset())
-WARNED = Label("partial", frozenset({"register-shift"}), frozenset({"clarity"}))
+PLAIN = Label("scored")
+WARNED = Label("partial", frozenset({"register-shift"}), frozenset({("clarity", None)}))
 
 
-def frame_of(items: Sequence[RunItem], spread: float = np.nan) -> RunFrame:
+def frame_of(rows: Sequence[Row], spread: float = np.nan) -> RunFrame:
     """The frame of a run; every third response is warned of."""
-    return RunFrame(
-        names=ASPECTS,
-        positions=np.arange(len(items), dtype=np.int32),
-        items=key_all([one.item for one in items]),
-        contexts=key_all([one.context for one in items]),
-        clusters=key_all([one.cluster for one in items]),
-        values=np.array([[one.ratings.get(name) for name in ASPECTS] for one in items], dtype=np.float64).reshape(
-            -1, 2
-        ),
-        spread=np.full(len(items), spread, dtype=np.float32),
-        label=np.arange(len(items)) % 3 // 2,
+    return replace(
+        make_frame(rows, ASPECTS),
+        spread=np.full(len(rows), spread, dtype=np.float32),
+        label=np.arange(len(rows)) % 3 // 2,
         labels=(PLAIN, WARNED),
     )
 
@@ -50,7 +42,7 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
     random_number = random.Random(seed)
     runs = []
     for run in range(2):
-        items: list[RunItem] = []
+        items: list[Row] = []
         for number in range(40):
             if kind != "numbered" and random_number.random() < 0.1:
                 continue
@@ -59,30 +51,29 @@ def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:
             context = f"context-{number + 100 * run * (kind == 'numbered' and number % 5 == 0)}"
             for _ in range(random_number.choice((1, 1, 3))):
                 ratings = {each: random_number.choice((None, 1.0, 2.0, 3.0, 4.0, 5.0)) for each in ASPECTS}
-                items.append(RunItem(name, None, None, context, ratings, position=len(items)))
+                items.append(Row(name, context, ratings))
         numbered = kind == "numbered"
         columns: dict[str, Sequence[float | None]] = dict.fromkeys(ASPECTS, ())
-        runs.append(make_run(f"run-{run}", columns, items=items, numbered=numbered, best={"clarity": 3.0}))
+        runs.append(make_run(f"run-{run}", columns, rows=items, numbered=numbered, best={"clarity": 3.0}))
     return runs[0], runs[1]
 
 
 def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> dict[int, float]:
     """The pairs of the runs' comparison that fell, the largest drop first: by the position of the first response to the
     item in the baseline, the mean change."""
-    paired, apart = match_runs(*runs), find_shared_ids(*(run.table for run in runs)).tolist()
+    paired, apart = match_runs(*runs), find_shared_ids(*(run.frame for run in runs)).tolist()
     firsts = {}
-    for position, one in reversed([*enumerate(runs[0].items)]):
-        item = key_of(one.item)
-        firsts[item, key_of(one.context or "") if item in apart else 0] = position
+    for position, one in reversed([*enumerate(rows_of(runs[0]))]):
+        firsts[one.item, one.context or 0 if one.item in apart else 0] = position
     columns = []
     for name in ASPECTS if measure is None else (measure,):
         before, after = (
-            own.column(("aspect", name))[rows] for own, rows in zip(paired.columns, paired.rows, strict=True)
+            own.column(("aspect", name))[rows] for own, rows in zip(paired.means, paired.rows, strict=True)
         )
         columns.append((after - before) / (SCALES[name].width if measure is None else 1.0))
     rated = [[one for one in row if not np.isnan(one)] for row in zip(*columns, strict=True)]
     moved = {
-        firsts[tuple(paired.columns[0].keys[row].tolist())]: sum(values) / len(values)
+        firsts[tuple(paired.means[0].keys[row].tolist())]: sum(values) / len(values)
         for row, values in zip(paired.rows[0].tolist(), rated, strict=True)
         if values
     }
@@ -93,7 +84,7 @@ def list_drops(runs: tuple[ComparedRun, ComparedRun], measure: str | None) -> di
 def test_changes_are_those_of_the_comparison(kind):
     for seed in range(5):
         runs = draw(seed, kind)
-        table = table_of(*(frame_of(run.items) for run in runs), numbered=kind == "numbered")
+        table = table_of(*(frame_of(rows_of(run)) for run in runs), numbered=kind == "numbered")
         for measure in (None, *ASPECTS):
             order, apart = choose(table, CaseQuery(measure=measure, show="changed"), [], None)
             rows = page_of(table, CaseQuery(measure=measure), order, apart, offset=0, limit=999).rows
@@ -107,9 +98,9 @@ def test_changes_are_those_of_the_comparison(kind):
 
 
 def test_filters_and_orders():
-    first = [RunItem(f"i{number}", None, None, None, {"warmth": 3.0, "clarity": 3.0}) for number in range(6)]
+    first = [Row(f"i{number}", None, {"warmth": 3.0, "clarity": 3.0}) for number in range(6)]
     values = (3.0, 2.0, 1.0, 5.0, 4.0, None)
-    second = [RunItem(f"i{number}", None, None, None, {"warmth": value}) for number, value in enumerate(values)]
+    second = [Row(f"i{number}", None, {"warmth": value}) for number, value in enumerate(values)]
     table = table_of(frame_of(first), frame_of(second))
     people = measure_people(table, {(0, 4): {"warmth": 1.0, "clarity": 3.0}, (1, 0): {"warmth": 3.0}, (0, 5): {}})
 

@@ -12,7 +12,6 @@ from app.comparison.runs import FEWEST, rate_findings, scales_of
 from app.domain.comparison import ComparedRun, GateReport, GateRule, GateVerdict
 from app.domain.conversation import KINDS, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import InvalidRequest, UnknownAspect
-from app.domain.summary import RunItem
 from app.stats.comparison import compare
 from app.stats.corrected_runs import compare_corrected
 from app.stats.gate import judge_gate
@@ -21,6 +20,7 @@ from app.storage.rubric_files import open_rubrics
 from app.web.languages import tell_report
 from saiten.commands.gate_settings import read_rules
 from tests.support.gates import print_gate, write_junit, write_markdown
+from tests.support.runs import Row, make_frame, rows_of, with_rows
 
 RUBRIC = open_rubrics(None).get("ja-conversation")
 INAPPLICABLE = frozenset({"persona", "goal"})
@@ -34,11 +34,8 @@ def make_run(name: str, faulty: list[int], *, judged: bool = True) -> ComparedRu
         found = {"register-shift": turns, **({"judge": turns} if judged else {})}
         ratings = {aspect.id: float(aspect.scale[1]) for aspect in RUBRIC.aspects if aspect.id not in INAPPLICABLE}
         items.append(
-            RunItem(
+            Row(
                 item=f"talk-{number}",
-                candidate=None,
-                system=None,
-                context=None,
                 ratings=ratings,
                 cluster=f"{number:016x}",
                 findings=rate_findings(FaultyTurns(10, found)),
@@ -46,7 +43,9 @@ def make_run(name: str, faulty: list[int], *, judged: bool = True) -> ComparedRu
             )
         )
     aspects = tuple(aspect.id for aspect in RUBRIC.aspects)
-    return ComparedRun(name, items, len(items), {}, scales_of(RUBRIC), aspects, best={**RUBRIC.best, **FEWEST})
+    return ComparedRun(
+        name, make_frame(items, aspects), len(items), {}, scales_of(RUBRIC), aspects, best={**RUBRIC.best, **FEWEST}
+    )
 
 
 BEFORE = [0, 1, 0, 0, 1, 0, 2, 0, 1, 0] * 12
@@ -150,13 +149,13 @@ def make_kinds_run(name: str, faulty: list[int], *, kinds: bool = True) -> Compa
     """Conversations of ten system turns, with so many repetitions and one wrong information in every second one."""
     run = make_run(name, faulty)
     items = []
-    for number, (item, count) in enumerate(zip(run.items, faulty, strict=True)):
+    for number, (item, count) in enumerate(zip(rows_of(run), faulty, strict=True)):
         found = {"judge": sorted({*range(count), *([9] if number % 2 else [])})}
         if kinds:
             wrong = {"kind:wrong-information": [9]} if number % 2 else {}
             found |= {KINDS_KNOWN: [], "kind:repetition": list(range(count)), **wrong}
         items.append(replace(item, findings=rate_findings(FaultyTurns(10, found))))
-    return replace(run, items=items)
+    return with_rows(run, items)
 
 
 WORSE = [count + 2 + number % 3 for number, count in enumerate(BEFORE)]
@@ -225,13 +224,13 @@ def test_a_gate_fails_by_faulty_turns_or_a_kind(rule: dict[str, object], name: s
 def mark_turns(run: ComparedRun, extra: int, apart: int = 0) -> ComparedRun:
     """The run in which two people mark the turns of half of the conversations: of each `extra` more than found, by
     turns `apart` more and fewer, and ben one more than anna."""
-    items = list(run.items)
+    items = rows_of(run)
     for at, item in enumerate(items[:60]):
         known = (item.findings["finding:any"] or 0.0) + 10 * (extra + (apart if at % 2 else -apart))
         said = {"anna": known, "ben": known + 10}
         people = {"finding:any": sum(said.values()) / 2}
         items[at] = replace(item, people=people, said={"finding:any": said})
-    return replace(run, items=items)
+    return with_rows(run, items)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def overviews(bench: Bench) -> Overviews:
 
 def make(bench: Bench, *rubrics: Rubric) -> Overviews:
     source = FakeRubrics([RUBRIC, KO, *rubrics])
-    return Overviews(batches=bench.batches, ratings=bench.store, rubrics=source, compute=bench.comparison.compute)
+    return Overviews(runs=bench.comparison.runs, ratings=bench.store, rubrics=source, compute=bench.comparison.compute)
 
 
 async def fill(bench: Bench, *, raters: tuple[str, ...] = ()) -> None:
@@ -175,18 +175,19 @@ async def test_results_and_ratings_are_read_once(
 ) -> None:
     await fill(bench, raters=("r1",))
     calls: list[str] = []
-    scores, of_batch = bench.batches.scores, bench.store.of_batch
+    frames, of_batch = bench.comparison.runs.frames, bench.store.of_batch
+    read_frame = frames.read_frame
 
-    async def watch_scores(project: str, batch_id: str, **page: int):
-        calls.append(f"scores of {batch_id}")
-        return await scores(project, batch_id, **page)
+    async def watch_frames(project: str, batch_id: str):
+        calls.append(f"frame of {batch_id}")
+        return await read_frame(project, batch_id)
 
     async def watch_ratings(project: str, batch_id: str, **page: int):
         calls.append(f"ratings of {batch_id}")
         return await of_batch(project, batch_id, **page)
 
-    monkeypatch.setattr(bench.batches, "scores", watch_scores)
+    monkeypatch.setattr(frames, "read_frame", watch_frames)
     monkeypatch.setattr(bench.store, "of_batch", watch_ratings)
     await overviews.look("team", IDS)
-    # A page with what there is, and an empty one.
-    assert sorted(calls) == sorted([f"{what} of {one}" for what in ("scores", "ratings") for one in IDS] * 2)
+    # Of ratings a page with what there is, and an empty one.
+    assert sorted(calls) == sorted(f"{what} of {one}" for what in ("frame", "ratings", "ratings") for one in IDS)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
-from sqlalchemy import Executable, delete
 
 from app.batches import summaries
-from app.comparison.runs import are_numbered, find_batch, read_items, scales_of, tabulate_frame
+from app.comparison.runs import find_batch, fit_frame, have_numbers, scales_of
 from app.domain.comparison import ComparedRun
 from app.domain.dialogue import digest_context
 from app.domain.errors import NotFound
 from app.domain.evaluation import EvaluationRequest
+from app.domain.model import key_of
 from app.domain.rubric import Rubric
-from app.domain.run_frame import RunTable, tabulate_items
-from app.domain.summary import RunItem
-from app.storage.sql.engine import write
-from app.storage.sql.tables import result_figures
+from app.domain.run_frame import COLUMNS, FrameRows, Label, RunFrame, key_all
+from app.domain.summary import MeasureKey
+from app.storage.sql import frames
 from tests.support.bench import Bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.records import make_record
@@ -28,8 +28,46 @@ async def run_of(bench: Bench, batch_id: str = "ba_1", rubric: Rubric = RUBRIC) 
     return await bench.comparison.runs.read("team", await find_batch(bench.batches, "team", batch_id), rubric)
 
 
-async def items_of(bench: Bench, batch_id: str = "ba_1") -> list[RunItem]:
-    return await read_items(bench.batches, "team", await find_batch(bench.batches, "team", batch_id))
+async def results_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
+    """What the results themselves say, one by one."""
+    rows = FrameRows()
+    for result in await bench.batches.results("team", batch_id, after=-1, limit=1000):
+        entry, evaluation = result.entry, result.evaluation
+        aspects = evaluation.aspects if evaluation else {}
+        values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in aspects.items()}
+        values |= {("composite", name): value for name, value in (evaluation.composites if evaluation else {}).items()}
+        values |= {("blended", name): one.blended for name, one in aspects.items() if one.blended is not None}
+        reasons = {name: one.unrated.reason for name, one in aspects.items() if one.unrated}
+        label = Label(
+            evaluation.status if evaluation else "failed",
+            frozenset(one.code for one in evaluation.warnings) if evaluation else frozenset(),
+            frozenset(reasons.items()),
+            system=evaluation.metadata.get("system") if evaluation else None,
+            failure=result.failure.code if result.failure else None,
+        )
+        similarity = evaluation.relevance.score if evaluation and evaluation.relevance else None
+        rows.add(
+            label,
+            values,
+            positions=entry.position,
+            items=key_of(entry.item),
+            contexts=key_of(entry.context_digest) if entry.context_digest else 0,
+            clusters=key_of(entry.cluster) if entry.cluster else 0,
+            similarity=np.nan if similarity is None else similarity,
+            candidates=-1 if entry.candidate is None else entry.candidate,
+        )
+    return rows.finish()
+
+
+async def columns_of(bench: Bench, batch_id: str = "ba_1") -> RunFrame:
+    return await bench.comparison.runs.frames.read_frame("team", batch_id)
+
+
+def show(frame: RunFrame) -> dict[tuple[str, str], list[float | None]]:
+    """The values, None where there is none."""
+    return {
+        key: [None if np.isnan(value) else value for value in column.tolist()] for key, column in frame.values.items()
+    }
 
 
 async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
@@ -39,14 +77,19 @@ async def test_a_run_has_the_batchs_values(bench: Bench) -> None:
     run = await run_of(bench)
     assert (run.name, run.expected, run.signatures) == ("夜間 (ba_1)", 2, {SIGNATURE: 2})
     assert (run.aspects, run.numbered, run.best) == (("warmth", "clarity"), False, {})
-    first, second = await items_of(bench)
-    assert (first.item, first.candidate, first.system, second.system) == ("item-0", None, "甲", None)
-    assert (first.ratings, first.blended) == ({"warmth": 0, "clarity": 3}, {"warmth": 0.25, "clarity": 3.25})
-    assert (second.ratings, second.blended) == ({"warmth": 1, "clarity": None}, {"warmth": 1.25})
-    assert (first.position, second.position) == (0, 1)
-    request = make_record().request
-    assert isinstance(request, EvaluationRequest)
-    assert first.context == digest_context(request.context)
+    for frame in (run.frame, await results_of(bench)):
+        assert frame.items.tolist() == [key_of("item-0"), key_of("item-1")]
+        assert [frame.labels[number].system for number in frame.label] == ["甲", ""]
+        assert show(frame) == {
+            ("aspect", "warmth"): [0, 1],
+            ("aspect", "clarity"): [3, None],
+            ("blended", "warmth"): [0.25, 1.25],
+            ("blended", "clarity"): [3.25, None],
+        }
+        assert frame.positions.tolist() == [0, 1]
+        request = make_record().request
+        assert isinstance(request, EvaluationRequest)
+        assert frame.contexts[0] == key_of(digest_context(request.context))
 
 
 async def test_a_batch_is_found_in_its_project_alone(bench: Bench) -> None:
@@ -56,18 +99,12 @@ async def test_a_batch_is_found_in_its_project_alone(bench: Bench) -> None:
         await find_batch(bench.batches, "rivals", "ba_1")
 
 
-async def test_the_system_is_the_candidates_own_else_the_batchs(bench: Bench) -> None:
-    await score_batch(bench.batches, "ba_1", {"warmth": [0, 1]}, systems=["甲", ""], metadata={"system": "乙"})
-    assert [item.system for item in await items_of(bench)] == ["甲", "乙"]
-    await score_batch(bench.batches, "ba_2", {"warmth": [0, 1]}, metadata={"system": "乙"})
-    assert [item.system for item in await items_of(bench, "ba_2")] == ["乙", "乙"]
-
-
 async def test_a_failed_candidate_is_expected_and_has_no_value(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, 1]}, fail=[1])
     run = await run_of(bench)
     assert (run.name, run.expected, run.signatures) == ("ba_1", 3, {SIGNATURE: 2})
-    assert [item.ratings for item in await items_of(bench)] == [{"warmth": 0}, {}, {"warmth": 1}]
+    assert show(await columns_of(bench)) == {("aspect", "warmth"): [0, None, 1]}
+    assert [run.frame.labels[number].status for number in run.frame.label] == ["scored", "failed", "scored"]
 
 
 async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
@@ -75,12 +112,11 @@ async def test_a_batch_of_failures_alone_has_no_signature(bench: Bench) -> None:
     assert (await run_of(bench)).signatures == {}
 
 
-def tell(table: RunTable) -> dict[str, object]:
-    """Everything in the table, as values that are equal where it is."""
-    named = {name: getattr(table, name) for name in ("values", "people")}
-    columns = {name: {key: column.tolist() for key, column in found.items()} for name, found in named.items()}
-    keys = {name: getattr(table, name).tolist() for name in ("items", "contexts", "clusters")}
-    return {**columns, **keys, "counts": (table.judged, table.valued, dict(table.inapplicable))}
+def tell(frame: RunFrame) -> str:
+    """Everything in the frame as a text that is equal where it is, NaN in its place too."""
+    labels = [tuple(map(str, frame.labels[number])) for number in frame.label]
+    columns = {name: getattr(frame, name).tolist() for name in COLUMNS if name not in {"label", "fault"}}
+    return str(({key: column.tolist() for key, column in sorted(frame.values.items())}, columns, labels))
 
 
 TRICKY: dict[str, dict[str, Any]] = {
@@ -96,44 +132,31 @@ TRICKY: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", TRICKY)
 async def test_columns_say_what_the_results_say(bench: Bench, kind: str) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1, None, 1], "clarity": [3, None, 1, 2]}, **TRICKY[kind])
-    batch, items = await find_batch(bench.batches, "team", "ba_1"), await items_of(bench)
-    table = tabulate_frame(await bench.comparison.runs.frames.read_frame("team", "ba_1"), batch, RUBRIC)
-    assert table is not None
-    told = tabulate_items(items, [aspect.id for aspect in RUBRIC.aspects])
-    # NaN is in its place where it is equal as text.
-    assert str(tell(table)) == str(tell(told))
-    assert (await run_of(bench)).numbered is are_numbered(item.item for item in items) is kind.startswith("numbers")
+    columns = await columns_of(bench)
+    assert tell(fit_frame(columns, RUBRIC)) == tell(fit_frame(await results_of(bench), RUBRIC))
+    assert (await run_of(bench)).numbered is have_numbers(columns.items) is kind.startswith("numbers")
 
 
-async def test_results_are_read_one_by_one_where_columns_do_not_tell_everything(bench: Bench) -> None:
+async def test_another_rubric_reads_the_aspects_that_it_has(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1], "clarity": [3, None]}, blend=0.25)
-    batch, frames = await find_batch(bench.batches, "team", "ba_1"), bench.comparison.runs.frames
-    expected = str(tell((await run_of(bench)).table))
-    # Another rubric measures one of the aspects only, or one more.
     less, more = (
         small_rubric(aspects=[aspect_data("warmth")]),
         small_rubric(aspects=[aspect_data(name) for name in ("warmth", "clarity", "wit")]),
     )
     for rubric in (less, more):
-        assert tabulate_frame(await frames.read_frame("team", "ba_1"), batch, rubric) is None
         run = await run_of(bench, rubric=rubric)
-        assert run.table.values["aspect", "warmth"].tolist() == [0, 1]
-    await write_all(bench, delete(result_figures).where(result_figures.c.position == 0))
-    assert tabulate_frame(await frames.read_frame("team", "ba_1"), batch, RUBRIC) is None
-    assert str(tell((await run_of(bench)).table)) == expected
-
-
-async def write_all(bench: Bench, statement: Executable) -> None:
-    async with write(bench.engine) as connection:
-        await connection.execute(statement)
+        assert run.frame.values["aspect", "warmth"].tolist() == [0, 1]
+        assert {name for kind, name in run.frame.values if kind == "aspect"} == {one.id for one in rubric.aspects}
 
 
 async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summaries, "SCORES_PAGE", 3)
+    monkeypatch.setattr(frames, "PAGE", 3)
+    monkeypatch.setattr(summaries, "FRAME_ROWS", 3)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
-    batch = await find_batch(bench.batches, "team", "ba_1")
-    assert [item.position for item in await read_items(bench.batches, "team", batch)] == list(range(8))
-    assert await read_items(bench.batches, "rivals", batch) == []
+    assert (await columns_of(bench)).positions.tolist() == list(range(8))
+    pages = [page.positions.tolist() async for page in summaries.read_frames(bench.batches, "team", "ba_1")]
+    assert pages == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert [page async for page in summaries.read_frames(bench.batches, "rivals", "ba_1")] == []
 
 
 @pytest.mark.parametrize("given", [True, False, None])
@@ -158,7 +181,7 @@ async def test_whether_ids_were_given_is_recorded_and_guessed_only_of_earlier_ba
     ],
 )
 def test_numbers_are_those_that_nobody_gave(items: list[str], expected: bool) -> None:
-    assert are_numbered(items) is expected
+    assert have_numbers(key_all(items)) is expected
 
 
 def test_a_blend_counts_on_its_aspects_scale_and_a_composite_on_its_own() -> None:

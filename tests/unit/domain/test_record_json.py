@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.domain.evaluation import CallTrace, Record, write_json
+from app.domain.evaluation import CallTrace, Record, add_badge, write_json
 from app.domain.reliability import UNVALIDATED, AspectValidation, Reliability
 from tests.support.records import make_record
 
@@ -23,21 +23,19 @@ BADGES = [
 @pytest.mark.parametrize("calls", [0, 1, 3])
 def test_the_record_is_as_pydantic_writes_it(calls: int) -> None:
     record = make_record().model_copy(update={"trace": (CALL,) * calls})
-    written = write_json(record)
-    assert written.record == record.model_dump_json()
-    assert written.evaluation == record.evaluation.model_dump_json()
-    assert Record.model_validate_json(written.record) == record
+    written = write_json(record, record.evaluation.model_dump_json())
+    assert written == record.model_dump_json()
+    assert Record.model_validate_json(written) == record
 
 
 @pytest.mark.parametrize("badge", BADGES)
 def test_the_answer_has_the_badge_where_pydantic_puts_it(badge: Reliability) -> None:
-    record = make_record()
-    marked = record.evaluation.model_copy(update={"reliability": badge})
-    assert write_json(record).mark(badge) == marked.model_dump_json()
+    evaluation = make_record().evaluation
+    marked = evaluation.model_copy(update={"reliability": badge})
+    assert add_badge(evaluation.model_dump_json(), badge) == marked.model_dump_json()
 
 
-def test_a_record_with_a_badge_is_not_written() -> None:
-    record = make_record()
-    marked = record.evaluation.model_copy(update={"reliability": UNVALIDATED})
+def test_a_second_badge_is_not_added() -> None:
+    marked = make_record().evaluation.model_copy(update={"reliability": UNVALIDATED})
     with pytest.raises(ValueError, match="badge"):
-        write_json(record.model_copy(update={"evaluation": marked}))
+        add_badge(marked.model_dump_json(), UNVALIDATED)

@@ -1,13 +1,17 @@
-"""Scores: taken from evaluations, packed and unpacked without loss."""
+"""Figures of a result: taken from evaluations, written as columns and read without loss."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 
 from app.domain.batch import Failure
 from app.domain.conversation import FaultyTurns
 from app.domain.evaluation import AspectResult, PathResult, Paths, Unrated, Warned
-from app.domain.summary import Scores, failed_scores, pack_scores, scores_of, unpack_scores
+from app.domain.summary import ResultFigures, measure_evaluation, measure_failure
+from app.storage.sql.batches.rows import describe_figures, extend_measures
+from tests.support.figures import make_figures, read_figures
 from tests.support.records import make_record
 
 REFUSED = AspectResult(
@@ -24,7 +28,7 @@ REFUSED = AspectResult(
 def test_an_evaluation_gives_its_means_blends_reasons_and_ratings():
     evaluation = make_record(status="partial").evaluation
     evaluation = evaluation.model_copy(update={"aspects": {**evaluation.aspects, "coherence": REFUSED}})
-    assert scores_of(evaluation, "c0") == Scores(
+    assert measure_evaluation(evaluation, "c0") == make_figures(
         status="partial",
         aspects={"naturalness": (3.0, 3.41, None, 3), "coherence": (None, None, "refused", None)},
         composites={"ssa": None},
@@ -36,7 +40,7 @@ def test_an_evaluation_gives_its_means_blends_reasons_and_ratings():
 
 def test_a_warning_given_in_two_places_counts_once():
     twice = tuple(Warned(code="suspected-injection", where=where, detail="…") for where in ("response", "context/0"))
-    assert scores_of(make_record(warnings=twice).evaluation, None).warnings == ("suspected-injection",)
+    assert measure_evaluation(make_record(warnings=twice).evaluation, None).warnings == ("suspected-injection",)
 
 
 @pytest.mark.parametrize(("sensitive", "expected"), [(True, ("a", "translation-sensitive")), (False, ("a",))])
@@ -44,32 +48,27 @@ def test_ratings_that_hang_on_the_translation_are_warned_of(sensitive, expected)
     evaluation = make_record(warnings=(Warned(code="a", where="judge", detail="…"),)).evaluation
     result = PathResult(aspects=evaluation.aspects, composites={}, relevance=None, signature="s")
     paths = Paths(source=result, english=result, difference={}, translation_sensitive=sensitive)
-    assert scores_of(evaluation.model_copy(update={"paths": paths}), None).warnings == expected
+    assert measure_evaluation(evaluation.model_copy(update={"paths": paths}), None).warnings == expected
 
 
 def test_a_failure_has_no_scores_but_its_code():
-    scores = failed_scores(Failure(code="judge-reply-invalid", detail="nothing rated"))
-    assert scores == Scores(status="failed", aspects={}, composites={}, failure="judge-reply-invalid")
+    scores = measure_failure(Failure(code="judge-reply-invalid", detail="nothing rated"))
+    assert scores == ResultFigures("failed", {}, failure="judge-reply-invalid")
 
 
 @pytest.mark.parametrize(
-    "scores",
+    "figures",
     [
-        Scores("scored", {"自然さ": (1 / 3, -0.1 + 0.7, None, -1)}, {"ssa": 0.5, "mate": None}, ("a", "b")),
-        Scores("scored", {}, {}, similarity=-0.125, system="bot|a", context="0f"),
-        Scores("partial", {"a": (None, None, "content-filter", None)}, {}),
-        Scores("failed", {}, {}, failure="judge-reply-invalid"),
-        Scores("scored", {}, {}, faulty=FaultyTurns(4, {"judge": [0, 3]}), spread=0.25, build="b2"),
+        make_figures("scored", {"自然さ": (1 / 3, -0.1 + 0.7, None, -1)}, {"ssa": 0.5}, warnings=("a", "b")),
+        ResultFigures("scored", {}, similarity=-0.125, system="bot|a", context="0f"),
+        make_figures("partial", {"a": (None, None, "content-filter", None), "b": (None, None, None, None)}, {}),
+        make_figures("scored", {f"a{number}": (number / 7, None, None, 1) for number in range(50)}, {}),
+        ResultFigures("failed", {}, failure="judge-reply-invalid"),
+        ResultFigures("scored", {}, faulty=FaultyTurns(4, {"judge": [0, 3]}), spread=0.25, build="b2"),
     ],
 )
-def test_packing_loses_nothing(scores):
-    text = pack_scores(scores)
-    assert "\n" not in text
-    assert unpack_scores(text) == scores
-    assert all(isinstance(figures, tuple) for figures in unpack_scores(text).aspects.values())
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"s":"scored","a":{"x":[1,2,3]}}', '{"s":"scored","a":[]}'])
-def test_what_was_not_packed_here_is_refused(text):
-    with pytest.raises(ValueError, match=r"."):
-        unpack_scores(text)
+def test_columns_lose_nothing(figures: ResultFigures) -> None:
+    measures = extend_measures((), [figures])
+    columns = describe_figures(figures, measures, 40)
+    row = SimpleNamespace(**{f"figure_{name}": value for name, value in columns.items()})
+    assert read_figures(row, measures) == figures

@@ -8,19 +8,24 @@ from typing import Any
 
 import pytest
 
-from app.domain.summary import Moments, Scores, Tally, add_scores, pack_tally, tally_scores, unpack_tally
+from app.batches.summaries import tally_frame
+from app.domain.conversation import FaultyTurns
+from app.domain.summary import Moments, ResultFigures, Tally, add_result, pack_tally, tally_results, unpack_tally
+from tests.support.figures import make_figures, place_figures
 
 
-def make_scores(rng: random.Random) -> Scores:
+def make_result(rng: random.Random) -> ResultFigures:
     mean = rng.choice((None, 1.0, 2.0, 5 / 3))
     figures = (
         (None, None, rng.choice(("refused", None)), None) if mean is None else (mean, mean + rng.random(), None, 2)
     )
     if rng.random() < 0.1:
-        return Scores("failed", {}, {}, failure="worker-died")
+        return ResultFigures("failed", {}, failure="worker-died")
     composite = None if mean is None else mean / 2
     codes = ("suspected-injection",) * rng.randrange(2)
-    return Scores("scored", {"warmth": figures, "clarity": (1.0, None, None, 1)}, {"both": composite}, codes)
+    return make_figures(
+        "scored", {"warmth": figures, "clarity": (1.0, None, None, 1)}, {"both": composite}, warnings=codes
+    )
 
 
 def plain(tally: Tally) -> Any:
@@ -45,14 +50,15 @@ def lists(tally: Tally) -> Any:
 @pytest.mark.parametrize("seed", range(5))
 def test_parts_give_what_the_whole_gives(seed: int) -> None:
     rng = random.Random(seed)
-    results = [make_scores(rng) for _ in range(200)]
+    results = [make_result(rng) for _ in range(200)]
     parts, rest = Tally(), results
     while rest:
         size = rng.randrange(1, 40)
-        parts.merge(tally_scores(rest[:size]))
+        parts.merge(tally_results(rest[:size]))
         rest = rest[size:]
-    whole = tally_scores(results)
+    whole = tally_results(results)
     assert lists(parts) == plain(whole)
+    assert lists(tally_frame(place_figures(results))) == plain(whole)
     assert (parts.results, whole.results) == (200, 200)
 
 
@@ -75,15 +81,37 @@ def test_equal_values_deviate_by_exactly_nothing_however_they_are_added() -> Non
     for _ in range(500):
         part = Tally()
         for _ in range(rng.randrange(0, 9)):
-            add_scores(part, Scores("scored", {"warmth": (0.1, 0.7, None, 0)}, {"both": 1 / 3}))
+            add_result(part, make_figures("scored", {"warmth": (0.1, 0.7, None, 0)}, {"both": 1 / 3}))
         merged.merge(unpack_tally(pack_tally(part)))
     warmth = merged.aspects["warmth"]
     found = [(each.mean, each.squares) for each in (warmth.means, warmth.blended, merged.composites["both"])]
     assert found == [(0.1, 0.0), (0.7, 0.0), (1 / 3, 0.0)]
 
 
+def test_equal_values_as_a_column_deviate_by_exactly_nothing() -> None:
+    columns = place_figures([make_figures("scored", {"warmth": (0.1, 0.7, None, 0)}, {"both": 1 / 3})] * 1000)
+    found = tally_frame(columns)
+    warmth = found.aspects["warmth"]
+    moments = [(each.mean, each.squares) for each in (warmth.means, warmth.blended, found.composites["both"])]
+    assert moments == [(0.1, 0.0), (0.7, 0.0), (1 / 3, 0.0)]
+    assert (warmth.levels, found.results) == ({0: 1000}, 1000)
+
+
+def test_findings_as_columns_are_counted_as_one_by_one() -> None:
+    rng = random.Random(5)
+    found = [
+        FaultyTurns(
+            4 + number % 3,
+            {"judge": sorted(rng.sample(range(4), rng.randrange(3))), "kinds": [], "kind:repetition": [number % 4]},
+        )
+        for number in range(40)
+    ]
+    results = [ResultFigures("scored", {}, faulty=one) for one in (*found, FaultyTurns(3, {"repetition": [2]}), None)]
+    assert tally_frame(place_figures(results)) == tally_results(results)
+
+
 def test_merging_leaves_the_other_as_it_was() -> None:
-    one, other = Tally(), tally_scores([make_scores(random.Random(4))])
+    one, other = Tally(), tally_results([make_result(random.Random(4))])
     text = pack_tally(other)
     one.merge(other)
     one.merge(other)
@@ -92,7 +120,7 @@ def test_merging_leaves_the_other_as_it_was() -> None:
 
 def test_a_tally_comes_back_from_its_text() -> None:
     rng = random.Random(3)
-    tally = tally_scores(make_scores(rng) for _ in range(100))
+    tally = tally_results(make_result(rng) for _ in range(100))
     assert unpack_tally(pack_tally(tally)) == tally
     assert unpack_tally(pack_tally(Tally())) == Tally()
     assert "\n" not in pack_tally(tally)

@@ -12,30 +12,33 @@ from app.comparison.runs import find_batch
 from app.domain.batch import Entry
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import StoredRating
-from app.domain.summary import Scored, Scores
-from app.ratings.table import AnswerTable, judge_opinions, name_values, rater_opinions
+from app.domain.run_frame import join_frames
+from app.domain.summary import ResultFigures, flat_name
+from app.ratings.table import Answers, judge_opinions, name_run, rater_opinions
 from app.stats import reading
 from app.stats.observations import Observations
 from app.stats.reading import ObservationReader
 from tests.support.batches import START
 from tests.support.bench import Bench
+from tests.support.figures import make_figures, place_figures
 from tests.support.scored_batches import score_batch
+
+Scored = tuple[Entry, ResultFigures]
 
 NAMES = ("warmth", "clarity", "tone")
 
 
-def draw_scores(draw: random.Random) -> Scores:
+def draw_scores(draw: random.Random) -> ResultFigures:
     """Anything that a result may be: failed, partial, blended in part, of another system."""
     if draw.random() < 0.1:
-        return Scores(status="failed", aspects={}, composites={}, failure="judge-refused-request")
-    names = [name for name in NAMES if draw.random() < 0.8]
-    return Scores(
+        return ResultFigures("failed", {}, failure="judge-refused-request")
+    return make_figures(
         status="scored",
         aspects={
             name: (draw.choice([1.0, 2, 1 / 3, None]), draw.choice([None, 0.5]) if name == "warmth" else None, None, 1)
-            for name in draw.sample(names, len(names))
+            for name in NAMES
         },
-        composites={"both": draw.choice([0.5, None])} if draw.random() < 0.5 else {},
+        composites={"both": draw.choice([0.5, None])},
         similarity=draw.choice([None, 0.25]),
         system=draw.choice([None, "甲", "乙"]),
     )
@@ -44,11 +47,10 @@ def draw_scores(draw: random.Random) -> Scores:
 def draw_results(draw: random.Random, count: int) -> list[Scored]:
     """In order; some are candidates of one item, some of an id that was there already."""
     return [
-        Scored(
+        (
             Entry(
                 position=at, item=f"item-{at // 2 if draw.random() < 0.5 else at}", candidate=draw.choice([None, at])
             ),
-            f"ev_{at}",
             draw_scores(draw),
         )
         for at in range(count)
@@ -67,12 +69,18 @@ def draw_ratings(draw: random.Random, count: int) -> list[StoredRating]:
     ]
 
 
-async def fill(bench: Bench, results: Sequence[Scored], page: int) -> AnswerTable:
+async def fill(bench: Bench, results: Sequence[Scored], page: int) -> Answers:
     await score_batch(bench.batches, "ba_1", {"warmth": [0]}, name="夜間")
-    batch, table = await find_batch(bench.batches, "team", "ba_1"), AnswerTable()
-    for start in range(0, len(results), page):
-        table.add(batch, results[start : start + page])
-    return table
+    parts = [results[start : start + page] for start in range(0, len(results), page)]
+    frame = join_frames([place_figures([each for _, each in part], [entry for entry, _ in part]) for part in parts])
+    items = {entry.position: entry.item for entry, _ in results}
+    places = {f"ev_{position}": ("ba_1", position) for position in items}
+    return Answers([name_run(await find_batch(bench.batches, "team", "ba_1"), frame, items)], places)
+
+
+def name_values(figures: ResultFigures) -> dict[str, float | None]:
+    """Every value of a result by name: means, composites, what is blended."""
+    return {flat_name(key): value for key, value in figures.values.items()}
 
 
 def read_records(records: Sequence[dict[str, Any]], wanted: Sequence[str] | None) -> Observations:
@@ -99,8 +107,8 @@ def describe(found: Observations) -> tuple[Any, ...]:
     return found.systems, found.items, found.raters, places, columns, b
 
 
-def record_of(table: AnswerTable, row: int, results: Sequence[Scored]) -> dict[str, Any]:
-    scores = results[row].scores
+def record_of(table: Answers, row: int, results: Sequence[Scored]) -> dict[str, Any]:
+    _, scores = results[row]
     record = {
         "system": table.systems[table.system[row]],
         "item": table.items[table.item[row]],
@@ -136,9 +144,7 @@ async def test_too_many_results_are_refused_in_the_readers_words(bench: Bench, m
 
 
 async def test_a_rating_beyond_reckoning_is_refused(bench: Bench) -> None:
-    table = await fill(
-        bench, [Scored(Entry(position=0, item="a", candidate=None), "ev_0", Scores("scored", {}, {}))], 1
-    )
+    table = await fill(bench, [(Entry(position=0, item="a", candidate=None), ResultFigures("scored", {}))], 1)
     rating = StoredRating(item="a", rater="r", ratings={"x": 1.0}, created_at=START).model_copy(
         update={"ratings": {"x": 1e16}}
     )
@@ -147,7 +153,7 @@ async def test_a_rating_beyond_reckoning_is_refused(bench: Bench) -> None:
 
 
 async def test_where_nobody_said_anything_there_is_nothing(bench: Bench) -> None:
-    failed = Scored(Entry(position=0, item="a", candidate=None), "ev_0", Scores("failed", {}, {}))
+    failed = Entry(position=0, item="a", candidate=None), ResultFigures("failed", {}, failure="expired")
     table = await fill(bench, [failed], 1)
     with pytest.raises(InvalidRequest, match="no result of the batch has values yet"):
         judge_opinions(table)
@@ -156,19 +162,8 @@ async def test_where_nobody_said_anything_there_is_nothing(bench: Bench) -> None
 
 
 async def test_two_results_that_would_share_a_name_are_told(bench: Bench) -> None:
-    rated = Scores("scored", {"warmth": (1.0, None, None, 1)}, {})
-    named = [
-        Scored(Entry(position=at, item=item, candidate=None), f"ev_{at}", rated)
-        for at, item in enumerate(["a", "a", "a@1"])
-    ]
+    rated = make_figures("scored", {"warmth": (1.0, None, None, 1)}, {})
+    named = [(Entry(position=at, item=item, candidate=None), rated) for at, item in enumerate(["a", "a", "a@1"])]
     table = await fill(bench, named, 3)
     with pytest.raises(InvalidLines, match="result 3: rates 'warmth' again after result 2"):
         judge_opinions(table).observe()
-
-
-def test_absent_values_are_no_number() -> None:
-    assert name_values(Scores("partial", {"warmth": (None, 0.5, "refused", None)}, {"both": None})) == {
-        "warmth": None,
-        "both": None,
-        "warmth.blended": 0.5,
-    }

@@ -15,7 +15,7 @@ from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.comparison.badges import asked_of, attach_states
-from app.domain.batch import Entry, Failure, ItemResult
+from app.domain.batch import Entry, Failure
 from app.domain.evaluation import Evaluation, JudgeProvenance, RubricReference
 from app.domain.model import canonical_json, digest
 from app.domain.reliability import (
@@ -28,6 +28,7 @@ from app.domain.reliability import (
     ValidationSource,
     describe_reliability,
 )
+from app.domain.result import Result
 from app.ratings.reliability import FRESH_SECONDS, Reliabilities, key_in, validation_of
 from app.stats.correlation import correlate
 from app.storage.sql.engine import write
@@ -160,10 +161,10 @@ async def test_with_both_paths_the_aspects_are_the_source_paths(badges: Reliabil
 
 async def test_pages_keep_failures_as_they_are(badges: Reliabilities) -> None:
     entry = Entry(position=0, item="a", candidate=None)
-    failed = ItemResult(entry=entry, failure=Failure(code="x", detail="y"))
+    failed = Result("ev_1", entry=entry, failure=Failure(code="x", detail="y"))
 
-    async def pages() -> AsyncIterator[Sequence[ItemResult]]:
-        yield [failed, ItemResult(entry=entry, evaluation=evaluation())]
+    async def pages() -> AsyncIterator[Sequence[Result]]:
+        yield [failed, Result("ev_1", entry=entry, evaluation=evaluation())]
         yield []
 
     first, second = [page async for page in badges.mark_pages("team", pages())]

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import Candidate, Entry, ItemResult
+from app.domain.batch import Candidate, Entry
 from app.domain.dialogue import Limits, Utterance
 from app.domain.errors import InvalidRequest, NotFound, StoreFull, UnknownAspect, UnknownRubric
 from app.domain.evaluation import AspectResult, Evaluation, PathResult, Paths
@@ -29,6 +29,7 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
+from app.domain.result import Result
 from app.domain.validation import InvalidDocument, validate
 from app.ratings.choice import Spreads
 from app.ratings.rounds import RatingKeeper, RoundService
@@ -152,7 +153,7 @@ def test_spreads_are_shares_of_the_scale() -> None:
     other = look_at(clarity.model_copy(update={"samples": (3,), "expected": 1.5}))
     seen = [look_at(clarity, -1.0), other, None, other]
     results = [
-        ItemResult(entry=Entry(position=at, item=f"{at}", candidate=None), evaluation=one)
+        Result("ev_1", entry=Entry(position=at, item=f"{at}", candidate=None), evaluation=one)
         for at, one in enumerate(seen, 5)
     ]
     spreads.add({5: 0, 6: 1, 7: 2}, results)
@@ -168,7 +169,7 @@ def test_spreads_are_shares_of_the_scale() -> None:
 async def test_results_are_read_beside_the_event_loop(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set[Thread]()
 
-    def look(row: Any, **known: Any) -> ItemResult:
+    def look(row: Any, **known: Any) -> Result:
         threads.add(current_thread())
         return read_result(row, **known)
 
@@ -319,12 +320,13 @@ async def test_a_sheet_is_blind(bench: Bench) -> None:
             sheet = await rounds.next(rater)
             given = {"warmth": value, "clarity": 2}
             await rounds.service.rate("team", "rr_1", rater, sheet.task.position, given, comment=f"SECRET of {rater}")
-    (first, _) = await rounds.bench.batches.scores("team", "ba_secret", after=-1, limit=2)
+    first = await rounds.bench.batches.find_evaluation("team", "ba_secret", 0)
+    assert first is not None
     sheets = [await rounds.next("丙"), *[await rounds.service.sheet("team", "rr_1", "丙", 0)]]
     for sheet in sheets:
         text = sheet.model_dump_json()
         assert "SECRET" not in text.upper()
-        assert first.evaluation.removesuffix("0") not in text
+        assert first.removesuffix("0") not in text
         told = sheet.model_dump()
         assert set(told) == {"task", "context", "response", "rubric", "conversation", "earlier"}
         assert set(told["task"]) == {"number", "of", "position", "done"}
@@ -335,11 +337,11 @@ async def test_a_sheet_is_blind(bench: Bench) -> None:
 
 
 async def test_what_was_said_elsewhere_does_not_lead_the_rater(rounds: Rounds) -> None:
-    scored = await rounds.bench.batches.scores("team", "ba_1", after=-1, limit=100)
+    scored = await rounds.bench.batches.results("team", "ba_1", after=-1, limit=100)
     earlier = [
-        HumanRating(evaluation=one.evaluation, rater="甲", ratings={"warmth": 0})
+        HumanRating(evaluation=one.evaluation.id, rater="甲", ratings={"warmth": 0})
         for one in scored
-        if one.scores.status != "failed"
+        if one.evaluation is not None
     ]
     await rounds.bench.rating.keep_ratings("team", earlier)
     await rounds.open()

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from app.comparison.runs import find_batch, tabulate
+from app.comparison.runs import find_batch
 from app.domain.human_rating import StoredRating
-from app.ratings.table import AnswerTable, judge_opinions, rater_opinions
+from app.domain.reports import RatingsUsed
+from app.ratings.reliability import CountedRatings
+from app.ratings.table import Answers, judge_opinions, rater_opinions
 from tests.support.batches import START
 from tests.support.bench import Bench
 from tests.support.scored_batches import score_batch
+
+NO_RATINGS = RatingsUsed(counted=0, simulated=False, simulated_left_out=0, excluded=0)
 
 
 def rating(item: str | None = None, value: float = 1.0, **changes: Any) -> StoredRating:
@@ -19,16 +23,18 @@ def rating(item: str | None = None, value: float = 1.0, **changes: Any) -> Store
     return StoredRating(**given, created_at=START)
 
 
-async def fill(bench: Bench, *ids: str) -> AnswerTable:
-    return await tabulate(bench.batches, "team", [await find_batch(bench.batches, "team", one) for one in ids])
+async def fill(bench: Bench, *ids: str) -> Answers:
+    batches = [await find_batch(bench.batches, "team", one) for one in ids]
+    named = [rating(evaluation=f"ev_{one}_{number}") for one in ids for number in range(4)]
+    return await bench.comparison.runs.read_answers("team", batches, CountedRatings(named, NO_RATINGS))
 
 
-def named(table: AnswerTable) -> list[tuple[str, str]]:
+def named(table: Answers) -> list[tuple[str, str]]:
     """System and item of each row."""
     return [(table.systems[a], table.items[b]) for a, b in zip(table.system, table.item, strict=True)]
 
 
-def rated(table: AnswerTable, *ratings: StoredRating) -> list[tuple[str, str]]:
+def rated(table: Answers, *ratings: StoredRating) -> list[tuple[str, str]]:
     return [named(table)[opinion.row] for opinion in table.rate(ratings)]
 
 

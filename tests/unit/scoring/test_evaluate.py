@@ -19,7 +19,7 @@ from app.domain.errors import (
     TranslatorUnavailable,
 )
 from app.domain.evaluation import JudgeOptions, Unrated, Warned
-from app.domain.summary import Intervals, Tally, add_scores, scores_of
+from app.domain.summary import Intervals, Tally, add_result, measure_evaluation
 from app.providers.call_cache import CachedCalls
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from app.scoring.evaluate import ScoringContext, evaluate
@@ -287,7 +287,7 @@ async def test_what_strikes_in_language_and_register_is_a_warning_and_counted() 
     tally = Tally()
     quiet = (await Bench().run()).evaluation
     for result in (evaluation, quiet, evaluation):
-        add_scores(tally, scores_of(result, None))
+        add_result(tally, measure_evaluation(result, None))
     counted = summarize_tally(RUBRIC, tally, make_batch(), Intervals(results=3, clusters=None, measures={})).warnings
     assert (counted["register-shift"], counted["other-language"]) == (2, 2)
 

@@ -16,9 +16,8 @@ from scipy import stats
 
 from app.domain.comparison import Comparison
 from app.domain.errors import SignatureMismatch
-from app.domain.summary import RunItem
 from app.stats.comparison import compare
-from tests.support.runs import make_run
+from tests.support.runs import Row, make_run, rows_of, with_rows
 
 choose = random.Random(4)
 BEFORE = [choose.randint(1, 5) for _ in range(60)]
@@ -91,9 +90,9 @@ def test_holm_is_within_aspects_composites_and_blended_apart():
             dataclasses.replace(
                 item, composites={"sum": item.ratings["warmth"]}, blended={"warmth": item.ratings["warmth"]}
             )
-            for item in made.items
+            for item in rows_of(made)
         ]
-        return dataclasses.replace(made, items=items)
+        return with_rows(made, items)
 
     old = run("old", {"warmth": BEFORE, "clarity": STEADY})
     found = compare(old, run("new", {"warmth": AFTER, "clarity": STEADY[::-1]}))
@@ -124,11 +123,11 @@ def test_responses_to_one_context_are_one_value(test):
     runs = []
     for name, shift in (("old", 1), ("new", 0)):
         items = [
-            RunItem(f"i{item}", number, name, f"c{item}", {"warmth": 1 + item + shift + number % 2})
+            Row(f"i{item}", f"c{item}", {"warmth": 1 + item + shift + number % 2})
             for item in range(3)
             for number in range(8)
         ]
-        runs.append(make_run(name, {"warmth": [1]}, items=items, expected=24))
+        runs.append(make_run(name, {"warmth": [1]}, rows=items, expected=24))
     found = compare(*runs, test=test)
     warmth = found.aspects["warmth"]
     assert (warmth.n, warmth.difference, warmth.verdict) == (3, -1.0, "inconclusive")
@@ -179,8 +178,8 @@ def test_dialogues_are_the_units_and_both_numbers_are_told(test):
     runs = []
     for name, column in (("old", before), ("new", after)):
         run = make_run(name, {"warmth": column.tolist()})
-        items = [dataclasses.replace(one, cluster=f"d{number // 10}") for number, one in enumerate(run.items)]
-        runs.append(dataclasses.replace(run, items=items))
+        items = [dataclasses.replace(one, cluster=f"d{number // 10}") for number, one in enumerate(rows_of(run))]
+        runs.append(with_rows(run, items))
     comparison = compare(*runs, test=test)
     found = comparison.aspects["warmth"]
     means = [column.reshape(20, 10).mean(axis=1) for column in (before, after)]
@@ -210,7 +209,7 @@ def test_no_interval_leaves_what_the_scale_allows(test):
 def test_runs_without_common_items_are_not_compared_unless_asked_for():
     old = make_run("old", {"warmth": BEFORE})
     new = make_run("new", {"warmth": [1] * 60})
-    new = dataclasses.replace(new, items=[dataclasses.replace(one, item=f"n{one.item}") for one in new.items])
+    new = with_rows(new, [dataclasses.replace(one, item=f"n{one.item}") for one in rows_of(new)])
     found = compare(old, new)
     assert (found.pairing.pairs, found.aspects["warmth"].n, found.aspects["warmth"].verdict) == (0, 0, "inconclusive")
     assert found.pairing.reason.startswith("not compared: 0 of the smaller run's 60 items are in the other run too")
@@ -244,10 +243,10 @@ def test_differing_signatures_are_refused_or_shown():
 
 
 def test_notes_say_what_a_reader_should_know():
-    items = [*make_run("old", {"warmth": [1, 2, 3]}).items] * 2
-    old = make_run("old", {"warmth": [1]}, expected=6, items=items, best={"warmth": 2.0})
+    items = rows_of(make_run("old", {"warmth": [1, 2, 3]})) * 2
+    old = make_run("old", {"warmth": [1]}, expected=6, rows=items, best={"warmth": 2.0})
     new = make_run("new", {"warmth": [1, 2, 3]})
-    new = dataclasses.replace(new, items=[dataclasses.replace(item, context="x") for item in new.items])
+    new = with_rows(new, [dataclasses.replace(item, context="x") for item in rows_of(new)])
     assert compare(old, new).notes == (
         "the baseline run has 6 responses to 3 items, several to 3 of them: each item counts once, with its responses' "
         "mean",

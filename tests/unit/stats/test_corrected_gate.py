@@ -15,7 +15,7 @@ from app.stats.corrected_runs import compare_corrected, tell_notes
 from app.stats.gate import judge_gate
 from app.web.languages import tell_sentence
 from tests.support.gates import write_junit, write_markdown
-from tests.support.runs import make_run
+from tests.support.runs import make_run, rows_of, with_rows
 
 ITEMS, RATED = 300, 80
 
@@ -30,9 +30,9 @@ def draw_run(name: str, *, judged: float, people: float, rated: int = RATED, see
     run = make_run(name, {"overall": scores.tolist()})
     items = [
         replace(item, people={"overall": float(ratings[row])}) if row < rated else item
-        for row, item in enumerate(run.items)
+        for row, item in enumerate(rows_of(run))
     ]
-    return replace(run, items=items)
+    return with_rows(run, items)
 
 
 def gate(before: ComparedRun, after: ComparedRun, rule: GateRule, **more: Any) -> tuple[GateReport, GateReason]:
@@ -104,8 +104,8 @@ def test_the_same_figures_as_from_the_samples_themselves() -> None:
     found = compare_corrected(before, after, alpha=0.05, paired=True)["overall"]
 
     def sample(run: ComparedRun) -> CorrectedSample:
-        scores = [float(item.ratings["overall"] or 0) for item in run.items]
-        ratings = [item.people.get("overall", np.nan) for item in run.items]
+        scores = [float(item.ratings["overall"] or 0) for item in rows_of(run)]
+        ratings = [item.people.get("overall", np.nan) for item in rows_of(run)]
         return CorrectedSample(np.array(scores), np.array(ratings), np.arange(ITEMS))
 
     options = CorrectionOptions(bounds=(1, 5))
@@ -119,7 +119,7 @@ def test_the_same_figures_as_from_the_samples_themselves() -> None:
 
 def test_pairs_are_of_items_that_both_runs_hold() -> None:
     before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=0, people=0, seed=2)
-    fewer = replace(after, items=after.items[20:])
+    fewer = with_rows(after, rows_of(after)[20:])
     found = compare_corrected(before, fewer, alpha=0.05, paired=True)["overall"]
     assert (found.rated_baseline, found.rated_candidate) == (60, 60)
     apart = compare_corrected(before, fewer, alpha=0.05, paired=False)["overall"]
@@ -136,9 +136,8 @@ def test_an_aspect_that_is_best_inside_counts_by_its_distance() -> None:
 
 def test_a_reversed_scale_is_told() -> None:
     before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=0, people=0, seed=2)
-    turned = replace(
-        after,
-        items=[replace(one, ratings={"overall": 6 - (one.ratings["overall"] or 0.0)}) for one in after.items],
+    turned = with_rows(
+        after, [replace(one, ratings={"overall": 6 - (one.ratings["overall"] or 0.0)}) for one in rows_of(after)]
     )
     told = "the judge's scores fall where people's ratings rise (r = -0.77 over 80 ratings)"
     _, reason = gate(before, turned, LENIENT)

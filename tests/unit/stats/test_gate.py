@@ -15,7 +15,7 @@ from app.stats.comparison import compare
 from app.stats.gate import judge_again, judge_gate
 from app.stats.gate_plan import plan
 from tests.support.judge_checks import make_check
-from tests.support.runs import make_run
+from tests.support.runs import make_run, rows_of, with_rows
 
 choose = random.Random(7)
 BEFORE = [choose.randint(2, 5) for _ in range(80)]
@@ -231,13 +231,13 @@ def test_turns_of_one_dialogue_are_not_taken_for_independent():
 
 def split_dialogues(run: ComparedRun, size: int) -> ComparedRun:
     """The run with so many items to a dialogue."""
-    items = [dataclasses.replace(item, cluster=f"d{number // size}") for number, item in enumerate(run.items)]
-    return dataclasses.replace(run, items=items)
+    items = [dataclasses.replace(item, cluster=f"d{number // size}") for number, item in enumerate(rows_of(run))]
+    return with_rows(run, items)
 
 
 def test_runs_without_common_items_are_inconclusive_and_not_a_failure():
     old, new = make_run("old", {"warmth": BEFORE}), make_run("new", {"warmth": [1.0] * 80})
-    new = dataclasses.replace(new, items=[dataclasses.replace(item, item=f"new {item.item}") for item in new.items])
+    new = with_rows(new, [dataclasses.replace(item, item=f"new {item.item}") for item in rows_of(new)])
     report = judge_gate(new, old)
     assert report.verdict == "inconclusive"
     assert codes(report) == [("coverage", "coverage"), ("rule", "no-values")]
@@ -345,7 +345,8 @@ def test_every_measure_must_be_covered_not_all_together():
 
 def test_pairs_of_other_contexts_are_told_with_the_coverage():
     old, new = make_run("old", {"warmth": BEFORE}), make_run("new", {"warmth": BEFORE})
-    new = dataclasses.replace(new, items=[dataclasses.replace(new.items[0], context="x"), *new.items[1:]])
+    first, *others = rows_of(new)
+    new = with_rows(new, [dataclasses.replace(first, context="x"), *others])
     (reason,) = [reason for reason in judge_gate(new, old).reasons if reason.about == "coverage"]
     assert reason.detail.endswith("; 1 pair of 80 has different dialogue contexts and so answers different things")
 
@@ -388,9 +389,9 @@ def test_rules_name_composites_and_blended_aspects():
     run = make_run("new", {"warmth": BEFORE})
     items = [
         dataclasses.replace(item, composites={"sum": 1.0}, blended={"warmth": -3.0 + number % 2})
-        for number, item in enumerate(run.items)
+        for number, item in enumerate(rows_of(run))
     ]
-    run = dataclasses.replace(run, items=items, scales={**run.scales, "sum": (0.0, 2.0)})
+    run = with_rows(run, items, scales={**run.scales, "sum": (0.0, 2.0)})
     rules = [GateRule(aspect="sum", min_mean=1), GateRule(aspect="warmth.blended", max_drop=0, min_mean=-2.5)]
     report = judge_gate(run, run, rules)
     assert report.verdict == "pass"
@@ -512,9 +513,9 @@ def test_a_drop_larger_than_the_scale_is_never_said_to_be_seen():
         dataclasses.replace(
             item, cluster="long" if number > 5 else f"d{number}", ratings={"warmth": 1 if number > 5 else 5}
         )
-        for number, item in enumerate(after.items)
+        for number, item in enumerate(rows_of(after))
     ]
-    report = judge_gate(dataclasses.replace(after, items=items), before)
+    report = judge_gate(with_rows(after, items), before)
     assert (report.verdict, report.reasons[0].detectable) == ("inconclusive", None)
     assert "though more than the 1 that must be seen" in report.reasons[0].detail
     assert report.comparison is not None

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.domain.comparison import ComparedRun
 from app.stats.leaderboard import rank_runs
-from tests.support.runs import make_run
+from tests.support.runs import make_run, rows_of, with_rows
 
 ITEMS = 60
 
@@ -30,7 +30,7 @@ def test_systems_that_differ_have_places_and_equal_ones_share_them() -> None:
     assert rank_runs([make_run("a", {"overall": [1.0] * 5}), make_run("b", {"overall": [5.0] * 5})]).judged == {
         "overall": [(1, 2), (1, 2)]
     }
-    apart = replace(runs[1], items=[replace(one, item=f"x{one.item}") for one in runs[1].items])
+    apart = with_rows(runs[1], [replace(one, item=f"x{one.item}") for one in rows_of(runs[1])])
     assert rank_runs([runs[0], apart]).judged["overall"] == [(1, 2), (1, 2)]
     assert rank_runs(runs[:1]).judged["overall"] == [(1, 1)]
 
@@ -61,13 +61,13 @@ def test_people_decide_the_corrected_places() -> None:
     runs = draw(generator, [0.0, 0.0], items=200)
     # The judge sees no difference; people rate the second a point lower.
     said = [
-        replace(
+        with_rows(
             run,
-            items=[
+            [
                 replace(one, people={"overall": float(np.clip((one.ratings["overall"] or 0) - down, 1, 5))}, weight=1.0)
                 if number % 2
                 else one
-                for number, one in enumerate(run.items)
+                for number, one in enumerate(rows_of(run))
             ],
         )
         for run, down in zip(runs, (0, 1), strict=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from app.domain.comparison import ComparedRun, GateRule
 from app.domain.link import Link, LinkMark, StoredLink
-from app.domain.summary import RunItem
+from app.domain.run_frame import RunFrame
 from app.stats.comparison import compare
 from app.stats.gate import judge_gate
 from app.stats.links import (
@@ -23,8 +23,10 @@ from app.stats.links import (
     link_percentiles,
     link_run,
     pair_judges,
+    pair_responses,
 )
 from tests.support.fake_rubrics import aspect_data, small_rubric
+from tests.support.runs import Row, make_frame
 
 RUBRIC = small_rubric(
     aspects=[aspect_data("clarity", range(1, 6)), aspect_data("warmth", range(1, 4))],
@@ -140,15 +142,16 @@ def store(pairs: JudgePairs, **aspects: Any) -> StoredLink:
 
 def run(name: str, clarity: Any, signature: str) -> ComparedRun:
     items = [
-        RunItem(str(at), None, None, None, {"clarity": float(value), "warmth": 2.0}, {"both": (float(value) + 2) / 2})
+        Row(str(at), None, {"clarity": float(value), "warmth": 2.0}, {"both": (float(value) + 2) / 2})
         for at, value in enumerate(clarity)
     ]
     scales = {"clarity": (1.0, 5.0), "warmth": (1.0, 3.0), "both": (1.0, 4.0)}
-    return ComparedRun(name, items, len(items), {signature: len(items)}, scales, ("clarity", "warmth"))
+    frame = make_frame(items, ("clarity", "warmth"))
+    return ComparedRun(name, frame, len(items), {signature: len(items)}, scales, ("clarity", "warmth"))
 
 
 def use(old: ComparedRun, stored: StoredLink) -> tuple[ComparedRun, LinkUse]:
-    linked, values = link_run(old, stored, RUBRIC, {"judge:b": len(old.items)})
+    linked, values = link_run(old, stored, RUBRIC, {"judge:b": len(old.frame)})
     mark = LinkMark(id="ln_1", old_signature="judge:a", new_signature="judge:b", runs=("baseline",))
     return linked, LinkUse(mark, values)
 
@@ -157,8 +160,8 @@ def test_counts_of_levels_are_linked_as_their_ratings_are() -> None:
     stored, old = store(pair(150)), run("old", pair(200, seed=5).old, "judge:a")
     linked, link = use(old, stored)
     assert link.baseline is not None
-    values, before = (one.table.values["aspect", "clarity"] for one in (linked, old))
-    counts = {str(level): sum(item.ratings["clarity"] == level for item in old.items) for level in LEVELS}
+    values, before = (one.frame.values["aspect", "clarity"] for one in (linked, old))
+    counts = {str(level): int(np.sum(before == level)) for level in LEVELS}
     found = link_counts(counts, stored, "clarity")
     assert found is not None
     assert found.mean == pytest.approx(np.mean(values))
@@ -231,10 +234,32 @@ def test_a_gate_by_a_link_does_not_take_another_judge_for_a_drop() -> None:
     assert judge_gate(worse, linked, rules, link=link).verdict == "fail"
 
 
-def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> None:
-    def rate(cluster: str | None) -> SimpleNamespace:
-        return SimpleNamespace(means={"warmth": 3.0}, noise={}, cluster=cluster)
+def test_responses_are_paired_by_text_or_else_by_candidate_and_system_in_one_context() -> None:
+    def rate(*rows: tuple[str, str | None, int, int]) -> RunFrame:
+        frame = make_frame([Row(item, context, {"warmth": 3.0}) for item, context, _, _ in rows])
+        candidates, texts = (np.array([row[at] for row in rows]) for at in (2, 3))
+        return replace(frame, candidates=candidates.astype(np.int32), texts=texts)
 
-    old, new = ("a", "a", None, "b", None, None), (None, "c", "c", "b", "b", None)
-    found = pair_judges("warmth", [*zip(map(rate, old), map(rate, new), strict=True)], (1, 2, 3))
+    old = rate(("a", "x", 0, 7), ("a", "x", 1, 8), ("a", "x", 1, 8), ("b", "x", -1, 9))
+    # With texts, an item's candidates may stand in another order, and a repeat is paired with a repeat.
+    new = rate(("a", "y", 0, 8), ("a", "y", 1, 7), ("a", "y", 2, 8), ("b", "y", -1, 10))
+    assert [pair_responses(old, new)[0].tolist(), pair_responses(old, new)[1]] == [[[0, 1], [1, 0], [2, 2]], 2]
+    # Without them, another context is another response, where both are known in one form.
+    gone = replace(old, texts=np.zeros(4, np.int64))
+    other = replace(new, texts=np.zeros(4, np.int64))
+    assert [pair_responses(gone, other)[0].tolist(), pair_responses(gone, other)[1]] == [[], 5]
+    assert pair_responses(gone, new)[0].tolist() == [[0, 0], [1, 1], [3, 3]]
+    same = replace(other, contexts=old.contexts)
+    assert [pair_responses(gone, same)[0].tolist(), pair_responses(gone, same)[1]] == [[[0, 0], [1, 1], [3, 3]], 2]
+
+
+def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> None:
+    named = ("a", "a", None, "b", None, None), (None, "c", "c", "b", "b", None)
+    old, new = (
+        make_frame([Row(str(at), None, {"warmth": 3.0}, cluster=cluster) for at, cluster in enumerate(each)])
+        for each in named
+    )
+    rows, unpaired = pair_responses(old, new)
+    assert (rows.tolist(), unpaired) == ([[at, at] for at in range(6)], 0)
+    found = pair_judges("warmth", old, new, rows, (1, 2, 3))
     assert found.clusters.tolist() == [0, 0, 0, 1, 1, 2]

@@ -13,7 +13,7 @@ from app.stats.gate import judge_gate
 from saiten.commands.markdown import escape
 from tests.support.gates import FAILED, INCONCLUSIVE, make_report, write_markdown
 from tests.support.judge_checks import make_check
-from tests.support.runs import make_run
+from tests.support.runs import make_run, rows_of, with_rows
 
 GOLDEN = """\
 ### Saiten gate: fail
@@ -95,8 +95,8 @@ def test_what_is_not_known_is_a_dash_in_the_table():
 def test_dialogues_are_counted_beside_their_items():
     def make(name: str, column: Sequence[float | None]) -> ComparedRun:
         run = make_run(name, {"warmth": column})
-        items = [replace(item, cluster=f"d{number % 6}") for number, item in enumerate(run.items)]
-        return replace(run, items=items)
+        items = [replace(item, cluster=f"d{number % 6}") for number, item in enumerate(rows_of(run))]
+        return with_rows(run, items)
 
     new, old = make("new", FAILED), make("old", [4.0] * 12)
     text = write_markdown(judge_gate(new, old))

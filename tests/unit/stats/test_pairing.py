@@ -11,16 +11,19 @@ import pytest
 from app.domain.comparison import ComparedRun
 from app.domain.errors import InvalidRequest
 from app.domain.model import key_of
-from app.domain.run_frame import key_all
-from app.domain.summary import MeasureKey, RunItem
+from app.domain.run_frame import key_all, make_frame
+from app.domain.summary import MeasureKey
 from app.stats.comparison import compare
 from app.stats.corrected_runs import correct_pairs
-from app.stats.pairing import Columns, are_comparable, find_shared_ids, name_clusters, pair_up, tabulate
-from tests.support.runs import make_run
+from app.stats.pairing import ItemMeans, are_comparable, average_items, find_shared_ids, name_clusters, pair_up
+from tests.support.runs import Row, make_run, rows_of, with_rows
 
 
-def columns(keys, contexts=None) -> Columns:
-    return Columns(key_items((key, None) for key in keys), key_all(contexts or [None] * len(keys)), {}, len(keys))
+def means(keys, contexts=None, clusters=None) -> ItemMeans:
+    """Items without values."""
+    size, named = len(keys), key_items((key, None) for key in keys)
+    contexts, clusters = (key_all(each or [None] * size) for each in (contexts, clusters))
+    return ItemMeans(make_frame(size, {}, contexts=contexts, clusters=clusters), named, np.arange(size))
 
 
 def key_items(names: Iterable[tuple[str, str | None]]):
@@ -29,7 +32,7 @@ def key_items(names: Iterable[tuple[str, str | None]]):
 
 
 def test_items_pair_by_id_in_any_order():
-    pairing, left, right = pair_up(columns("abcd"), columns("dbx"), asked="auto", numbered=False)
+    pairing, left, right = pair_up(means("abcd"), means("dbx"), asked="auto", numbered=False)
     assert (left.tolist(), right.tolist()) == ([1, 3], [1, 0])
     assert (pairing.test, pairing.pairs, pairing.only_baseline, pairing.only_candidate) == ("paired", 2, 2, 1)
     assert pairing.reason == (
@@ -48,7 +51,7 @@ def test_items_pair_by_id_in_any_order():
     ],
 )
 def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(left, right, reason):
-    pairing = pair_up(columns(left), columns(right), asked="auto", numbered=False)[0]
+    pairing = pair_up(means(left), means(right), asked="auto", numbered=False)[0]
     assert pairing.test == "paired"
     assert pairing.reason.startswith(reason)
 
@@ -68,10 +71,7 @@ def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(lef
     ],
 )
 def test_pairs_that_share_a_dialogue_in_either_run_are_of_one_unit(before, after, units, told):
-    ours, theirs = (
-        dataclasses.replace(columns("abcd"), clusters=key_all([None if one == "." else one for one in names]))
-        for names in (before, after)
-    )
+    ours, theirs = (means("abcd", clusters=[None if one == "." else one for one in names]) for names in (before, after))
     pairing = pair_up(ours, theirs, asked="auto", numbered=False)[0]
     assert (pairing.unit, f"{pairing.clusters} dialogue") == ("dialogue", units.removesuffix("s"))
     assert pairing.reason.endswith(f"; the units are {units}{told}")
@@ -79,7 +79,7 @@ def test_pairs_that_share_a_dialogue_in_either_run_are_of_one_unit(before, after
 
 def test_unpaired_items_are_in_the_dialogues_of_what_either_run_has_of_them():
     ours, theirs = (
-        dataclasses.replace(columns(keys), clusters=key_all([None if one == "." else one for one in names]))
+        means(keys, clusters=[None if one == "." else one for one in names])
         for keys, names in (("abcd", "xxyy"), ("abefg", "..vv."))
     )
     unpaired = pair_up(ours, theirs, asked="unpaired", numbered=False)[0]
@@ -93,10 +93,10 @@ def count_units(before: list[str | None], after: list[str | None]) -> tuple[int,
     def make(name: str, clusters: list[str | None]) -> ComparedRun:
         values = draw.integers(1, 6, len(clusters)).tolist()
         items = [
-            RunItem(str(n), 0, None, None, {"warmth": float(value)}, cluster=cluster, people={"warmth": float(value)})
+            Row(str(n), None, {"warmth": float(value)}, cluster=cluster, people={"warmth": float(value)})
             for n, (value, cluster) in enumerate(zip(values, clusters, strict=True))
         ]
-        return make_run(name, {"warmth": []}, items=items)
+        return make_run(name, {"warmth": []}, rows=items)
 
     baseline, candidate = make("b", before), make("a", after)
     key: MeasureKey = ("aspect", "warmth")
@@ -114,34 +114,34 @@ def test_two_items_of_the_candidate_that_share_a_context_leave_the_baselines_dia
 
 def test_an_item_is_in_the_dialogue_of_its_responses():
     items = [
-        RunItem("a", 0, None, None, {}),
-        RunItem("a", 1, None, None, {}, cluster="d"),
-        RunItem("b", 0, None, None, {}),
+        Row("a"),
+        Row("a", cluster="d"),
+        Row("b"),
     ]
-    assert tabulate(make_run("run", {"warmth": []}, items=items)).clusters.tolist() == [key_of("d"), 0]
-    assert tabulate(make_run("run", {"warmth": [1.0]})).clusters.tolist() == []
+    assert average_items(make_run("run", {"warmth": []}, rows=items)).frame.clusters.tolist() == [key_of("d"), 0]
+    assert average_items(make_run("run", {"warmth": [1.0]})).frame.clusters.tolist() == [0]
     # Four items, of which the second is in two dialogues: they are one.
     row, clusters = np.array([0, 1, 1, 2, 3]), key_all(("d", "d", "e", "e", None))
     assert name_clusters(clusters, row, 4).tolist() == [*[key_of("d")] * 3, 0]
 
 
 def test_the_caller_may_say_which_test():
-    assert pair_up(columns("abcd"), columns("awxy"), asked="paired", numbered=False)[0].test == "paired"
-    unpaired = pair_up(columns("ab"), columns("ab"), asked="unpaired", numbered=False)[0]
+    assert pair_up(means("abcd"), means("awxy"), asked="paired", numbered=False)[0].test == "paired"
+    unpaired = pair_up(means("ab"), means("ab"), asked="unpaired", numbered=False)[0]
     assert (unpaired.test, unpaired.pairs) == ("unpaired", 2)
     with pytest.raises(InvalidRequest, match="cannot be paired") as refused:
-        pair_up(columns("ab"), columns("xy"), asked="paired", numbered=False)
+        pair_up(means("ab"), means("xy"), asked="paired", numbered=False)
     assert refused.value.pointer == "/test"
 
 
 def test_other_contexts_under_one_id_are_counted_where_known():
-    left, right = columns("abc", ["1", "2", None]), columns("abc", ["1", "9", "3"])
+    left, right = means("abc", ["1", "2", None]), means("abc", ["1", "9", "3"])
     pairing = pair_up(left, right, asked="auto", numbered=False)[0]
     assert (pairing.pairs, pairing.contexts_differ) == (3, 1)
 
 
 def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
-    left, right = columns("0123", ["1", "2", None, "4"]), columns("0123", ["1", "9", None, "4"])
+    left, right = means("0123", ["1", "2", None, "4"]), means("0123", ["1", "9", None, "4"])
     pairing, rows, _ = pair_up(left, right, asked="auto", numbered=True)
     assert rows.tolist() == [0, 3]
     assert (pairing.pairs, pairing.only_baseline, pairing.contexts_differ) == (2, 2, 0)
@@ -149,7 +149,7 @@ def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
 
 
 def test_contexts_of_which_some_are_gone_pair_nothing_by_number_and_differ_in_nothing():
-    left, right = columns("01", ["1", "2"]), columns("01", ["hmac:1", "hmac:2"])
+    left, right = means("01", ["1", "2"]), means("01", ["hmac:1", "hmac:2"])
     numbered, rows, _ = pair_up(left, right, asked="auto", numbered=True, comparable=False)
     assert (numbered.test, rows.tolist()) == ("paired", [])
     named = pair_up(left, right, asked="auto", numbered=False, comparable=False)[0]
@@ -172,40 +172,40 @@ def test_contexts_are_comparable_where_both_runs_have_them_in_one_form(texts, co
     assert are_comparable(before, after) == comparable
 
 
-def response(item: str, candidate: int, value: float | None, context: str | None = None) -> RunItem:
-    return RunItem(item, candidate, None, context, {"warmth": value})
+def response(item: str, value: float | None, context: str | None = None) -> Row:
+    return Row(item, context, {"warmth": value})
 
 
 def test_an_item_has_the_mean_of_its_candidates_and_repetitions():
-    values = [("a", 0, 1.0), ("a", 1, 5.0), ("a", 0, 3.0), ("b", 0, None), ("b", 0, 4.0), ("c", 0, None)]
-    found = tabulate(make_run("run", {"warmth": []}, items=[response(*value) for value in values]))
+    values = [("a", 1.0), ("a", 5.0), ("a", 3.0), ("b", None), ("b", 4.0), ("c", None)]
+    found = average_items(make_run("run", {"warmth": []}, rows=[response(*value) for value in values]))
     assert found.keys.tolist() == key_items([("a", None), ("b", None), ("c", None)]).tolist()
     assert found.column(("aspect", "warmth")).tolist()[:2] == [3.0, 4.0]
     assert np.isnan(found.column(("aspect", "warmth"))[2])
     assert np.isnan(found.column(("composite", "none"))).all()
-    assert (found.responses, found.averaged) == (6, 2)
+    assert np.bincount(found.row).tolist() == [3, 2, 1]
 
 
 def test_contexts_that_share_an_id_are_items_of_their_own():
-    many = make_run("old", {"warmth": []}, items=[response("d", 0, float(n), f"c{n}") for n in range(10)])
-    found = tabulate(many)
+    many = make_run("old", {"warmth": []}, rows=[response("d", float(n), f"c{n}") for n in range(10)])
+    found = average_items(many)
     assert found.keys.tolist() == key_items(("d", f"c{number}") for number in range(10)).tolist()
     assert found.column(("aspect", "warmth")).tolist() == list(range(10))
     # Across runs they pair by their contexts, also with a run that has but one of them …
-    one = make_run("new", {"warmth": []}, items=[response("d", 0, 1.0, "c3"), response("e", 0, 1.0, "y")])
-    apart = find_shared_ids(many.table, one.table)
+    one = make_run("new", {"warmth": []}, rows=[response("d", 1.0, "c3"), response("e", 1.0, "y")])
+    apart = find_shared_ids(many.frame, one.frame)
     assert apart.tolist() == [key_of("d")]
-    pairing, rows, _ = pair_up(tabulate(many, apart), tabulate(one, apart), asked="auto", numbered=False)
+    pairing, rows, _ = pair_up(average_items(many, apart), average_items(one, apart), asked="auto", numbered=False)
     assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
     # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
-    other = make_run("x", {}, items=[response("e", 0, 1.0, "z"), response("e", 1, 1.0)])
-    assert find_shared_ids(one.table, other.table).tolist() == []
+    other = make_run("x", {}, rows=[response("e", 1.0, "z"), response("e", 1.0)])
+    assert find_shared_ids(one.frame, other.frame).tolist() == []
 
 
 def test_an_aspect_whose_best_lies_inside_counts_by_its_distance():
     run = make_run("run", {"formality": [-1, 0, 1, None]}, best={"formality": 0.0})
-    assert tabulate(run).rating_column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, 1.0]
-    item = dataclasses.replace(run.items[0], composites={"formality": -3.0})
-    found = tabulate(dataclasses.replace(run, items=[item, *run.items[1:]]))
+    assert average_items(run).rating_column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, 1.0]
+    first, *others = rows_of(run)
+    found = average_items(with_rows(run, [dataclasses.replace(first, composites={"formality": -3.0}), *others]))
     assert found.column(("aspect", "formality")).tolist()[:3] == [-1.0, 0.0, -1.0]
     assert found.column(("composite", "formality")).tolist()[0] == -3.0

@@ -7,11 +7,11 @@ import pytest
 import statsmodels.api as sm
 
 from app.batches.summaries import rank_kinds, rank_kinds_by_build, rank_kinds_by_system
-from app.domain.batch import Entry
 from app.domain.conversation import KINDS_KNOWN, FaultyTurns
-from app.domain.summary import Scored, Scores
+from app.domain.summary import ResultFigures
 from app.stats.priorities import FEW_WITH, NO_SPREAD, NONE_WITHOUT, TOO_FEW, weigh_fault
 from app.stats.resampling import find_quantile
+from tests.support.figures import make_figures, place_figures
 
 RNG = np.random.default_rng(11)
 
@@ -71,13 +71,12 @@ def test_there_is_no_interval_without_enough_dialogues() -> None:
 
 
 def make_result(
-    number: int, overall: float | None, kinds: dict[str, list[int]], *, system: str | None, build: str | None = None
-) -> Scored:
+    overall: float | None, kinds: dict[str, list[int]], *, system: str | None, build: str | None = None
+) -> ResultFigures:
     found = {"judge": sorted({turn for turns in kinds.values() for turn in turns}), KINDS_KNOWN: []}
     found |= {f"kind:{kind}": turns for kind, turns in kinds.items()}
     aspects = {"overall": (overall, None, None, None)}
-    scores = Scores("scored", aspects, {}, system=system, faulty=FaultyTurns(10, found), build=build)
-    return Scored(Entry(position=number, item=str(number), candidate=None), f"ev_{number}", scores)
+    return make_figures("scored", aspects, {}, system=system, faulty=FaultyTurns(10, found), build=build)
 
 
 def test_kinds_are_ranked_by_what_they_take_from_all_conversations() -> None:
@@ -87,9 +86,9 @@ def test_kinds_are_ranked_by_what_they_take_from_all_conversations() -> None:
         kinds = {"repetition": [0, 1]} if number % 2 else {}
         kinds |= {"wrong-information": [5]} if number % 10 == 0 else {}
         rating = 8.0 - (number % 2) - 3 * (number % 10 == 0) - 0.1 * (number % 3)
-        results.append(make_result(number, rating, kinds, system="ab"[number // 20]))
-    results.append(make_result(40, None, {"repetition": [0]}, system="a"))
-    ranked = rank_kinds(results)
+        results.append(make_result(rating, kinds, system="ab"[number // 20]))
+    results.append(make_result(None, {"repetition": [0]}, system="a"))
+    ranked = rank_kinds(place_figures(results))
     assert {one.kind for one in ranked} == {"repetition", "wrong-information"}
     by_kind = {one.kind: one for one in ranked}
     repetition = by_kind["repetition"]
@@ -102,25 +101,29 @@ def test_kinds_are_ranked_by_what_they_take_from_all_conversations() -> None:
         assert one.interval[0] < one.weight < one.interval[1]
     weights = [one.weight or 0.0 for one in ranked]
     assert weights == sorted(weights, reverse=True)
-    by_system = rank_kinds_by_system(results, {})
+    by_system = rank_kinds_by_system(place_figures(results), {})
     assert {name: {one.of for one in some} for name, some in by_system.items()} == {"a": {20}, "b": {20}}
-    assert rank_kinds_by_system(results[:20], {}) == {}
-    assert rank_kinds([]) == ()
+    assert rank_kinds_by_system(place_figures(results[:20]), {}) == {}
+    assert rank_kinds(place_figures([])) == ()
 
 
 def test_kinds_are_ranked_by_build_where_there_are_several() -> None:
     """What a conversation's metadata do not name, the run's do."""
     builds = [("a", "1"), ("a", "2"), ("b", None), (None, None)]
     results = [
-        make_result(number, 5.0, {"repetition": [0]} if number % 8 > 3 else {}, system=system, build=build)
+        make_result(5.0, {"repetition": [0]} if number % 8 > 3 else {}, system=system, build=build)
         for number in range(32)
         for system, build in [builds[number % 4]]
     ]
-    found = rank_kinds_by_build(results, {"build": "9"})
+    found = rank_kinds_by_build(place_figures(results), {"build": "9"})
     assert [(one.system, one.build) for one in found] == [(None, "9"), ("a", "1"), ("a", "2"), ("b", "9")]
     assert {(one.kind, one.of, one.conversations) for group in found for one in group.fix_first} == {
         ("repetition", 8, 4)
     }
-    assert len(rank_kinds_by_build(results, {"build": "1", "system": "a"})) == 3
-    assert rank_kinds_by_build(results[2::4], {"build": "9"}) == rank_kinds_by_build(results[2::4], {}) == ()
-    assert rank_kinds_by_build(results[2:], {})[0].build is None
+    assert len(rank_kinds_by_build(place_figures(results), {"build": "1", "system": "a"})) == 3
+    assert (
+        rank_kinds_by_build(place_figures(results[2::4]), {"build": "9"})
+        == rank_kinds_by_build(place_figures(results[2::4]), {})
+        == ()
+    )
+    assert rank_kinds_by_build(place_figures(results[2:]), {})[0].build is None

@@ -30,7 +30,7 @@ from app.stats.gate import judge_gate
 from app.stats.observations import average_groups
 from app.stats.reading import ObservationReader
 from app.stats.severity import Said, SideRatings, contrast_raters, measure_severity
-from tests.support.runs import make_run
+from tests.support.runs import make_run, rows_of, with_rows
 
 ITEMS, RATED = 200, 60
 BOUNDED = CorrectionOptions(bounds=(1, 5))
@@ -72,7 +72,7 @@ def run(name: str, raters: dict[str, range], severity: dict[str, float], *, seed
     people = 3.2 + 0.5 * context + 0.5 * own
     found = make_run(name, {"overall": np.clip(np.round(people + 0.5 * judge), 1, 5).tolist()})
     items = []
-    for row, item in enumerate(found.items):
+    for row, item in enumerate(rows_of(found)):
         said = {
             who: float(np.clip(round(people[row] + severity[who]), 1, 5)) for who, rows in raters.items() if row in rows
         }
@@ -81,7 +81,7 @@ def run(name: str, raters: dict[str, range], severity: dict[str, float], *, seed
             if said
             else item
         )
-    return replace(found, items=items)
+    return with_rows(found, items)
 
 
 def gate(before: ComparedRun | None, after: ComparedRun, **rule: Any) -> GateReason:

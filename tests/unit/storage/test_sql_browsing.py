@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.browsing import BrowsedPage, ResultQuery
+from app.domain.browsing import ResultQuery
 from app.domain.evaluation import AspectResult, Unrated
 from app.domain.summary import AspectTally, Tally
 from app.storage.sql.batches.store import BatchStore
@@ -64,9 +64,9 @@ async def test_pages_are_those_that_sorting_would_give(engine: AsyncEngine, quer
     await fill(BatchStore(engine))
     sorting, looking = ResultBrowser(engine), ResultBrowser(engine, most_sorted=0)
     for offset in (0, 13, COUNT // 2, COUNT - 7, COUNT, COUNT + 9):
-        wanted = await sorting.browse("team", "ba_1", query, offset=offset, limit=17)
+        wanted = await sorting.find("team", "ba_1", query, offset=offset, limit=17)
         heard = Heard(engine)
-        assert await looking.browse("team", "ba_1", query, offset=offset, limit=17) == wanted
+        assert await looking.find("team", "ba_1", query, offset=offset, limit=17) == wanted
         assert heard.sorting == []
 
 
@@ -77,21 +77,21 @@ async def test_a_batch_with_gaps_is_read_in_its_order(engine: AsyncEngine) -> No
     await claim(store, 0)
     work = await claim(store, 1)
     await store.commit("w1", [finish(work, C + 1), finish(work, C + 4)], [])
-    page = await looking.browse("team", "ba_1", ResultQuery(), offset=0, limit=9)
-    assert (page.total, [row.entry.position for row in page.rows]) == (2, [C + 1, C + 4])
+    total, places = await looking.find("team", "ba_1", ResultQuery(), offset=0, limit=9)
+    assert (total, places) == (2, [C + 1, C + 4])
 
 
 async def test_the_beginning_of_a_batch_that_is_worked_on_has_no_gaps(engine: AsyncEngine) -> None:
     store, looking = BatchStore(engine), ResultBrowser(engine, most_sorted=0)
     await fill(store, chunks=2)
     heard = Heard(engine)
-    page = await looking.browse("team", "ba_1", ResultQuery(), offset=C - 3, limit=5)
-    assert (page.total, [row.entry.position for row in page.rows]) == (2 * C, [*range(C - 3, C + 2)])
+    total, places = await looking.find("team", "ba_1", ResultQuery(), offset=C - 3, limit=5)
+    assert (total, places) == (2 * C, [*range(C - 3, C + 2)])
     assert heard.sorting == []
     work = await claim(store, 2)
     await store.commit("w1", [finish(work, 2 * C + 5)], [])
-    last = await looking.browse("team", "ba_1", ResultQuery(), offset=2 * C - 1, limit=5)
-    assert [row.entry.position for row in last.rows] == [2 * C - 1, 2 * C + 5]
+    _, last = await looking.find("team", "ba_1", ResultQuery(), offset=2 * C - 1, limit=5)
+    assert last == [2 * C - 1, 2 * C + 5]
 
 
 async def test_figures_that_do_not_tell_are_not_relied_on(engine: AsyncEngine) -> None:
@@ -101,17 +101,15 @@ async def test_figures_that_do_not_tell_are_not_relied_on(engine: AsyncEngine) -
     async with write(engine) as connection:
         await connection.execute(update(batches).values(tally=None))
     query = ResultQuery(sort="clarity")
-    pages: list[BrowsedPage] = []
-    for browser in (sorting, looking):
-        pages.append(await browser.browse("team", "ba_1", query, offset=5, limit=50))
+    pages = [await browser.find("team", "ba_1", query, offset=5, limit=50) for browser in (sorting, looking)]
     assert pages[0] == pages[1]
-    assert len(pages[0].rows) == 50
+    assert len(pages[0][1]) == 50
 
 
 def tally_of(*verdicts: tuple[float | None, int | None]) -> Tally:
     known = AspectTally()
     for mean, rating in verdicts:
-        known.add(mean, None, "missing", rating)
+        known.add(mean, rating, "missing")
     tally = Tally(aspects={"clarity": known})
     tally.statuses["scored"] = len(verdicts)
     return tally

@@ -13,9 +13,10 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.domain.batch import BatchConversation, BatchItem, ItemResult, list_candidates
+from app.domain.batch import BatchConversation, BatchItem, list_candidates
 from app.domain.errors import StoreUnavailable
 from app.domain.redaction import drop, hash_with, read_texts, redact_asked
+from app.domain.result import Result
 from app.storage.sql.batches.store import BatchStore
 from tests.support.cases import in_turn
 from tests.support.posted import make_item, post_batch, wait_for
@@ -67,7 +68,7 @@ async def test_a_stream_that_fails_does_not_end_as_if_it_were_whole(
     monkeypatch.setattr("app.batches.service.RESULTS_PAGE", 5)
     read = BatchStore.results
 
-    async def fail_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+    async def fail_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[Result]:
         if after > 0:
             raise StoreUnavailable("the database went away")
         return await read(self, project, batch_id, after=after, limit=limit)
@@ -85,7 +86,7 @@ async def test_an_erasure_in_mid_stream_is_no_end_either(
     monkeypatch.setattr("app.batches.service.RESULTS_PAGE", 5)
     read = BatchStore.results
 
-    async def erase_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+    async def erase_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[Result]:
         if after > 0:
             await self.erase(project, batch_id)
         return await read(self, project, batch_id, after=after, limit=limit)

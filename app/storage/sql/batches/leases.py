@@ -5,7 +5,6 @@ stores results with everything that follows from them."""
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.domain.batch import EXPIRED
 from app.domain.evaluation import Evaluation
 from app.domain.redaction import ERASED_FAILURE
-from app.domain.summary import Scores, Tally, pack_scores, scores_of, tally_scores, unpack_scores
+from app.domain.summary import ResultFigures, Tally, measure_evaluation, tally_results
 from app.domain.work import COLLECT, FINISH, ChunkJob, Committed, FinishedCandidate, Work, price_candidate
 from app.storage.sql.batches.account import (
     RELEASED,
@@ -37,21 +36,25 @@ from app.storage.sql.batches.erasure import note_erased_calls
 from app.storage.sql.batches.rows import (
     ACTIVE,
     RECEIVING,
+    Measures,
     Placed,
     describe_result,
     extend_measures,
+    figure,
+    find_figures,
     insert_figures,
+    read_faulty,
     read_measures,
     read_options,
     read_placed,
-    replace_evaluation,
+    replace_parts,
     rewrite_figures,
-    score_result,
+    write_measures,
 )
 from app.storage.sql.batches.running_time import read_running_time
 from app.storage.sql.governance import charge_keys, find_money
 from app.storage.sql.sizes import count_bytes, measure_result, sum_up
-from app.storage.sql.tables import api_keys, batch_chunks, batch_items, batches, evaluations
+from app.storage.sql.tables import api_keys, batch_chunks, batch_items, batches, evaluations, result_figures
 
 chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c
 
@@ -476,12 +479,12 @@ async def commit_results(
     # Results that come too late, for candidates that were erased: no other row names their calls.
     late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
     await note_erased_calls(connection, {key for each in late for key in each.calls})
-    free: list[tuple[FinishedCandidate, Scores]] = []
+    free: list[tuple[FinishedCandidate, ResultFigures]] = []
     for each in finished:
         place = (each.job.batch, each.entry.position)
         if each.job in held and place not in kept:
             kept.add(place)
-            free.append((each, score_result(each)))
+            free.append((each, find_figures(each)))
     added = await keep(connection, known, free, now)
     ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
     locked = await upgrade_locks(connection, known)
@@ -522,25 +525,28 @@ class Added:
 
     placed: Placed
     tally: Tally
-    measures: tuple[str, ...]
+    measures: Measures
     stored_bytes: int
 
 
 async def keep(
     connection: AsyncConnection,
     locked: Mapping[str, Locked],
-    new: Sequence[tuple[FinishedCandidate, Scores]],
+    new: Sequence[tuple[FinishedCandidate, ResultFigures]],
     now: datetime,
 ) -> dict[str, Added]:
     """Inserts the results, and returns by batch what they add to it."""
-    placed = defaultdict[str, list[tuple[int, Scores]]](list)
-    for each, scores in new:
-        placed[each.job.batch].append((each.entry.position, scores))
-    rows = [describe_result(each, scores, locked[each.job.batch].row, now) for each, scores in new]
+    placed = defaultdict[str, list[tuple[int, ResultFigures]]](list)
+    for each, figures in new:
+        placed[each.job.batch].append((each.entry.position, figures))
+    rows = [describe_result(each, figures.status, locked[each.job.batch].row, now) for each, figures in new]
     sizes = sum_up((row["batch_id"], measure_result(row)) for row in rows)
     added = {
         name: Added(
-            results, tally_scores([scores for _, scores in results]), place_values(locked[name], results), sizes[name]
+            results,
+            tally_results(figures for _, figures in results),
+            place_values(locked[name], results),
+            sizes[name],
         )
         for name, results in placed.items()
     }
@@ -551,20 +557,20 @@ async def keep(
     return added
 
 
-def place_values(batch: Locked, placed: Placed) -> tuple[str, ...]:
+def place_values(batch: Locked, placed: Placed) -> Measures:
     """The batch's measures with those of the results."""
-    return extend_measures(read_measures(batch.account.measures), [scores for _, scores in placed])
+    return extend_measures(read_measures(batch.account.measures), [figures for _, figures in placed])
 
 
 async def enter(
-    connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, Scores]]
+    connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, ResultFigures]]
 ) -> dict[str, float]:
     """Counts new results in their batches' accounts and signatures. Returns what they cost (USD) by the key that is
     charged."""
     signatures, costs = Counter[tuple[str, str]](), defaultdict[str, float](float)
-    for each, scores in new:
+    for each, figures in new:
         batch = locked[each.job.batch]
-        batch.account.count("expired" if each.failure == EXPIRED else scores.status)
+        batch.account.count("expired" if each.failure == EXPIRED else figures.status)
         batch.account.spend(each.usage)
         if each.record is not None:
             signatures[each.job.batch, each.record.evaluation.signature] += 1
@@ -585,7 +591,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
         measures = place_values(locked[batch_id], each.placed)
         if measures[: len(each.measures)] != each.measures:
             await rewrite_figures(connection, batch_id, each.placed, measures)
-        account.measures = json.dumps(measures) if measures else None
+        account.measures = write_measures(measures)
 
 
 def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
@@ -626,11 +632,11 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
     left = select(batch_chunks).where(mine, chunk.number >= 0, chunk.state != "done").order_by(chunk.number)
     # skip_locked: one that is being committed to comes later.
     rows = (await connection.execute(left.limit(CHUNKS_AT_ONCE).with_for_update(skip_locked=True))).all()
-    new: list[tuple[FinishedCandidate, Scores]] = []
+    new: list[tuple[FinishedCandidate, ResultFigures]] = []
     for row in rows:
         for item in await select_todo(connection, batch.id, row):
             failed = FinishedCandidate(ChunkJob(batch.id, row.number), read_placed(item)[0], None, EXPIRED)
-            new.append((failed, score_result(failed)))
+            new.append((failed, find_figures(failed)))
         await spend_lost(connection, batch, row.begun, now)
     locked = {batch.id: batch}
     added = await keep(connection, locked, new, now)
@@ -644,29 +650,31 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
 REWRITE = (
     update(evaluations)
     .where(result.id == bindparam("this"))
-    .values({name: bindparam(f"new_{name}") for name in ("record", "status", "signature", "scores")})
+    .values({name: bindparam(f"new_{name}") for name in ("record", "status", "signature")})
 )
 
 
 async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: dict[int, Evaluation]) -> None:
     """Puts the evaluations in, and changes the batch's account with them. Failures are left alone."""
-    query = select(result.id, result.position, result.status, result.signature, result.record, result.scores).where(
-        result.batch_id == batch.id, result.position.in_(changed), result.failure.is_(None)
+    columns = (result.id, result.position, result.status, result.signature, result.record)
+    kept = (figure.context, figure.system_turns, figure.findings)
+    query = (
+        select(*columns, *kept)
+        .join(result_figures, (figure.batch_id == result.batch_id) & (figure.position == result.position))
+        .where(result.batch_id == batch.id, result.position.in_(changed), result.failure.is_(None))
     )
-    rows, placed, signatures = [], list[tuple[int, Scores]](), Counter[tuple[str, str]]()
+    rows, placed, signatures = [], list[tuple[int, ResultFigures]](), Counter[tuple[str, str]]()
     for row in await connection.execute(query):
         evaluation = changed[row.position]
-        before = unpack_scores(row.scores)
-        scores = scores_of(evaluation, before.context, before.faulty)
-        placed.append((row.position, scores))
+        faulty = read_faulty(row.system_turns, row.findings)
+        placed.append((row.position, measure_evaluation(evaluation, row.context, faulty)))
         new = {
-            "new_record": replace_evaluation(row.record, evaluation),
+            "new_record": replace_parts(row.record, evaluation=evaluation),
             "new_status": evaluation.status,
             "new_signature": evaluation.signature,
-            "new_scores": pack_scores(scores),
         }
         rows.append({"this": row.id, **new})
-        for name in ("record", "signature", "scores"):
+        for name in ("record", "signature"):
             batch.account.stored_bytes += count_bytes(new[f"new_{name}"]) - count_bytes(getattr(row, name))
         batch.account.count(evaluation.status)
         batch.account.count(row.status, -1)
@@ -678,5 +686,5 @@ async def rewrite_results(connection: AsyncConnection, batch: Locked, changed: d
     await connection.execute(REWRITE, rows)
     await rewrite_figures(connection, batch.id, placed, measures)
     await count_in(connection, signatures)
-    batch.account.measures = json.dumps(measures) if measures else None
+    batch.account.measures = write_measures(measures)
     batch.account.forget_figures()

@@ -5,20 +5,32 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
-from sqlalchemy import Row, bindparam, insert, update
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure, ItemResult
-from app.domain.conversation import ANY_CODE, FINDING
+from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.conversation import ANY_CODE, FINDING, FaultyTurns
 from app.domain.dialogue import CHECKED, digest_context
 from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
-from app.domain.model import Value, key_of, listed
-from app.domain.summary import Scores, failed_scores, find_faulty, pack_scores, scores_of, unpack_scores
+from app.domain.model import key_of
+from app.domain.result import Result
+from app.domain.summary import (
+    COMPACT,
+    MeasureKey,
+    ResultFigures,
+    find_faulty,
+    flat_name,
+    measure_evaluation,
+    measure_failure,
+)
 from app.domain.work import FinishedCandidate
-from app.storage.sql.tables import MOST_MEASURES, result_figures
+from app.storage.sql.tables import MOST_MEASURES, evaluations, result_figures
 
 ACTIVE = ("queued", "running")
 """Statuses of a batch that is worked on."""
@@ -43,21 +55,31 @@ FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
 """The rubric of a batch that names no version, from before rubrics had several."""
 
 
-class StoredEvaluation(Value):
-    """A record without its request, which for a candidate of a batch is in the batch's items."""
+class EvaluationPart(BaseModel):
+    """Of a stored record the evaluation: to pass over the calls takes a third less time."""
 
     evaluation: Evaluation
-    trace: Annotated[tuple[CallTrace, ...], listed()] = ()
 
 
-def read_record(text: str) -> StoredEvaluation:
-    """The record in a column of text."""
-    return StoredEvaluation.model_validate_json(text, context=STORED)
+class TracePart(BaseModel):
+    """Of a stored record the calls to the judge."""
+
+    trace: tuple[CallTrace, ...] = ()
 
 
-def replace_evaluation(text: str, evaluation: Evaluation) -> str:
-    """A stored record with another evaluation."""
-    return StoredEvaluation.model_construct(evaluation=evaluation, trace=read_record(text).trace).model_dump_json()
+def read_evaluation(record: str) -> Evaluation:
+    """The evaluation in a stored record."""
+    return EvaluationPart.model_validate_json(record, context=STORED).evaluation
+
+
+def read_trace(record: str) -> tuple[CallTrace, ...]:
+    """The calls to the judge in a stored record."""
+    return TracePart.model_validate_json(record, context=STORED).trace
+
+
+def replace_parts(record: str, **parts: Evaluation | tuple[CallTrace, ...]) -> str:
+    """A stored record with another `evaluation`, or another `trace` too."""
+    return to_json({**from_json(record), **parts}).decode()
 
 
 def read_options(text: str) -> BatchOptions:
@@ -99,19 +121,19 @@ PLACE = ("position", "item", "candidate", "dialogue", "cluster")
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
 
 
-def score_result(finished: FinishedCandidate) -> Scores:
+def find_figures(finished: FinishedCandidate) -> ResultFigures:
     """The figures of a candidate's result."""
     if finished.record is None:
-        return failed_scores(finished.failure or UNSAID)
+        return measure_failure(finished.failure or UNSAID)
     request = finished.record.request
     evaluation = finished.record.evaluation
     if isinstance(request, ConversationRequest):
-        return scores_of(evaluation, None, find_faulty(evaluation, request))
-    return scores_of(evaluation, digest_context(request.context))
+        return measure_evaluation(evaluation, None, find_faulty(evaluation, request))
+    return measure_evaluation(evaluation, digest_context(request.context))
 
 
-def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any], now: datetime) -> dict[str, Any]:
-    """The row of a candidate's result with these scores: its evaluation, or the failure in its place, which has an id
+def describe_result(finished: FinishedCandidate, status: str, batch: Row[Any], now: datetime) -> dict[str, Any]:
+    """The row of a candidate's result with this status: its evaluation, or the failure in its place, which has an id
     of its own."""
     record, failure = finished.record, finished.failure or UNSAID
     evaluation = record and record.evaluation
@@ -120,8 +142,7 @@ def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any]
         "batch_id": finished.job.batch,
         **{name: getattr(finished.entry, name) for name in PLACE},
         "calls": json.dumps(finished.calls),
-        "status": scores.status,
-        "scores": pack_scores(scores),
+        "status": status,
         "id": evaluation.id if evaluation else "ev_" + secrets.token_hex(12),
         "created_at": evaluation.created_at if evaluation else now,
         "rubric": evaluation.rubric.id if evaluation else batch.rubric,
@@ -131,63 +152,110 @@ def describe_result(finished: FinishedCandidate, scores: Scores, batch: Row[Any]
     }
 
 
-figure = result_figures.c
-BLENDED = ".blended"
+figure, result = result_figures.c, evaluations.c
 VALUES = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
-REWRITTEN = ("status", "system", "warnings", "unrated", "context_key", "spread", *VALUES)
+FIXED = (
+    *("status", "system", "build", "warnings", "unrated", "reasons", "failure", "ratings"),
+    *("context", "context_key", "spread", "similarity", "system_turns", "findings", "further"),
+)
+"""What a row of figures tells beside its place and its values."""
+
+REWRITTEN = (*FIXED, *VALUES)
 REWRITE = (
     update(result_figures)
     .where(figure.batch_id == bindparam("this"), figure.position == bindparam("place"))
     .values({name: bindparam(f"new_{name}") for name in REWRITTEN})
 )
+UNTOLD = "-"
+"""Stands among the reasons where none is known."""
 
-Placed = Sequence[tuple[int, Scores]]
+Placed = Sequence[tuple[int, ResultFigures]]
 """Results with their positions in one batch."""
 
+Measures = tuple[MeasureKey, ...]
+"""What the values of a batch's results are of, in the order of their columns."""
 
-def read_measures(text: str | None) -> tuple[str, ...]:
+
+def read_measures(text: str | None) -> Measures:
     """The measures in a column that may be null."""
-    return () if text is None else tuple(json.loads(text))
+    return () if text is None else tuple((kind, name) for kind, name in json.loads(text))
 
 
-def extend_measures(known: Sequence[str], results: Iterable[Scores]) -> tuple[str, ...]:
+def write_measures(measures: Measures) -> str | None:
+    """The text of a column for them."""
+    return json.dumps(measures) if measures else None
+
+
+def extend_measures(known: Measures, results: Iterable[ResultFigures]) -> Measures:
     """The known measures, then the others of these results: aspects, composites, blended values; at most as many as
     there are columns."""
-    aspects, composites = dict[str, None](), dict[str, None]()
-    for scores in results:
-        aspects.update(dict.fromkeys(scores.aspects))
-        composites.update(dict.fromkeys(scores.composites))
-    names = dict.fromkeys([*known, *aspects, *composites, *(name + BLENDED for name in aspects)])
-    return tuple(names)[:MOST_MEASURES]
+    found = dict.fromkeys(key for figures in results for key in figures.values)
+    ordered = (key for kind in ("aspect", "composite", "blended") for key in found if key[0] == kind)
+    return tuple(dict.fromkeys([*known, *ordered]))[:MOST_MEASURES]
 
 
-def measure(scores: Scores) -> dict[str, float | None]:
-    """Every measure of a result. An aspect takes precedence over anything else with its name."""
-    return {
-        **{name + BLENDED: figures[1] for name, figures in scores.aspects.items()},
-        **scores.composites,
-        **{name: figures[0] for name, figures in scores.aspects.items()},
-    }
+def name_columns(measures: Measures) -> dict[str, str]:
+    """The column of each measure by what a caller calls it. An aspect takes precedence over anything else of its name,
+    and a composite over a blended value."""
+    placed = sorted(zip(measures, VALUES, strict=False), key=lambda pair: RANK.index(pair[0][0]), reverse=True)
+    columns = {flat_name(key): column for key, column in placed}
+    return {name: columns[name] for name in dict.fromkeys(map(flat_name, measures))}
 
 
-def describe_figures(scores: Scores, measures: Sequence[str], width: int) -> dict[str, Any]:
+RANK = ("aspect", "composite", "blended")
+
+
+def describe_figures(figures: ResultFigures, measures: Measures, width: int) -> dict[str, Any]:
     """The columns of a result except its place, with the first `width` values."""
-    found = measure(scores)
-    values = [found.get(name) for name in measures[:width]]
+    values = [figures.values.get(key) for key in measures[:width]]
+    placed = {*measures[:width]}
+    further = [(*key, value) for key, value in figures.values.items() if value is not None and key not in placed]
+    faulty = figures.faulty
     return {
-        "status": scores.status,
-        "system": scores.system,
-        "warnings": enclose((*scores.warnings, *(FINDING + code for code in codes_of(scores)))),
-        "unrated": enclose([name for name, figures in scores.aspects.items() if figures[0] is None]),
-        "context_key": None if scores.context is None else key_of(scores.context),
-        "spread": scores.spread,
+        "status": figures.status,
+        "system": figures.system,
+        "build": figures.build,
+        "warnings": enclose((*figures.warnings, *(FINDING + code for code in codes_of(faulty)))),
+        "unrated": enclose(figures.unrated),
+        "reasons": enclose(reason or UNTOLD for reason in figures.unrated.values()),
+        "failure": figures.failure,
+        "ratings": COMPACT.encode(figures.ratings) if figures.ratings else None,
+        "context": figures.context,
+        "context_key": None if figures.context is None else key_of(figures.context),
+        "spread": figures.spread,
+        "similarity": figures.similarity,
+        "system_turns": None if faulty is None else faulty.system_turns,
+        "findings": None if faulty is None else COMPACT.encode(faulty.found),
+        "further": COMPACT.encode(further) if further else None,
         **dict(zip(VALUES[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
 
 
-def codes_of(scores: Scores) -> list[str]:
+def read_unrated(names: str, reasons: str) -> dict[str, str | None]:
+    """The reasons by aspect of two columns."""
+    pairs = zip(names.split(), reasons.split(), strict=True)
+    return {name: None if reason == UNTOLD else reason for name, reason in pairs}
+
+
+def read_ratings(text: str | None) -> dict[str, int]:
+    """The ratings by aspect in a column of those that are not the mean."""
+    found: dict[str, int] = {} if text is None else json.loads(text)
+    return found
+
+
+def read_further(text: str | None) -> dict[MeasureKey, float | None]:
+    """The values in a column of those that have none of their own."""
+    return {} if text is None else {(kind, name): value for kind, name, value in json.loads(text)}
+
+
+def read_faulty(system_turns: int | None, findings: str | None) -> FaultyTurns | None:
+    """A conversation's faulty turns; None of anything else."""
+    return None if system_turns is None or findings is None else FaultyTurns(system_turns, json.loads(findings))
+
+
+def codes_of(faulty: FaultyTurns | None) -> list[str]:
     """The codes of the findings in a conversation, after `any` if there are any."""
-    codes = [code for code, turns in scores.faulty.found.items() if turns] if scores.faulty else []
+    codes = [code for code, turns in faulty.found.items() if turns] if faulty else []
     return [ANY_CODE, *codes] if codes else []
 
 
@@ -199,7 +267,7 @@ def enclose(names: Iterable[str]) -> str:
 async def insert_figures(
     connection: AsyncConnection,
     added: Mapping[str, Placed],
-    measures: Mapping[str, Sequence[str]],
+    measures: Mapping[str, Measures],
     entries: Mapping[tuple[str, int], Entry],
 ) -> None:
     """Inserts the figures of new results, by batch. `entries` are by batch and position."""
@@ -211,24 +279,25 @@ async def insert_figures(
             "position": position,
             "cluster": entries[batch_id, position].cluster,
             "item_key": key_of(entries[batch_id, position].item),
-            **describe_figures(scores, measures[batch_id], width),
+            "candidate": entries[batch_id, position].candidate,
+            **describe_figures(figures, measures[batch_id], width),
         }
         for batch_id, results in added.items()
-        for position, scores in results
+        for position, figures in results
     ]
     if rows:
         await connection.execute(insert(result_figures), rows)
 
 
-async def rewrite_figures(connection: AsyncConnection, batch_id: str, results: Placed, measures: Sequence[str]) -> None:
+async def rewrite_figures(connection: AsyncConnection, batch_id: str, results: Placed, measures: Measures) -> None:
     """Replaces the figures of results that have some already."""
     rows = [
         {
             "this": batch_id,
             "place": position,
-            **{f"new_{name}": value for name, value in describe_figures(scores, measures, MOST_MEASURES).items()},
+            **{f"new_{name}": value for name, value in describe_figures(figures, measures, MOST_MEASURES).items()},
         }
-        for position, scores in results
+        for position, figures in results
     ]
     if rows:
         await connection.execute(REWRITE, rows)
@@ -252,11 +321,23 @@ def read_placed(row: Any) -> tuple[Entry, Candidate]:
     return entry, candidate
 
 
-def read_result(row: Row[Any], *, ids_given: bool | None = None) -> ItemResult:
-    """The result of a row: an evaluation, or the failure in its place. `ids_given` is that of the batch."""
+def select_results(*more: ColumnElement[Any]) -> Select[Any]:
+    """The columns of results that `read_result` reads, and more of theirs."""
+    columns = (*(result[name] for name in ("id", *PLACE, "record", "failure")), figure.context, figure.system_turns)
+    there = (figure.batch_id == result.batch_id) & (figure.position == result.position)
+    return select(*columns, *more).join(result_figures, there)
+
+
+def read_result(row: Row[Any], *, ids_given: bool | None = None) -> Result:
+    """The result of a row of `select_results`. `ids_given` is that of the batch."""
     failure = read_failure(row.failure)
-    evaluation = read_record(row.record).evaluation if failure is None else None
-    scores = unpack_scores(row.scores)
-    known = {"context_digest": scores.context, "system_turns": scores.faulty and scores.faulty.system_turns}
+    evaluation = read_evaluation(row.record) if failure is None else None
+    known = {"context_digest": row.context, "system_turns": row.system_turns}
     entry = read_entry(row, ids_given=ids_given).model_copy(update=known)
-    return ItemResult.model_construct(entry=entry, evaluation=evaluation, failure=failure)
+    return Result(row.id, entry, evaluation, failure)
+
+
+def read_whole(row: Row[Any]) -> Result:
+    """The result of a row that has the candidate too, with everything that is known of it."""
+    trace = () if row.failure else read_trace(row.record)
+    return replace(read_result(row), asked=read_candidate(row.request), trace=trace)

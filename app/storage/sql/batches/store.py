@@ -7,12 +7,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ColumnElement,
     Integer,
-    Row,
     Select,
     case,
     delete,
@@ -25,12 +24,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, ItemResult, KeyedAnswer, Texts
+from app.domain.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, KeyedAnswer
 from app.domain.errors import IdempotencyKeyInUse, StoreError
 from app.domain.evaluation import Evaluation
-from app.domain.redaction import read_texts
+from app.domain.result import Result
 from app.domain.rubric import split_name
-from app.domain.summary import Intervals, Scored, Tally, ValuesPage, pack_tally, unpack_scores, unpack_tally
+from app.domain.summary import Intervals, Tally, pack_tally, unpack_tally
 from app.domain.work import (
     CHUNK_SIZE,
     COLLECT,
@@ -44,25 +43,22 @@ from app.domain.work import (
 )
 from app.runtime.caches import CallCache
 from app.storage.sql import engine as db
+from app.storage.sql import frames
 from app.storage.sql import tables as t
 from app.storage.sql.batches import leases, views
 from app.storage.sql.batches.account import lock_batches, log_completed, log_paused, store_accounts
 from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     ACTIVE,
-    PLACE,
     RATED,
     RECEIVING,
     ROWS,
-    VALUES,
     describe_candidates,
-    figure,
     read_candidate,
-    read_entry,
-    read_measures,
     read_options,
     read_placed,
     read_result,
+    select_results,
     utc_now,
 )
 from app.storage.sql.batches.running_time import read_running_time, sign
@@ -71,15 +67,15 @@ from app.storage.sql.search import describe_texts
 from app.storage.sql.sizes import add_bytes, measure_candidate, octets
 from app.storage.sql.tables import can_store, equals
 
+if TYPE_CHECKING:
+    from app.domain.run_frame import RunFrame
+
 logger = logging.getLogger("saiten.batches")
 
 COUNTED = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
 GONE = "the batch was discarded before all of it had come in; send it again"
-
-UNPACKED = 100
-"""Scores decoded at a time, in a millisecond or two, so that a large batch does not block the event loop."""
 
 chunk, item = t.batch_chunks.c, t.batch_items.c
 
@@ -229,6 +225,12 @@ class BatchStore:
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
+    async def active_options(self, batch_id: str) -> BatchOptions | None:
+        """The options of a batch that is worked on; None where it is not, or there is none."""
+        query = select(t.batches.c.options).where(SEEN, named(batch_id), t.batches.c.status.in_(ACTIVE))
+        found = await db.fetch_value(self._engine, query)
+        return None if found is None else read_options(found)
+
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None if there is no such batch."""
         query = select(t.batches.c.project).where(SEEN, named(batch_id))
@@ -251,43 +253,26 @@ class BatchStore:
         rows = await db.fetch(self._engine, views.find_before(project, ids)) if ids else ()
         return {row.id: row.before for row in rows if row.before is not None}
 
-    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[ItemResult]:
+    async def results(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Result]:
         """Results with a position greater than `after`, in order; candidates without one are left out."""
-        columns = (*PLACE, "record", "failure", "scores")
-        rows = await self._page(columns, project, batch_id, after, limit)
+        table = t.evaluations.c
+        mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position > after)
+        rows = await db.fetch(self._engine, select_results().where(*mine).order_by(table.position).limit(limit))
         query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
         ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
         return await asyncio.to_thread(lambda: [read_result(row, ids_given=ids_given) for row in rows])
 
-    async def scores(self, project: str, batch_id: str, *, after: int, limit: int) -> list[Scored]:
-        """The same results in the form that summaries and analyses need, which is cheap to read for a whole batch."""
-        rows = await self._page(("id", *PLACE, "scores"), project, batch_id, after, limit)
-        found: list[Scored] = []
-        for some in db.cut(rows, UNPACKED):
-            found += map(read_scored, some)
-            await asyncio.sleep(0)
-        return found
+    async def frame(self, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
+        """The same results as columns, which are cheap to read for a whole batch."""
+        return await frames.read_page(self._engine, project, batch_id, after=after, limit=limit)
 
-    async def scores_at(self, project: str, batch_id: str, positions: Sequence[int]) -> list[Scored]:
-        """Those of them that are at these positions, in order."""
+    async def find_evaluation(self, project: str, batch_id: str, position: int) -> str | None:
+        """The id of the result at that position; None if there is none."""
         table = t.evaluations.c
-        columns = [table[name] for name in ("id", *PLACE, "scores")]
-        mine = (equals(table.batch_id, batch_id), equals(table.project, project))
-        found: list[Scored] = []
-        for some in db.cut(sorted(positions), ROWS):
-            query = select(*columns).where(*mine, table.position.in_(some)).order_by(table.position)
-            rows = await db.fetch(self._engine, query)
-            found += await asyncio.to_thread(list, map(read_scored, rows))
+        mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position == position)
+        found: str | None = await db.fetch_value(self._engine, select(table.id).where(*mine))
         return found
-
-    async def _page(
-        self, columns: Sequence[str], project: str, batch_id: str, after: int, limit: int
-    ) -> Sequence[Row[Any]]:
-        table = t.evaluations.c
-        mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position > after)
-        query = select(*(table[name] for name in columns)).where(*mine)
-        return await db.fetch(self._engine, query.order_by(table.position).limit(limit))
 
     async def candidates(self, batch_id: str, *, after: int, limit: int) -> list[tuple[Entry, Candidate]]:
         """Candidates with a position greater than `after`, in order, with or without a result."""
@@ -305,12 +290,12 @@ class BatchStore:
         )
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
-    async def texts(self, batch_id: str, positions: Collection[int]) -> dict[int, Texts]:
-        """The texts of the candidates at these positions, empty where they were replaced."""
+    async def asked(self, batch_id: str, positions: Collection[int]) -> dict[int, Candidate]:
+        """The candidates at these positions."""
         query = select(item.position, item.request).where(equals(item.batch_id, batch_id), item.position.in_(positions))
         rows = await db.fetch(self._engine, query)
         # In a thread, as `results`.
-        return await asyncio.to_thread(lambda: {row.position: read_texts(read_candidate(row.request)) for row in rows})
+        return await asyncio.to_thread(lambda: {row.position: read_candidate(row.request) for row in rows})
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
@@ -328,7 +313,7 @@ class BatchStore:
 
     async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
         """The figures of each batch's current results; batches of other projects are left out. None if they are not
-        stored and have to be computed from `scores`."""
+        stored and have to be added up."""
         if not ids or not can_store(project, *ids):
             return {}
         table = t.batches.c
@@ -342,18 +327,6 @@ class BatchStore:
         settled = views.has_settled(named(batch_id, project), tally.results)
         unknown = update(t.batches).where(*settled, t.batches.c.tally.is_(None))
         await db.execute(self._engine, unknown.values(tally=pack_tally(tally)))
-
-    async def values(self, project: str, batch_id: str, *, after: int, limit: int) -> ValuesPage:
-        """The values of results with a position greater than `after`, in order. A later page may have more names; they
-        begin with those of an earlier one."""
-        table = t.batches.c
-        mine = SEEN & named(batch_id, project)
-        async with db.read(self._engine) as connection:
-            names = read_measures((await connection.execute(select(table.measures).where(mine))).scalar_one_or_none())
-            columns = (figure[name] for name in VALUES[: len(names)])
-            query = select(figure.position, figure.cluster, *columns).join(t.batches, table.id == figure.batch_id)
-            page = query.where(mine, figure.position > after).order_by(figure.position).limit(limit)
-            return ValuesPage(names, [tuple(row) for row in await connection.execute(page)])
 
     async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
         """The intervals of the batches' means, for those batches that have them stored."""
@@ -669,11 +642,6 @@ def named(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
     """The condition that finds the batch, in one project or in any."""
     this = equals(t.batches.c.id, batch_id)
     return this if project is None else this & equals(t.batches.c.project, project)
-
-
-def read_scored(row: Row[Any]) -> Scored:
-    """The result of a row in figures."""
-    return Scored(read_entry(row), row.id, unpack_scores(row.scores))
 
 
 async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:

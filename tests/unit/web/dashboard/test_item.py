@@ -35,6 +35,7 @@ from tests.support.shown_batch import (
     rate,
     rate_all,
 )
+from tests.support.statements import count, listening
 
 PROJECT = "default"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -370,3 +371,10 @@ async def test_some_failures_have_a_sentence_of_their_own(tmp_path: Path, sqlite
         found = (await look(client, FAILED)).one("main").text
     assert says in found
     assert code in found
+
+
+async def test_a_result_is_read_once(client):
+    await look(client, 1)
+    with listening() as statements:
+        await look(client, 1)
+    assert [count(statements, table) for table in ("evaluations", "batch_items")] == [1, 1]

@@ -13,7 +13,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from app.domain.browsing import CaseQuery, ResultQuery
-from app.domain.summary import Scores
+from app.domain.evaluation import AspectResult, Unrated
 from app.web.dashboard.cases import shorten
 from app.web.dashboard.exploration import (
     LINES,
@@ -29,8 +29,10 @@ from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.posted import post_batch
+from tests.support.records import make_record
 from tests.support.serving import serving
 from tests.support.shown_batch import BATCH, HOSTILE, keep_shown, load_rubric
+from tests.support.statements import count, listening
 
 COUNT = 120
 ITEMS = f"/explore?run={BATCH}"
@@ -257,9 +259,12 @@ def test_a_cell_is_the_darker_the_farther_its_value_is_from_the_best():
     assert [columns["formality"].shade(value) for value in (-1, 0, 1)] == [5, 0, 5]
     assert columns["formality"].level(0) == lfqa.aspect("formality").level(0)
     assert columns["mate"].level(1.0) is None
-    scores = Scores("partial", {"formality": (None, None, "refused", None)}, {"mate": None})
-    assert cell_of(columns["formality"], scores).unrated == "refused"
-    assert cell_of(columns["mate"], scores).value is None
+    refused = Unrated(reason="refused", detail="…")
+    unrated = AspectResult(rating=None, scale=(-1, 1), label=None, samples=(None,), mean=None, sd=None, unrated=refused)
+    evaluation = make_record(aspects={"formality": unrated}, composites={"mate": None}).evaluation
+    assert cell_of(columns["formality"], evaluation).unrated == "refused"
+    assert cell_of(columns["mate"], evaluation).value is None
+    assert cell_of(columns["mate"], None).value is None
 
 
 def test_a_line_has_few_columns_and_what_it_is_sorted_by():
@@ -283,3 +288,11 @@ def test_excerpts_are_short_and_on_one_line():
 @pytest.mark.parametrize(("text", "expected"), [("7", 7), ("0", 0), (None, None), ("-1", None), ("1e3", None), ("９", None), ("9" * 30, None)])  # fmt: skip
 def test_numbers_in_addresses_are_small(text, expected):
     assert read_number(text) == expected
+
+
+async def test_a_page_reads_its_results_once(client):
+    await look(client)
+    with listening() as statements:
+        await look(client)
+    assert [count(statements, table) for table in ("evaluations", "batch_items")] == [1, 1]
+    assert count(statements, "batch_signatures") == 2  # of the run, and of the runs to choose from
