@@ -23,6 +23,7 @@ from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
+from saiten.core.messages import Message
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
@@ -57,9 +58,9 @@ class AnchorCheck:
         stored = request.reference or await self.store.find_anchor_ratings(project, key)
         hindrance = None  # why the stored ratings cannot be compared with those of now
         if stored is not None and stored.anchors != digest_anchors(rubric, anchors):
-            hindrance = "are of other anchors"
+            hindrance = Message("of-other-anchors")
         elif stored is not None and stored.asked != key:
-            hindrance = f"are of {stored.judge}, or of other options"
+            hindrance = Message("of-other-judge", judge=stored.judge)
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
         with scope.part() as part:
@@ -191,43 +192,44 @@ def compared(
     return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
-def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:
+def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> Message:
     """The verdict in a sentence, with the smallest shift that the check can see."""
-    moved = [f"{name} ({describe_drift(drift)})" for name, drift in aspects.items() if drift.moved]
+    date = f"{then.at:%Y-%m-%d}"
+    moved = [describe_drift(name, drift) for name, drift in aspects.items() if drift.moved]
     if moved:
-        drifts = "; ".join(moved)
-        return f"the judge moved since {then.at:%Y-%m-%d}: {drifts}"
+        return Message("judge-moved-since", date=date, drifts=moved)
     changed = sum(drift.changed for drift in aspects.values())
     total = sum(drift.n for drift in aspects.values())
     if pooled.moved:
-        return f"the judge moved since {then.at:%Y-%m-%d}: all aspects together ({changed} of {total} ratings changed)"
+        return Message("judge-moved-since", date=date, drifts=[Message("all-aspects-moved", changed=changed, of=total)])
+    steady = Message("judge-steady", date=date, changed=changed, of=total)
     sight = [drift.detectable for drift in aspects.values() if drift.detectable is not None]
-    seen = ""
-    if sight:
-        shift = write_figure(max(sight), 2)
-        seen = f"; a shift of {shift} in any aspect would be found in at least 80 % of all checks"
-    return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed{seen}"
+    if not sight:
+        return steady
+    return Message("clauses", clauses=[steady, Message("shift-seen", size=write_figure(max(sight), 2))])
 
 
-def describe_drift(drift: AspectDrift) -> str:
+def describe_drift(name: str, drift: AspectDrift) -> Message:
     """How far one aspect moved."""
-    mean = f"mean {write_figure(drift.shift, 2, signed=True)}, " if drift.shift is not None else ""
-    lost = f", {drift.lost} of them no longer rated" if drift.lost else ""
-    return f"{mean}{drift.changed} of {drift.n} changed{lost}"
+    parts = [] if drift.shift is None else ["mean"]
+    figures = {} if drift.shift is None else {"shift": write_figure(drift.shift, 2, signed=True)}
+    if drift.lost:
+        parts, figures = [*parts, "lost"], {**figures, "lost": drift.lost}
+    code = "-".join(["aspect-moved", *parts])
+    return Message(code, aspect=name, changed=drift.changed, of=drift.n, **figures)
 
 
 def recorded(
-    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: str | None
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: Message | None
 ) -> JudgeCheck:
     """The result of a check without a reference; `hindrance` says why stored ratings could not be used."""
     if request.record:
-        detail = "the judge's ratings of now are stored, as was asked"
+        detail = Message("ratings-stored-as-asked")
     elif hindrance is None:
-        detail = "nothing was stored of this judge yet: its ratings of now are the measure from here on"
-    elif request.reference is not None:
-        detail = f"the ratings in the reference {hindrance}: keep those of now in their place"
+        detail = Message("first-ratings-stored")
     else:
-        detail = f"the stored ratings {hindrance}: those of now take their place"
+        whose = "stored" if request.reference is None else "given"
+        detail = Message(f"{whose}-ratings-{hindrance.id}", **hindrance.values)
     return describe_check(now, anchors, request, verdict="recorded", detail=detail)
 
 

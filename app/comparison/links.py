@@ -24,6 +24,7 @@ from app.domain.summary import SYSTEM
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.links import LinkStore
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.stats.links import LinkUse
@@ -205,13 +206,10 @@ def link_ratings(
     for name in dict.fromkeys([*scales[0], *scales[1]]):
         left, right = (own.get(name) for own in scales)
         if left is None or right is None or left != right:
-            absent = "the old judge's" if left is None else "the new judge's"
             reason = (
-                "the judges' scales differ"
-                if left is not None and right is not None
-                else f"{absent} rubric does not have it"
+                "old-rubric-lacks-it" if left is None else "new-rubric-lacks-it" if right is None else "scales-differ"
             )
-            aspects[name] = AspectLink(state="refused", reason=reason, n=0, correlation=None)
+            aspects[name] = AspectLink(state="refused", reason=Message(reason), n=0, correlation=None)
             continue
         rated = [(old[key], new[key]) for key in shared if name in old[key].means and name in new[key].means]
         aspects[name], tables = link_judges(pair_judges(name, rated, left), method=method)

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from app.domain.model import Value, listed
+from app.domain.sentences import Sentence, Telling
 
-Undefined = Annotated[dict[str, str], Field(description="figures that are null, each with the reason")]
-Notes = Annotated[tuple[str, ...], Field(strict=False, description="what to know before using the figures")]
+Undefined = Annotated[dict[str, Sentence], Field(description="figures that are null, each with the reason")]
+Notes = Annotated[tuple[Sentence, ...], Field(strict=False, description="what to know before using the figures")]
 Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95 %: the lower and the upper end")]
 N = Annotated[int, Field(description="items that the figures are of; one system's item counts as one")]
 LeftOut = Annotated[int, Field(description="items without the values that the figures need")]
@@ -76,7 +77,7 @@ ConfusionOrNone = Annotated[
 ]
 
 
-class AspectAgreement(Value):
+class AspectAgreement(Telling):
     """How far raters agree on one aspect.
 
     `spearman` and `pearson` are each rater's against the mean of the others on the items that both rated, averaged over
@@ -107,7 +108,7 @@ class AspectAgreement(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class Correlations(Value):
+class Correlations(Telling):
     """Between aspects, over the items' rater means, on the items that have both.
 
     `undefined` has a pair's reason under the aspect that comes first, and in it under the other.
@@ -117,7 +118,8 @@ class Correlations(Value):
     pearson: Matrix
     n: dict[str, dict[str, int]] = Field(description="items that have both, by pair of aspects")
     undefined: Annotated[
-        dict[str, dict[str, str]], Field(description="pairs of aspects whose figures are null, each with the reason")
+        dict[str, dict[str, Sentence]],
+        Field(description="pairs of aspects whose figures are null, each with the reason"),
     ] = Field(default_factory=dict)
 
 
@@ -133,7 +135,7 @@ class AgreementReport(Value):
     ratings_used: Used = None
 
 
-class Ceiling(Value):
+class Ceiling(Telling):
     """The correlation of a rater with the others: a reference for a metric's correlation.
 
     It is a conservative one: a rater is compared with the other raters, the metric with all of them.
@@ -145,7 +147,7 @@ class Ceiling(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class SystemLevel(Value):
+class SystemLevel(Telling):
     """The correlation of the systems' means."""
 
     n: int = Field(description="systems")
@@ -155,7 +157,7 @@ class SystemLevel(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class WithinSystems(Value):
+class WithinSystems(Telling):
     """Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
     judge's badge rests on.
 
@@ -172,7 +174,7 @@ class WithinSystems(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class AspectCorrelation(Value):
+class AspectCorrelation(Telling):
     """Scores compared with the rater means of the same items.
 
     The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
@@ -207,7 +209,7 @@ class AspectCorrelation(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class CorrelationReport(Value):
+class CorrelationReport(Telling):
     """Scores against ratings, by aspect."""
 
     systems: int
@@ -221,13 +223,13 @@ class CorrelationReport(Value):
     resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectCorrelation]
-    unmatched: dict[str, str] = Field(
+    unmatched: dict[str, Sentence] = Field(
         default_factory=dict, description="aspects that only the ratings, or only the scores, have, and which"
     )
     ratings_used: Used = None
 
 
-class ScorerCorrelation(Value):
+class ScorerCorrelation(Telling):
     """One scorer's values compared with the rater means, on the items that all scorers of the aspect have."""
 
     spearman: float | None
@@ -266,7 +268,7 @@ class AspectScorers(Value):
     )
 
 
-class JudgesReport(Value):
+class JudgesReport(Telling):
     """Scorers side by side against the same ratings. A scorer's value of another name is `SCORER (NAME)`."""
 
     systems: int
@@ -276,7 +278,7 @@ class JudgesReport(Value):
     resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectScorers]
-    unmatched: dict[str, str] = Field(
+    unmatched: dict[str, Sentence] = Field(
         default_factory=dict, description="ratings and scores that nothing was compared with, and why"
     )
     ratings_used: Used = None
@@ -296,7 +298,7 @@ class SignificantPair(Value):
     p: float = Field(description="two-sided, not corrected for the number of pairs")
 
 
-class AspectPairs(Value):
+class AspectPairs(Telling):
     """D(X), the pairs of systems that the aspect tells apart.
 
     If the data cannot show a difference, D(X) is empty too; `undefined` then has the reason under `pairs`.
@@ -310,7 +312,7 @@ class AspectPairs(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class Decorrelated(Value):
+class Decorrelated(Telling):
     """The pairs of the higher aspect after the lower one is removed from it.
 
     The changes are null if the points have no such axis; `undefined` says why.
@@ -335,7 +337,7 @@ class Dependency(Value):
     decorrelated: Decorrelated
 
 
-class HierarchyReport(Value):
+class HierarchyReport(Telling):
     """Dependencies in the aspects' order, the lower first."""
 
     alpha: float = Field(description="a pair is significant with a p below it")
@@ -348,7 +350,7 @@ class HierarchyReport(Value):
     ratings_used: Used = None
 
 
-class CompositeFit(Value):
+class CompositeFit(Telling):
     """Least squares, without intercept, of target − intercept on the composite's transformed aspects.
 
     Each transformed aspect has the sign that the rubric's weight gives it, so that weights are positive where they
@@ -374,7 +376,7 @@ class CompositeFit(Value):
     ratings_used: Used = None
 
 
-class BlendFit(Value):
+class BlendFit(Telling):
     """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over clusters: dialogues, and
     items that belong to none."""
 
@@ -409,7 +411,7 @@ class WinShare(Value):
     interval: Interval = Field(description="of the share: Wilson's, 95 %, with dialogues as units where there are any")
 
 
-class PairedWins(Value):
+class PairedWins(Telling):
     """Two systems on the contexts that both answered with a value."""
 
     a: str = Field(description="the first system")
@@ -424,7 +426,7 @@ class PairedWins(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class AspectWins(Value):
+class AspectWins(Telling):
     """A context is won by the one system with the highest value, tied where several have it."""
 
     contexts: int = Field(description="those that every system answered with a value")
@@ -435,7 +437,7 @@ class AspectWins(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class WinReport(Value):
+class WinReport(Telling):
     """Per aspect; what is blended stands as `NAME.blended`."""
 
     systems: Annotated[tuple[str, ...], listed()]
@@ -478,16 +480,16 @@ class CorrectedFigure(MeanFigure):
     )
 
 
-class LevelShare(Value):
+class LevelShare(Telling):
     """The share of items at one level of the scale. A score counts for the level nearest to it."""
 
     judge: float = Field(description="as the judge rates all items")
     human: float | None = Field(description="as people rated some; null where no one did")
     corrected: CorrectedFigure | None
-    refused: str | None = Field(description="why `corrected` is null")
+    refused: Sentence | None = Field(description="why `corrected` is null")
 
 
-class CorrectedAspect(Value):
+class CorrectedAspect(Telling):
     """One system's means of one aspect: what the judge says, what people said of some items, and what people would say
     of all."""
 
@@ -499,7 +501,7 @@ class CorrectedAspect(Value):
     judge: MeanFigure
     human: MeanFigure | None
     corrected: CorrectedFigure | None
-    refused: str | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
+    refused: Sentence | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
     ratings_needed: int | None = Field(description="ratings, in all, that a corrected figure needs; else null")
     ratings_for_half_width: int | None = Field(
         description="how many more ratings by these raters would halve the interval; null where not even ratings of "
@@ -552,12 +554,12 @@ class SharedRaters(Value):
     )
 
 
-class AspectDifference(Value):
+class AspectDifference(Telling):
     """The difference of two systems in one aspect, on the judge's scale and on people's."""
 
     judge: CorrectedDifference
     corrected: CorrectedDifference | None
-    refused: str | None = Field(description="why `corrected` is null")
+    refused: Sentence | None = Field(description="why `corrected` is null")
     shared: SharedRaters | None = Field(
         default=None, description="who rated both, by whose ratings alone `corrected` is; null where no rater is named"
     )
@@ -571,7 +573,7 @@ class SystemsDifference(Value):
     aspects: dict[str, AspectDifference]
 
 
-class CorrectedReport(Value):
+class CorrectedReport(Telling):
     """A judge's means corrected by people's ratings."""
 
     alpha: float = Field(description="intervals are at 1 - alpha")
@@ -581,7 +583,7 @@ class CorrectedReport(Value):
     margin: float | None = Field(default=None, description="as asked for")
     systems: dict[str, CorrectedSystem]
     differences: Annotated[tuple[SystemsDifference, ...], listed()] = Field(description="of each two systems")
-    unmatched: dict[str, str] = Field(
+    unmatched: dict[str, Sentence] = Field(
         default_factory=dict, description="aspects that people rated and the judge did not score"
     )
     ratings_used: Used = None

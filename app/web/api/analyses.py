@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from app.domain.analysis_request import REQUESTS, AnalysisRequest, ComparisonRequest, read_ranges
-from app.domain.comparison import Comparison, GateReport
+from app.domain.comparison import Comparison
 from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.model import Value
 from app.domain.reports import Report
+from app.domain.sentences import LANGUAGE
 from app.domain.validation import validate
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type, while_connected
 from app.web.dependencies import Serving, may_write
 from app.web.given_runs import read_runs, receive_runs
 from app.web.idempotency import once
-from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, STREAM, form, reads, refer_to, write_lines
 from app.web.problems import language_of
@@ -81,7 +82,7 @@ async def run_analysis(
     else:
         asked = validate(model, read_query(request, model), limits)
         report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
-    return Response(await container.comparison.compute(report.model_dump_json), media_type=JSON)
+    return await answer_in_language(request, container, report)
 
 
 def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:
@@ -159,19 +160,18 @@ async def check_judge(
             require_price(request, body.rubric, body.judge)
             checking = container.comparison.check_judge(request.state.project, body, scope)
             check = await while_connected(request, checking)
-        return Response(check.model_dump_json(), media_type=JSON)
+        return tell_value(request, check)
 
     return await once(request, container.scoring.evaluations, make)
 
 
-async def answer_in_language(request: Request, container: Serving, report: Comparison | GateReport) -> Response:
-    """The report, its sentences in the language that the caller prefers."""
+async def answer_in_language(request: Request, container: Serving, value: Value) -> Response:
+    """`tell_value` for a long answer, written in a thread."""
+    return await container.comparison.compute(lambda: tell_value(request, value))
+
+
+def tell_value(request: Request, value: Value, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The value as JSON, its sentences in the language that the caller prefers."""
     language = language_of(request)
-    headers = {"Content-Language": language, "Vary": "Accept-Language"}
-
-    def write() -> str:
-        if language == DEFAULT:
-            return report.model_dump_json()
-        return json.dumps(tell_report(report.model_dump(mode="json"), language), ensure_ascii=False)
-
-    return Response(await container.comparison.compute(write), headers=headers, media_type=JSON)
+    said = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
+    return Response(value.model_dump_json(context={LANGUAGE: language}), status, said, JSON)

@@ -31,6 +31,7 @@ from app.web.dashboard.page import PageRoute, Project, WritableProject, read_for
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
 from app.web.dependencies import Serving, may_write, note
+from saiten.core.messages import Message
 
 MOST_ROWS = 100
 MOST_LOOKED_AT = 100
@@ -148,9 +149,9 @@ class PeopleScale(NamedTuple):
     is_computing: bool = False
 
     @property
-    def notes(self) -> Mapping[str, Sequence[str]]:
+    def notes(self) -> Mapping[Message | str, Sequence[str]]:
         """Each note with the names of the measures that have it."""
-        found: dict[str, list[str]] = {}
+        found: dict[Message | str, list[str]] = {}
         for row in self.rows:
             for told in row.found.notes:
                 found.setdefault(told, []).append(row.name)
@@ -451,10 +452,10 @@ NOTHING = mark("There are no results yet.")
 
 
 class CorrelationCell(NamedTuple):
-    """Two aspects' correlation. Without one, `reason` says why, in English. `shade` is a class, empty near zero."""
+    """Two aspects' correlation. Without one, `reason` says why. `shade` is a class, empty near zero."""
 
     value: float | None
-    reason: str
+    reason: Message | str
     shade: str
 
 
@@ -467,8 +468,8 @@ class Aspects(NamedTuple):
     why_not: str | None = None
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why pairs have no correlation, in English, each reason once."""
+    def reasons(self) -> tuple[Message | str, ...]:
+        """Why pairs have no correlation, each reason once."""
         return tuple(dict.fromkeys(cell.reason for row in self.rows for cell in row if cell.reason))
 
 

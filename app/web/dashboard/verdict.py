@@ -46,6 +46,7 @@ from app.web.dashboard.run_values import (
     paint,
     system_of,
 )
+from saiten.core.messages import Message
 from saiten.wording import name_run
 
 
@@ -273,7 +274,7 @@ class ReasonView:
     verdict: GateVerdict
     measure: str | None
     text: str
-    detail: str
+    detail: Message | str
     trust: AspectValidation | None = None
 
 

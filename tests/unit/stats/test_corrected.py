@@ -249,7 +249,7 @@ def test_a_constant_judge_adds_nothing_and_the_report_says_so() -> None:
     assert found.corrected.weight == 0
     assert found.human is not None
     assert found.corrected.mean == found.human.mean
-    assert "the judge adds nothing" in found.notes[0]
+    assert "the judge adds nothing" in str(found.notes[0])
 
 
 def test_ratings_of_unscored_items_are_left_out_and_counted() -> None:
@@ -257,7 +257,7 @@ def test_ratings_of_unscored_items_are_left_out_and_counted() -> None:
     rows.append({"system": "a", "item": "nobody scored it", "ratings": {"overall": 1}})
     found = aspect_of(rows, ranges={"overall": (1, 5)})
     assert (found.left_out, found.rated) == (1, 80)
-    assert "1 rated item left out" in found.notes[0]
+    assert "1 rated item left out" in str(found.notes[0])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from app.stats.gate import judge_gate
 from app.stats.observations import average_groups
 from app.stats.reading import ObservationReader
 from app.stats.severity import Said, SideRatings, contrast_raters, measure_severity
+from saiten.core.messages import Message
 from tests.support.runs import make_run
 
 ITEMS, RATED = 200, 60
@@ -96,7 +97,7 @@ def test_a_harsher_rater_is_no_worse_bot() -> None:
     before = run("main", {"anna": range(RATED)}, SEVERITY)
     reason = gate(before, run("pr", {"ben": range(RATED)}, SEVERITY, seed=2), max_drop=0.3)
     assert (reason.verdict, reason.code) == ("inconclusive", "not-enough-data")
-    assert "no rater rated both sides" in reason.detail
+    assert "no rater rated both sides" in str(reason.detail)
     both = {"anna": range(20), "ben": range(20, RATED)}
     reason = gate(before, run("pr", both, SEVERITY, seed=2), max_drop=0.3, must_detect=2)
     assert reason.verdict == "pass"
@@ -110,7 +111,7 @@ def test_a_worse_bot_is_one_whoever_rates_it() -> None:
     after = run("pr", {"anna": range(20), "ben": range(20, 50), "cleo": range(50, RATED)}, worse, seed=2)
     reason = gate(before, after, max_drop=0.1)
     assert (reason.verdict, reason.code) == ("fail", "drop")
-    assert "by 60 and 50 ratings by 2 raters of both runs" in reason.detail
+    assert "by 60 and 50 ratings by 2 raters of both runs" in str(reason.detail)
     found = compare_corrected(before, after, alpha=0.05, paired=True)["overall"]
     assert found.shared is not None
     assert (found.shared.raters, found.shared.baseline, found.shared.candidate, found.shared.needed) == (
@@ -127,9 +128,12 @@ def test_one_item_of_the_other_run_is_no_overlap() -> None:
     after = run("pr", {"anna": range(1), "ben": range(1, RATED)}, SEVERITY, seed=2)
     found = compare_corrected(before, after, alpha=0.05, paired=True)["overall"]
     assert found.difference is None
-    assert (
-        found.refused
-        == "of the raters of both sides: people rated 1 item; some 15 ratings are needed, of 15 dialogues or single items"
+    assert found.refused == Message(
+        "clauses",
+        clauses=[
+            Message("of-shared-raters", why=Message("people-rated", items=Message("one-item", n=1))),
+            Message("ratings-needed-of", ratings=15, units=15),
+        ],
     )
     assert found.shared is not None
     assert (found.shared.candidate, found.shared.needed) == (1, FEWEST_RATED)
@@ -323,7 +327,7 @@ def test_a_minimum_is_of_people_and_not_of_one_person() -> None:
     alone = run("pr", {"ben": range(RATED)}, SEVERITY)
     reason = gate(None, alone, min_mean=3.0)
     assert (reason.verdict, reason.code) == ("inconclusive", "not-enough-data")
-    assert "one person rated" in reason.detail
+    assert "one person rated" in str(reason.detail)
     two = run("pr", {"anna": range(30), "ben": range(30, RATED)}, SEVERITY)
     reason = gate(None, two, min_mean=3.5)
     assert reason.verdict == "inconclusive"
