@@ -34,6 +34,10 @@ RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
 
 
+Hindrance = tuple[str, Mapping[str, str]]
+"""Why stored ratings cannot be compared with those of now: the end of a message's id, and its values."""
+
+
 @dataclass(eq=False)
 class AnchorCheck:
     """Checks a judge against its own stored ratings.
@@ -56,11 +60,11 @@ class AnchorCheck:
         judge = f"{self.instruments.judge.kind}/{request.judge.model or self.instruments.judge.default_model}"
         key = make_key(rubric, request, judge)
         stored = request.reference or await self.store.find_anchor_ratings(project, key)
-        hindrance = None  # why the stored ratings cannot be compared with those of now
+        hindrance: Hindrance | None = None
         if stored is not None and stored.anchors != digest_anchors(rubric, anchors):
-            hindrance = Message("of-other-anchors")
+            hindrance = "of-other-anchors", {}
         elif stored is not None and stored.asked != key:
-            hindrance = Message("of-other-judge", judge=stored.judge)
+            hindrance = "of-other-judge", {"judge": stored.judge}
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
         with scope.part() as part:
@@ -220,7 +224,7 @@ def describe_drift(name: str, drift: AspectDrift) -> Message:
 
 
 def recorded(
-    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: Message | None
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: Hindrance | None
 ) -> JudgeCheck:
     """The result of a check without a reference; `hindrance` says why stored ratings could not be used."""
     if request.record:
@@ -228,8 +232,8 @@ def recorded(
     elif hindrance is None:
         detail = Message("first-ratings-stored")
     else:
-        whose = "stored" if request.reference is None else "given"
-        detail = Message(f"{whose}-ratings-{hindrance.id}", **hindrance.values)
+        why, values = hindrance
+        detail = Message(f"{'stored' if request.reference is None else 'given'}-ratings-{why}", **values)
     return describe_check(now, anchors, request, verdict="recorded", detail=detail)
 
 

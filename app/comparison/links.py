@@ -207,7 +207,11 @@ def link_ratings(
         left, right = (own.get(name) for own in scales)
         if left is None or right is None or left != right:
             reason = (
-                "old-rubric-lacks-it" if left is None else "new-rubric-lacks-it" if right is None else "scales-differ"
+                "old-rubric-lacks-it"
+                if left is None
+                else "new-rubric-lacks-it"
+                if right is None
+                else "judges-scales-differ"
             )
             aspects[name] = AspectLink(state="refused", reason=Message(reason), n=0, correlation=None)
             continue

@@ -92,7 +92,7 @@ async def test_a_judge_that_moved_on_one_aspect_is_found_and_the_aspect_is_named
     assert moved.verdict == "moved"
     assert [name for name, drift in moved.aspects.items() if drift.moved] == ["sympathy"]
     assert str(moved.detail).startswith("the judge moved since 2026-11-21: sympathy (mean ")
-    assert f"{len(ANCHORS) // 2} of {len(ANCHORS)} changed" in moved.detail
+    assert f"{len(ANCHORS) // 2} of {len(ANCHORS)} changed" in str(moved.detail)
     assert moved.aspects["sympathy"].changed == len(ANCHORS) // 2
 
 

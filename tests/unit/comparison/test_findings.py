@@ -246,7 +246,7 @@ def test_people_who_mark_turns_decide_about_faulty_turns(extra: int, verdict: Ga
     (reason,) = (one for one in report.reasons if one.about == "rule")
     assert (report.verdict, reason.measure) == (verdict, "faulty_turns")
     assert said in str(reason.detail)
-    assert "drop" not in reason.detail
+    assert "drop" not in str(reason.detail)
     measure = report.corrected["faulty_turns"]
     assert measure.baseline is not None
     # 5 per 100 by the judge; people mark two turns in ten more, and one of them another.

@@ -145,12 +145,12 @@ def test_a_reversed_scale_is_told() -> None:
     _, reason = gate(before, turned, LENIENT)
     assert f"; candidate run: {told}" in str(reason.detail)
     (note,) = compare_corrected(before, turned, alpha=0.05, paired=True)["overall"].notes
-    assert note.startswith(f"candidate run: {told}")
+    assert str(note).startswith(f"candidate run: {told}")
     assert "逆に" in tell_sentence("ja", reason.detail)
     assert "뒤집혀" in tell_sentence("ko", tell_notes(compare_corrected(before, turned, alpha=0.05, paired=True))[0])
     # A judge that goes with people, or without them, is not told so.
     _, reason = gate(before, after, LENIENT)
-    assert "reversed" not in reason.detail
+    assert "reversed" not in str(reason.detail)
     draw = np.random.default_rng(3)
     samples = [CorrectedSample(draw.standard_normal(40), draw.standard_normal(40), np.arange(40)) for _ in range(300)]
     assert sum(tell_reversed(sample) is not None for sample in samples) <= 6

@@ -44,7 +44,7 @@ def test_the_interval_is_that_of_t_with_a_value_at_the_end_of_the_scale():
 def test_little_data_shows_nothing(values, least, verdict, told):
     found = judge_minimum(ask(values, least))
     assert found.verdict == verdict
-    assert told in str(found.detail)
+    assert str(told) in str(found.detail)
 
 
 def test_it_says_how_many_values_would_do():

@@ -55,7 +55,7 @@ def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> No
             assert "not mended, by the build that it was found in: warmth (8)" in tell_sequence(mark)
     assert [verdict for verdict, _ in said] == ["pass", "fail", "fail", "fail", "pass", "pass"]
     assert "not mended since build 8 of the sequence, which showed a drop of" in str(said[2][1])
-    assert "the drop found in build 8 is mended" in said[4][1]
+    assert "the drop found in build 8 is mended" in str(said[4][1])
     assert drops == {}
 
 
