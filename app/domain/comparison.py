@@ -357,7 +357,9 @@ class GateReason(Telling):
         "is judged, or none could be shown",
     )
 
-    @computed_field(description="what stands in `detail`; a sentence in it has its own `code` and `values`")
+    @computed_field(  # type: ignore[prop-decorator]
+        description="what stands in `detail`; a sentence in it has its own `code` and `values`"
+    )
     @property
     def values(self) -> dict[str, Any]:
         """The values of the detail; empty where it is a text."""

@@ -90,7 +90,7 @@ class LinkMark(Telling):
     old_signature: str = Field(description="how linked runs were scored")
     new_signature: str = Field(description="how they count as scored")
     runs: Annotated[tuple[Role, ...], listed()] = Field(description="those that are linked")
-    refused: dict[str, Sentence] = Field(
+    refused: Mapping[str, Sentence] = Field(
         default_factory=dict,
         description="aspects that have no link, with the reason: linked runs have no values of them",
     )

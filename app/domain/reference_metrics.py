@@ -6,6 +6,7 @@ a causal language model on the response alone (A), after its question (QA) and a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Literal, get_args
 
@@ -115,7 +116,7 @@ class FigureCorrelation(Telling):
     n: int
     pearson: float | None
     spearman: float | None
-    undefined: dict[str, Sentence] = Field(default_factory=dict)
+    undefined: Mapping[str, Sentence] = Field(default_factory=dict)
 
 
 class ReferenceReport(Value):

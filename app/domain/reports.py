@@ -5,15 +5,16 @@ A figure that the data do not define is null, with the reason in `undefined` und
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from app.domain.model import Value, listed
 from app.domain.sentences import Sentence, Telling
+from saiten.core.messages import Message
 
-Undefined = Annotated[dict[str, Sentence], Field(description="figures that are null, each with the reason")]
+Undefined = Annotated[Mapping[str, Sentence], Field(description="figures that are null, each with the reason")]
 Notes = Annotated[tuple[Sentence, ...], Field(strict=False, description="what to know before using the figures")]
 Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95 %: the lower and the upper end")]
 N = Annotated[int, Field(description="items that the figures are of; one system's item counts as one")]
@@ -42,14 +43,14 @@ class RatingsUsed(Value):
     )
     excluded: int = Field(description="ratings that are left out since their rater or round is excluded")
 
-    def notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[Message]:
         """What a reader of the figures must know, one sentence each."""
         if self.simulated:
-            yield "These ratings are simulated: no person rated, and they validate no judge."
+            yield Message("simulated-ratings-used")
         if self.simulated_left_out:
-            yield f"{self.simulated_left_out:,} simulated ratings are left out."
+            yield Message("simulated-ratings-left-out", ratings=self.simulated_left_out)
         if self.excluded:
-            yield f"{self.excluded:,} ratings are left out: their rater or round is excluded."
+            yield Message("excluded-ratings-left-out", ratings=self.excluded)
 
 
 Used = Annotated[
@@ -118,7 +119,7 @@ class Correlations(Telling):
     pearson: Matrix
     n: dict[str, dict[str, int]] = Field(description="items that have both, by pair of aspects")
     undefined: Annotated[
-        dict[str, dict[str, Sentence]],
+        Mapping[str, Mapping[str, Sentence]],
         Field(description="pairs of aspects whose figures are null, each with the reason"),
     ] = Field(default_factory=dict)
 
@@ -223,7 +224,7 @@ class CorrelationReport(Telling):
     resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectCorrelation]
-    unmatched: dict[str, Sentence] = Field(
+    unmatched: Mapping[str, Sentence] = Field(
         default_factory=dict, description="aspects that only the ratings, or only the scores, have, and which"
     )
     ratings_used: Used = None
@@ -278,7 +279,7 @@ class JudgesReport(Telling):
     resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectScorers]
-    unmatched: dict[str, Sentence] = Field(
+    unmatched: Mapping[str, Sentence] = Field(
         default_factory=dict, description="ratings and scores that nothing was compared with, and why"
     )
     ratings_used: Used = None
@@ -583,7 +584,7 @@ class CorrectedReport(Telling):
     margin: float | None = Field(default=None, description="as asked for")
     systems: dict[str, CorrectedSystem]
     differences: Annotated[tuple[SystemsDifference, ...], listed()] = Field(description="of each two systems")
-    unmatched: dict[str, Sentence] = Field(
+    unmatched: Mapping[str, Sentence] = Field(
         default_factory=dict, description="aspects that people rated and the judge did not score"
     )
     ratings_used: Used = None

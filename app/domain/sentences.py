@@ -62,7 +62,7 @@ class Telling(Value):
             fields |= {name: read_told(fields[name], messages[name]) for name in messages.keys() & fields.keys()}
         return fields
 
-    @computed_field(
+    @computed_field(  # type: ignore[prop-decorator]
         description="by field, the `code` and the `values` of the sentences in it; those of a list in its order",
         exclude_if=lambda messages: not messages,
     )

@@ -196,8 +196,8 @@ def count_changes(
     remainder = decorrelate(lower.values[held], higher.values[held], method)
     changes: dict[str, int | None] = dict.fromkeys(("common_change", "higher_only_change", "new"))
     undefined: dict[str, Message] = {}
-    if remainder.values is None and remainder.reason is not None:
-        undefined = dict.fromkeys(changes, remainder.reason)
+    if remainder.values is None:
+        undefined = {name: remainder.reason for name in changes if remainder.reason is not None}
     else:
         after = compare_systems(remainder.values, unit_system[held], len(higher.better)).better(alpha)
         lost = higher.better & ~after

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -15,15 +14,14 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
 from app.domain.model import Value
 from app.domain.reports import Report
-from app.domain.sentences import LANGUAGE
 from app.domain.validation import validate
+from app.web.answers import tell_value
 from app.web.body import JSON, NDJSON, body_of, decode_as, receive, require_media_type, while_connected
 from app.web.dependencies import Serving, may_write
 from app.web.given_runs import read_runs, receive_runs
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, STREAM, form, reads, refer_to, write_lines
-from app.web.problems import language_of
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -168,10 +166,3 @@ async def check_judge(
 async def answer_in_language(request: Request, container: Serving, value: Value) -> Response:
     """`tell_value` for a long answer, written in a thread."""
     return await container.comparison.compute(lambda: tell_value(request, value))
-
-
-def tell_value(request: Request, value: Value, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The value as JSON, its sentences in the language that the caller prefers."""
-    language = language_of(request)
-    said = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
-    return Response(value.model_dump_json(context={LANGUAGE: language}), status, said, JSON)

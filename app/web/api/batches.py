@@ -38,6 +38,7 @@ from app.domain.model import Value
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
 from app.web.admission import Authenticator, credential_of
+from app.web.answers import tell_value
 from app.web.api.evaluations import EXAMPLE
 from app.web.body import JSON, NDJSON, receive_batch
 from app.web.dependencies import (
@@ -352,7 +353,7 @@ async def read_batch_summary(request: Request, container: Serving, batch_id: str
     project: str = request.state.project
     summary = await container.batches.summarize(project, batch_id)
     summary = await container.ratings.reliabilities.mark_summary(project, summary)
-    return Response(summary.model_dump_json(), media_type=JSON)
+    return tell_value(request, summary)
 
 
 logger = logging.getLogger("saiten.web")

@@ -12,7 +12,8 @@ from app.domain.analysis_request import GateRequest
 from app.domain.comparison import GateReport
 from app.domain.given_run import batch_of
 from app.domain.model import Value
-from app.web.api.analyses import answer_in_language, tell_value
+from app.web.answers import tell_value
+from app.web.api.analyses import answer_in_language
 from app.web.body import while_connected
 from app.web.dependencies import Serving, link_next, may_write, note, read_cursor, refuse_other_queries, write_cursor
 from app.web.given_runs import Given, read_runs, receive_runs

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from app.domain.link import Link, LinkRequest
 from app.domain.model import Value
-from app.web.api.analyses import tell_value
+from app.web.answers import tell_value
 from app.web.body import JSON, body_of
 from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once

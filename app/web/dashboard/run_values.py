@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 from markupsafe import Markup
 
 from app.batches.service import BatchService
-from app.comparison.computations import WAIT_SECONDS, Examination, PendingComputation
+from app.comparison.computations import WAIT_SECONDS, PendingComputation
+from app.comparison.service import Examination
 from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.conversation import FAULTY_TURNS
@@ -165,8 +166,8 @@ async def examine(
     return await container.dashboard.computations.get(
         project,
         key,
-        lambda: container.dashboard.examiner.examine(
-            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, link=link
+        lambda: container.comparison.examine(
+            project, (both[0].id, both[1].id), allow_signature_mismatch=mismatch, link=link
         ),
         wait_seconds=wait_seconds,
     )

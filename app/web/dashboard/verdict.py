@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from babel.lists import format_list
 
 from app.charts.intervals import ForestLabels, ForestRow, build_forest
-from app.comparison.computations import Examination, PendingComputation
+from app.comparison.computations import PendingComputation
 from app.comparison.links import choose_link
+from app.comparison.service import Examination
 from app.container import Container
 from app.domain.batch import Batch
 from app.domain.comparison import (

@@ -20,6 +20,7 @@ from app.domain.rubric import Rubric
 from app.domain.summary import Intervals, Scored, Scores, Spread, Tally, ValuesPage, add_scores, tally_scores
 from app.storage.sql.batches.rows import extend_measures, measure
 from app.storage.sql.batches.store import BatchStore
+from saiten.core.messages import Message
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 
 RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
@@ -143,7 +144,7 @@ def test_no_result_at_all_gives_nulls_and_empty_levels():
     for aspect in found.aspects.values():
         assert (aspect.n, aspect.mean, aspect.sd, aspect.interval, aspect.blended) == (0, None, None, None, None)
         assert set(aspect.histogram.values()) == {0}
-    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None, reason="there are no values")
+    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None, reason=Message("no-values"))
     assert (found.coverage.rated, found.coverage.expected, found.coverage.share) == (0, 0, None)
 
 
