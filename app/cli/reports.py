@@ -267,7 +267,7 @@ def means_of(report: CorrelationReport) -> list[Part]:
     return parts
 
 
-def deeper(found: AspectCorrelation) -> dict[str, str]:
+def deeper(found: AspectCorrelation) -> dict[str, Message | str]:
     """Why figures of the ceiling and of the systems' means are missing."""
     reasons = {
         tell("ceiling {name}", name=name): why

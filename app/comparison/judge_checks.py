@@ -23,7 +23,7 @@ from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
-from saiten.core.messages import Message
+from saiten.core.messages import Message, Value
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
@@ -215,12 +215,12 @@ def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: Anch
 
 def describe_drift(name: str, drift: AspectDrift) -> Message:
     """How far one aspect moved."""
-    parts = [] if drift.shift is None else ["mean"]
-    figures = {} if drift.shift is None else {"shift": write_figure(drift.shift, 2, signed=True)}
+    figures: dict[str, Value] = {"aspect": name, "changed": drift.changed, "of": drift.n}
+    if drift.shift is not None:
+        figures["shift"] = write_figure(drift.shift, 2, signed=True)
     if drift.lost:
-        parts, figures = [*parts, "lost"], {**figures, "lost": drift.lost}
-    code = "-".join(["aspect-moved", *parts])
-    return Message(code, aspect=name, changed=drift.changed, of=drift.n, **figures)
+        figures["lost"] = drift.lost
+    return Message(f"aspect-moved{'-mean' if 'shift' in figures else ''}{'-lost' if drift.lost else ''}", **figures)
 
 
 def recorded(

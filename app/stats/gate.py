@@ -74,7 +74,7 @@ from app.stats.phrases import (
 )
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, reach
-from saiten.core.messages import Message
+from saiten.core.messages import Message, Value
 
 MIN_COVERAGE = 0.98
 
@@ -282,8 +282,9 @@ def judge_rules(
     unlinked = comparison.link.refused if comparison is not None and comparison.link is not None else {}
     for one in asked:
         findings = []
-        if one.number in drops and one.rule.aspect in unlinked:
-            reason = Message("not-linked", aspect=one.rule.aspect, reason=unlinked[one.rule.aspect])
+        aspect = one.rule.aspect
+        if one.number in drops and aspect is not None and aspect in unlinked:
+            reason = Message("not-linked", aspect=aspect, reason=unlinked[aspect])
             findings.append(RuleFinding("no-values", "inconclusive", reason))
         elif one.number in drops:
             findings.append(judge_drop(drops[one.number]))
@@ -760,7 +761,7 @@ def tell_size(measure: Measure) -> Message:
     if measure.test == "sign-flip":
         return tell_count_within(measure.n, "pair", measure.clusters if measure.clusters < measure.n else None)
     ours, theirs = measure.clusters_baseline, measure.clusters_candidate
-    sizes = {"baseline": measure.n_baseline, "candidate": tell_count(measure.n_candidate, "item")}
+    sizes: dict[str, Value] = {"baseline": measure.n_baseline, "candidate": tell_count(measure.n_candidate, "item")}
     if ours >= measure.n_baseline and theirs >= measure.n_candidate:
         return Message("unpaired", **sizes)
     return Message("unpaired-in-dialogues", **sizes, ours=ours, theirs=tell_count(theirs, "dialogue"))
@@ -889,7 +890,7 @@ def tell_items(asked: Minimum, items: int) -> Message:
 def tell_mean(asked: Minimum) -> Message:
     """The mean, of what, and what it should be."""
     mean = write_figure(asked.mean, find_digits(asked.mean, asked.least, 3))
-    figures = {"mean": mean, "items": tell_items(asked, asked.n), "least": asked.least}
+    figures: dict[str, Value] = {"mean": mean, "items": tell_items(asked, asked.n), "least": asked.least}
     if asked.best is None or asked.ratings is None:
         return Message("mean-is", **figures)
     return Message("mean-distance-is", best=asked.best, ratings=write_figure(asked.ratings), **figures)

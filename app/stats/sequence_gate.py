@@ -32,7 +32,7 @@ from app.stats.pairing import find_partners, match_runs, number_units
 from app.stats.phrases import NO_COMMON_VALUES, explain, join_clauses, tell_count
 from app.stats.resampling import FEWEST_TEST_CLUSTERS
 from app.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
-from saiten.core.messages import Message
+from saiten.core.messages import Message, Value
 
 LOOKS_BACK = 31
 """Builds before the newest one that it is looked at with."""
@@ -219,7 +219,7 @@ def word_of(asked: PlannedRule) -> Literal["drop", "rise"]:
 def tell_open(builds: Builds, seen: Looks, asked: PlannedRule, drop: SequenceDrop) -> RuleFinding:
     """A drop that is not mended fails the newest build too, unless this is as good as the rule asks for."""
     word = word_of(asked)
-    figures = {"change": tell_newest(builds, seen, asked), "build": drop.night, "size": drop.size}
+    figures: dict[str, Value] = {"change": tell_newest(builds, seen, asked), "build": drop.night, "size": drop.size}
     if float(seen.newest) > (asked.rule.most or 0.0):
         return RuleFinding(word, "fail", Message(f"{word}-not-mended", **figures))
     return lack([Message(f"{word}-not-shown-to-be-mended", **figures)])

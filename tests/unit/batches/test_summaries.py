@@ -245,7 +245,7 @@ def test_no_interval_leaves_the_scale(ones: int):
 def test_where_there_is_no_interval_the_summary_says_why():
     found = summarized([scores(rated(1.0), rated(2.0))] * 9).aspects["warmth"]
     assert (found.interval, found.clusters) == (None, 9)
-    assert "all equal" in (found.reason or "")
+    assert found.reason == Message("no-spread-of-means")
 
 
 def test_measures_beyond_those_that_are_kept_by_result_have_a_reason_too():

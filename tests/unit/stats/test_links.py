@@ -83,7 +83,7 @@ def test_turns_of_few_dialogues_widen_the_interval() -> None:
     assert alone.pairs_needed == max(100, int(np.ceil(300 * (alone.margin / 0.05) ** 2)))
 
 
-REFUSED: dict[str, tuple[JudgePairs, str]] = {
+REFUSED: dict[str, tuple[JudgePairs, Message | str]] = {
     "few": (pair(99), Message("few-responses", rated=Message("responses", n=99), needed=100)),
     "none": (pair(0), Message("few-responses", rated=Message("responses", n=0), needed=100)),
     "dialogues": (
@@ -182,7 +182,8 @@ def test_the_linking_error_is_in_every_figure_of_chance() -> None:
     found = compare(linked, after, link=link)
     measure = found.aspects["clarity"]
     assert found.link == link.mark
-    assert found.notes[-1].values["clauses"][0] == Message("linked-baseline-run", link="ln_1")
+    linked_run = Message("linked-baseline-run", link="ln_1")
+    assert found.notes[-1] == Message("clauses", clauses=[linked_run, Message("link-error-included")])
     assert without.standard_error is not None
     assert measure.standard_error == pytest.approx(np.hypot(without.standard_error, measure.link_error))
     assert measure.link_error > 0.02

@@ -13,6 +13,7 @@ from app.stats.sequence_gate import judge_in_sequence
 from app.stats.sequences import describe_builds, look
 from benchmarks.sequences import OPEN, RED, Case, draw_months, keep_red
 from saiten.commands.markdown import tell_sequence
+from saiten.core.messages import Message
 from tests.support.batches import START
 from tests.support.gates import answer
 from tests.support.runs import make_run
@@ -43,7 +44,7 @@ def runs() -> list[ComparedRun]:
 
 
 def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> None:
-    said, drops = list[tuple[str, str]](), dict[str, SequenceDrop]()
+    said, drops = list[tuple[str, Message | str]](), dict[str, SequenceDrop]()
     for night in range(7, 13):
         report = judge(runs, night, drops)
         assert report.sequence is not None

@@ -39,6 +39,7 @@ from app.web.languages import (
     wording_in,
 )
 from app.web.problems import TITLES, RequestRefused, answer_error
+from saiten.core.messages import Message
 from saiten.faults import MESSAGES
 from tests.support.error_sentences import cut, find_sentences
 from tests.support.records import BODY
@@ -272,7 +273,7 @@ def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(lan
         CorrectedSample(equal, equal, np.arange(30)),
         CorrectedSample(np.r_[np.ones(99), 5.0], np.r_[np.ones(14), 5.0, np.full(85, np.nan)], np.arange(100)),
     ]
-    found = [correct(one, CorrectionOptions(bounds=(1, 5))).refused for one in samples]
+    found: list[Message | str | None] = [correct(one, CorrectionOptions(bounds=(1, 5))).refused for one in samples]
     levels = np.arange(120.0) % 2 + 1
     pairs = [(levels[:20], levels[:20], 20), (levels, levels, 3), (levels, levels * 0 + 1, 120), (levels, levels, 120)]
     links = [link_judges(JudgePairs(old, new, np.arange(len(old)) % units, (1, 2, 3))) for old, new, units in pairs]
