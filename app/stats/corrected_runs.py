@@ -33,7 +33,7 @@ from app.stats.corrected import (
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask
 from app.stats.pairing import FOLDED, fold, list_measures, match_runs, number_items, number_units, tabulate
-from app.stats.phrases import NEITHER_HAS_VALUES, bound, join_clauses, tell_adjusted, tell_count
+from app.stats.phrases import NEITHER_HAS_VALUES, join_clauses, tell_adjusted, tell_count, tell_ends
 from app.stats.resampling import find_quantile
 from app.stats.severity import Said
 from app.stats.statistics import adjust_holm, reach
@@ -363,7 +363,7 @@ def tell_fall(
     """What the mean did, with its interval, p and by how many ratings; `rises` of a rate, that was compared by minus
     itself."""
     interval = turn_round(found.interval) if rises else found.interval
-    span = Message("no-interval") if interval is None else Message("interval", **bound(interval))
+    span = Message("no-interval") if interval is None else Message("interval", **tell_ends(interval))
     size = abs(found.difference)
     amount = write_figure(size, max(find_digits(size, 0.0, 3), find_digits(size, tolerated, 3)))
     word = "changed" if not float(amount) else "fell" if (found.difference < 0) != rises else "rose"

@@ -65,12 +65,12 @@ from app.stats.phrases import (
     NEITHER_HAS_VALUES,
     NO_COMMON_VALUES,
     NO_VALUES,
-    bound,
-    explain,
     join_clauses,
     tell_adjusted,
     tell_count,
     tell_count_within,
+    tell_ends,
+    tell_why,
 )
 from app.stats.resampling import Clustered
 from app.stats.statistics import DECIMALS, reach
@@ -659,7 +659,7 @@ def find_lack(drop: Drop, change: Message) -> list[Message | str]:
     if drop.p is None:
         return [Message("not-tested", change=change), drop.measure.undefined.get("p", Message("no-test"))]
     if drop.measure.doubt and drop.size > 0:
-        return [explain(change, drop.measure.doubt)]
+        return [tell_why(change, drop.measure.doubt)]
     if contradicts(drop):
         few = [tell_differing_units(drop)] if drop.few_differ else []
         return [Message("not-significant-but-worse", change=change), *few]
@@ -742,7 +742,7 @@ def tell_change(drop: Drop) -> Message:
     means = Message("from-to", before=write_figure(before, digits), after=write_figure(after, digits))
     figures = tell_ratings(measure, means)
     if measure.interval is not None:
-        figures.append(Message("difference-interval", percent=100 * (1 - drop.alpha), **bound(measure.interval)))
+        figures.append(Message("difference-interval", percent=100 * (1 - drop.alpha), **tell_ends(measure.interval)))
     figures += [*tell_adjusted(drop.p, drop.tests), tell_size(measure)]
     return Message(word, amount=amount, figures=figures)
 

@@ -36,7 +36,7 @@ def join_clauses(clauses: Iterable[Message | str]) -> Message:
     return found[0] if len(found) == 1 else Message(CLAUSES, clauses=found)
 
 
-def explain(what: Message, why: Message | str) -> Message:
+def tell_why(what: Message, why: Message | str) -> Message:
     """`what: why`."""
     return Message("with-reason", what=what, why=why)
 
@@ -46,6 +46,6 @@ def tell_adjusted(p: float | None, tests: int) -> list[Message]:
     return [] if p is None else [Message("adjusted-p", p=tell_p(p), tests=tests)]
 
 
-def bound(interval: tuple[float, float]) -> dict[str, str]:
+def tell_ends(interval: tuple[float, float]) -> dict[str, str]:
     """Both ends with their signs, as `low` and `high`."""
     return {name: write_figure(end, signed=True) for name, end in zip(("low", "high"), interval, strict=True)}

@@ -29,7 +29,7 @@ from app.stats.gate_plan import PlannedRule, plan
 from app.stats.mending import find_sound, is_mended
 from app.stats.observations import Floats, Integers, Mask
 from app.stats.pairing import find_partners, match_runs, number_units
-from app.stats.phrases import NO_COMMON_VALUES, explain, join_clauses, tell_count
+from app.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
 from app.stats.resampling import FEWEST_TEST_CLUSTERS
 from app.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
 from saiten.core.messages import Message, Value
@@ -191,7 +191,7 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
         told = [Message(f"no-lasting-{word}", change=tell_newest(builds, seen, asked), build=night)]
         told += [] if drop is None else [Message(f"{word}-mended", build=drop.night)]
         if seen.significant.any():
-            return Judged(lack([explain(join_clauses(told), TOO_SKEWED)]), detectable)
+            return Judged(lack([tell_why(join_clauses(told), TOO_SKEWED)]), detectable)
         return Judged(weigh_silence(seen, asked, [*told, *power], detectable), detectable)
     worst, size, window, margin = tell_worst(builds, seen, asked, sound)
     place = {"build": night, "margin": margin}

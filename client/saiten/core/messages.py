@@ -76,7 +76,7 @@ def say_value(value: Value, language: str) -> Any:
     """A value as the template formats it."""
     if isinstance(value, Message):
         return value.say(language)
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if value is None or isinstance(value, str | int | float):
         return value
     return "; ".join(one.say(language) for one in value)
 
