@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from app.domain.comparison import ComparedRun, GateReport, GateRule
+from app.domain.sentences import tell
 from app.domain.sequence import GateSequence, SequenceBuild, SequenceDrop
 from app.stats.gate import judge_gate
 from app.stats.mending import find_sound, is_mended
@@ -57,6 +60,7 @@ def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> No
     assert [verdict for verdict, _ in said] == ["pass", "fail", "fail", "fail", "pass", "pass"]
     assert "not mended since build 8 of the sequence, which showed a drop of" in str(said[2][1])
     assert "the drop found in build 8 is mended" in str(said[4][1])
+    assert [one for _, one in said if re.search("[a-z]{3,}", tell(one, "ja") + tell(one, "ko"))] == []
     assert drops == {}
 
 
