@@ -21,7 +21,6 @@ from app.batches.service import BatchService, QueueLimits
 from app.batches.worker import BatchWorker, window_of
 from app.charts.render import ChartRenderer
 from app.comparison.cases import CaseExplorer
-from app.comparison.computations import Examiner
 from app.comparison.gates import GateArchive
 from app.comparison.judge_checks import AnchorCheck
 from app.comparison.links import LinkService
@@ -129,7 +128,6 @@ class Dashboard:
     charts: ChartRenderer
     computations: Computations
     readings: Computations
-    examiner: Examiner
     overviews: Overviews
     explorer: CaseExplorer
     datasets: DatasetService
@@ -558,7 +556,6 @@ def open_dashboard(
         charts=charts,
         computations=computations,
         readings=readings,
-        examiner=Examiner(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         overviews=Overviews(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
         datasets=DatasetService(

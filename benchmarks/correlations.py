@@ -37,6 +37,7 @@ from app.stats.correlation_intervals import (
 from app.stats.observations import Floats, Integers
 from app.stats.statistics import kendall, pearson, spearman
 from app.stats.validity import find_tail
+from saiten.core.messages import Message
 
 RUNS = 2_000
 SIZES = (20, 40, 100, 200)
@@ -140,7 +141,9 @@ def cover(case: Case, runs: int) -> tuple[float | None, float]:
         if sample not in known:
             found = estimate_columns(case.kind, x, y, cluster)
             interval = "constant" if found is None else found.interval()
-            known[sample] = None if isinstance(interval, str) else interval[0] <= case.correlation <= interval[1]
+            known[sample] = (
+                None if isinstance(interval, Message | str) else interval[0] <= case.correlation <= interval[1]
+            )
         held.append(known[sample])
     given = [one for one in held if one is not None]
     return (sum(given) / len(given) if len(given) >= runs / 50 else None), len(given) / runs
@@ -191,7 +194,7 @@ def write_shapes(runs: int) -> None:
                 x, y = make(n, draw)
                 found = estimate_columns(kind, x, y, np.arange(n))
                 interval = "constant" if found is None else found.interval()
-                held += [] if isinstance(interval, str) else [interval[0] <= truth <= interval[1]]
+                held += [] if isinstance(interval, Message | str) else [interval[0] <= truth <= interval[1]]
             cells.append(write(sum(held) / len(held), len(held) / runs))
         print(f"| {name} | {kind} | {' | '.join(cells)} |", flush=True)
 
@@ -236,7 +239,7 @@ def list_lows(judge: Judge, cluster: Integers, system: Integers, draw: np.random
             if varies:
                 found = estimate_within(x[:n], y[:n], cluster[:n], system[:n])
                 interval = found.interval(find_tail(n, judge.aspects))
-                if not isinstance(interval, str):
+                if not isinstance(interval, Message):
                     yield interval[0]
 
 

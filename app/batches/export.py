@@ -170,7 +170,7 @@ def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) 
         Column("failure.code", str, lambda result: result.failure.code if result.failure else None),
         Column("failure.detail", str, lambda result: result.failure.detail if result.failure else None),
         Column("metadata", str, of_evaluation(lambda one: COMPACT.encode(one.metadata) if one.metadata else None)),
-        Column("reliability", str, of_evaluation(lambda one: one.reliability.detail if one.reliability else None)),
+        Column("reliability", str, of_evaluation(lambda one: str(one.reliability.detail) if one.reliability else None)),
         Column("dialogue", str, lambda result: result.entry.dialogue),
         Column("cluster", str, lambda result: result.entry.cluster),
         Column(BATCH_METADATA, str, lambda _: shared),

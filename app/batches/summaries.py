@@ -36,7 +36,9 @@ from app.domain.summary import (
     add_faulty,
     flat_name,
 )
+from app.stats.phrases import NO_VALUES
 from app.storage.rubric_files import RubricSource
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import Label, RunFrame
@@ -48,8 +50,7 @@ OVERALL = "overall"
 """The aspect by which kinds of faults are weighed."""
 UNSEEN = AspectTally()
 NOTHING = Moments()
-NO_VALUES = "there are no values"
-NOT_KEPT = "so many measures are not kept by result"
+NOT_KEPT = Message("measures-not-kept")
 
 
 def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
@@ -237,7 +238,7 @@ def rank(counter: Counter[str]) -> dict[str, int]:
 MOST_UNFINISHED = 20_000
 """Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
 
-WAITING = "the batch is still running: the intervals of so many results are computed at its end"
+WAITING = Message("batch-still-running")
 
 Bounds = Mapping[str, tuple[float, float]]
 """Lowest and highest value by measure; blended ones have no scale and are not in it."""

@@ -356,7 +356,7 @@ def draw_wins(report: WinReport, labels: Labels) -> tuple[ChartSheet, list[str]]
     systems = len(report.systems)
     title = f"Wins over {count(report.contexts, 'context')}, {count(systems, 'system')}"
     if not report.aspects or report.undefined:
-        why = list(report.undefined.values()) or ["there is nothing to compare"]
+        why = [str(one) for one in report.undefined.values()] or ["there is nothing to compare"]
         return ChartSheet(title, [ChartSection("", [], why)]), []
     colours = rank_colours(report)
     listed = report.systems if len(report.aspects) * systems <= MOST_ROWS else tuple(colours)
@@ -391,7 +391,7 @@ def find_parts(found: reports.AspectWins, colours: Mapping[str, str], labels: La
 
 def explain_wins(found: reports.AspectWins) -> str:
     """Why no system won."""
-    return next(iter(found.undefined.values()), "no context was answered by every system")
+    return str(next(iter(found.undefined.values()), "no context was answered by every system"))
 
 
 def draw_shares(name: str, found: reports.AspectWins, listed: Sequence[str], labels: Labels) -> Spec:
@@ -450,7 +450,7 @@ def draw_blend_fit(report: BlendFit, labels: Labels) -> ChartSheet:
         draw_reached(f"{name}, mean of {report.folds} folds", reached),
     ]
     title = f"Weight of the blend for {labels[report.aspect]}: {count(report.n, 'item')}"
-    return ChartSheet(title, [ChartSection("", charts, [*report.notes, *list_reasons([report])])])
+    return ChartSheet(title, [ChartSection("", charts, [*map(str, report.notes), *list_reasons([report])])])
 
 
 def draw_reached(title: str, values: Mapping[str, float | None]) -> Spec:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.analysis_input import read_whole
+from app.cli.process import say
 from app.comparison.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
 from app.domain.dialogue import Limits
 from app.domain.redaction import refuse_covered
@@ -37,6 +38,7 @@ from saiten.commands.files import name_file, read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 from saiten.commands.output import figure as write_cell
 from saiten.core.language import mark, tell
+from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
 
 HEADS: dict[Figure, str] = {
@@ -126,14 +128,14 @@ def notes_of(report: ReferenceReport) -> list[str]:
         )
         for (why, count), names in lacking.items()
     ]
-    without: dict[tuple[str, str], list[str]] = {}
+    without: dict[tuple[str, Message | str], list[str]] = {}
     for aspect, figures in report.correlations.items():
         for figure, found in figures.items():
             # Where no item has the figure, that has been reported.
             for why in set(found.undefined.values()) if report.overall[figure].n else ():
                 without.setdefault((aspect, why), []).append(HEADS[figure])
     lines += [
-        tell("no correlation of {names} with {aspect}: {why}", names=", ".join(names), aspect=aspect, why=why)
+        tell("no correlation of {names} with {aspect}: {why}", names=", ".join(names), aspect=aspect, why=say(why))
         for (aspect, why), names in without.items()
     ]
     cut = {HEADS[figure]: found.truncated for figure, found in report.overall.items() if found.truncated}

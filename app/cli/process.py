@@ -13,13 +13,14 @@ from types import FrameType
 from app.domain.errors import SettingsInvalid
 from saiten.core import language
 from saiten.core.language import tell
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 
 
-def say(detail: str) -> str:
-    """The detail of an error in the process's language, as the service's answers have it."""
+def say(detail: Message | str) -> str:
+    """A message, or the detail of an error, in the process's language, as the service's answers have it."""
     if language.language == language.DEFAULT:
-        return detail
+        return str(detail)
     from app.web.languages import tell_sentence
 
     return tell_sentence(language.language, detail)

@@ -32,6 +32,7 @@ from app.domain.reports import (
 )
 from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
 from saiten.core.language import mark, tell, tell_all
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
@@ -266,7 +267,7 @@ def means_of(report: CorrelationReport) -> list[Part]:
     return parts
 
 
-def deeper(found: AspectCorrelation) -> dict[str, str]:
+def deeper(found: AspectCorrelation) -> dict[str, Message | str]:
     """Why figures of the ceiling and of the systems' means are missing."""
     reasons = {
         tell("ceiling {name}", name=name): why
@@ -471,7 +472,7 @@ def tell_rest(found: CorrectedAspect, margin: float | None) -> str:
     )
 
 
-def tell_shared(found: AspectDifference) -> tuple[str, ...]:
+def tell_shared(found: AspectDifference) -> tuple[Message | str, ...]:
     """By whose ratings the difference is, and why there is none."""
     shared = found.shared
     if shared is None or not shared.raters:
@@ -532,9 +533,9 @@ def square(title: str, matrix: Matrix) -> TerminalTable:
     return TerminalTable(title, ("", *matrix), [(name, *row) for name, row in zip(matrix, cells, strict=True)], narrow)
 
 
-def remarks(reasons: Mapping[str, Sequence[str]]) -> list[Text]:
+def remarks(reasons: Mapping[str, Sequence[Message | str]]) -> list[Text]:
     """What to know before using the figures, by aspect (empty for the whole): each remark once."""
-    places: dict[str, list[str]] = {}
+    places: dict[Message | str, list[str]] = {}
     for place, found in reasons.items():
         for remark in found:
             places.setdefault(remark, []).append(place)
@@ -561,12 +562,12 @@ def folded(best: Mapping[str, float]) -> list[Text]:
     ]
 
 
-def notes(undefined: Mapping[str, Mapping[str, str]]) -> list[Text]:
+def notes(undefined: Mapping[str, Mapping[str, Message | str]]) -> list[Text]:
     """Why figures are missing, by place (an aspect; empty for the whole) and name: each reason once.
 
     `– spearman, pearson of fluency: all ratings are equal`, or without the places where it is the same for all.
     """
-    reasons: dict[str, dict[str, list[str]]] = {}
+    reasons: dict[Message | str, dict[str, list[str]]] = {}
     for place, found in undefined.items():
         for name, why in found.items():
             # An interval that lacks the figure itself needs no note of its own.
@@ -579,7 +580,7 @@ def notes(undefined: Mapping[str, Mapping[str, str]]) -> list[Text]:
     ]
 
 
-def explain(why: str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
+def explain(why: Message | str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
     """A line for each set of names that lack a figure for that reason."""
     grouped: dict[str, list[str]] = {}
     for place, names in places.items():

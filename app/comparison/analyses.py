@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from app.domain.analysis_request import (
 )
 from app.domain.composites import evaluate
 from app.domain.errors import InvalidRequest
-from app.domain.reports import Report
+from app.domain.reports import Correlations, Report
 from app.domain.rubric import LinearComposite, Rubric
 from app.domain.validation import MOST_NAME, clip
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
@@ -212,3 +212,11 @@ def find_composite(rubric: Rubric, wanted: str | None) -> LinearComposite:
             return composite
     known = ", ".join(composite.id for composite in linear) or "none"
     raise InvalidRequest(f"the rubric {rubric.id} has these linear composites: {known}", pointer="/composite")
+
+
+def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
+    """Correlations between aspects, from patterns of ratings with their counts. It loads numpy and scipy,
+    which takes a second, so run it in a thread."""
+    from app.stats.correlation import correlate_patterns
+
+    return correlate_patterns(names, patterns)

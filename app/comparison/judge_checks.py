@@ -23,6 +23,7 @@ from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.judge_checks import AnchorStore
 from saiten.core.figures import write_figure
+from saiten.core.messages import Message, Value
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
@@ -31,6 +32,10 @@ PATIENCE_SECONDS = 20.0  # a check waits for shorter pauses of the judge
 RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
 """The same where a check can afford one run alone: what one run cannot show of the noise, the stored ones must."""
+
+
+Hindrance = tuple[str, Mapping[str, str]]
+"""Why stored ratings cannot be compared with those of now: the end of a message's id, and its values."""
 
 
 @dataclass(eq=False)
@@ -55,11 +60,11 @@ class AnchorCheck:
         judge = f"{self.instruments.judge.kind}/{request.judge.model or self.instruments.judge.default_model}"
         key = make_key(rubric, request, judge)
         stored = request.reference or await self.store.find(project, key)
-        hindrance = None  # why the stored ratings cannot be compared with those of now
+        hindrance: Hindrance | None = None
         if stored is not None and stored.anchors != digest_anchors(rubric, anchors):
-            hindrance = "are of other anchors"
+            hindrance = "of-other-anchors", {}
         elif stored is not None and stored.asked != key:
-            hindrance = f"are of {stored.judge}, or of other options"
+            hindrance = "of-other-judge", {"judge": stored.judge}
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
         with scope.part() as part:
@@ -191,43 +196,44 @@ def compared(
     return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
-def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> str:
+def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> Message:
     """The verdict in a sentence, with the smallest shift that the check can see."""
-    moved = [f"{name} ({describe_drift(drift)})" for name, drift in aspects.items() if drift.moved]
+    date = f"{then.at:%Y-%m-%d}"
+    moved = [describe_drift(name, drift) for name, drift in aspects.items() if drift.moved]
     if moved:
-        drifts = "; ".join(moved)
-        return f"the judge moved since {then.at:%Y-%m-%d}: {drifts}"
+        return Message("judge-moved-since", date=date, drifts=moved)
     changed = sum(drift.changed for drift in aspects.values())
     total = sum(drift.n for drift in aspects.values())
     if pooled.moved:
-        return f"the judge moved since {then.at:%Y-%m-%d}: all aspects together ({changed} of {total} ratings changed)"
+        return Message("judge-moved-since", date=date, drifts=[Message("all-aspects-moved", changed=changed, of=total)])
+    steady = Message("judge-steady", date=date, changed=changed, of=total)
     sight = [drift.detectable for drift in aspects.values() if drift.detectable is not None]
-    seen = ""
-    if sight:
-        shift = write_figure(max(sight), 2)
-        seen = f"; a shift of {shift} in any aspect would be found in at least 80 % of all checks"
-    return f"the judge rates the anchors as on {then.at:%Y-%m-%d}: {changed} of {total} ratings changed{seen}"
+    if not sight:
+        return steady
+    return Message("clauses", clauses=[steady, Message("shift-seen", size=write_figure(max(sight), 2))])
 
 
-def describe_drift(drift: AspectDrift) -> str:
+def describe_drift(name: str, drift: AspectDrift) -> Message:
     """How far one aspect moved."""
-    mean = f"mean {write_figure(drift.shift, 2, signed=True)}, " if drift.shift is not None else ""
-    lost = f", {drift.lost} of them no longer rated" if drift.lost else ""
-    return f"{mean}{drift.changed} of {drift.n} changed{lost}"
+    figures: dict[str, Value] = {"aspect": name, "changed": drift.changed, "of": drift.n}
+    if drift.shift is not None:
+        figures["shift"] = write_figure(drift.shift, 2, signed=True)
+    if drift.lost:
+        figures["lost"] = drift.lost
+    return Message(f"aspect-moved{'-mean' if 'shift' in figures else ''}{'-lost' if drift.lost else ''}", **figures)
 
 
 def recorded(
-    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: str | None
+    now: AnchorRatings, anchors: Sequence[Anchor], request: JudgeCheckRequest, *, hindrance: Hindrance | None
 ) -> JudgeCheck:
     """The result of a check without a reference; `hindrance` says why stored ratings could not be used."""
     if request.record:
-        detail = "the judge's ratings of now are stored, as was asked"
+        detail = Message("ratings-stored-as-asked")
     elif hindrance is None:
-        detail = "nothing was stored of this judge yet: its ratings of now are the measure from here on"
-    elif request.reference is not None:
-        detail = f"the ratings in the reference {hindrance}: keep those of now in their place"
+        detail = Message("first-ratings-stored")
     else:
-        detail = f"the stored ratings {hindrance}: those of now take their place"
+        why, values = hindrance
+        detail = Message(f"{'stored' if request.reference is None else 'given'}-ratings-{why}", **values)
     return describe_check(now, anchors, request, verdict="recorded", detail=detail)
 
 

@@ -20,6 +20,7 @@ from app.domain.summary import SYSTEM
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.links import LinkStore
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import RunFrame
@@ -160,13 +161,14 @@ def link_ratings(old: RunFrame, new: RunFrame, rubrics: Sequence[Rubric], method
     for name in dict.fromkeys([*scales[0], *scales[1]]):
         left, right = (own.get(name) for own in scales)
         if left is None or right is None or left != right:
-            absent = "the old judge's" if left is None else "the new judge's"
             reason = (
-                "the judges' scales differ"
-                if left is not None and right is not None
-                else f"{absent} rubric does not have it"
+                "old-rubric-lacks-it"
+                if left is None
+                else "new-rubric-lacks-it"
+                if right is None
+                else "judges-scales-differ"
             )
-            aspects[name] = AspectLink(state="refused", reason=reason, n=0, correlation=None)
+            aspects[name] = AspectLink(state="refused", reason=Message(reason), n=0, correlation=None)
             continue
         aspects[name], tables = link_judges(pair_judges(name, old, new, rows, left), method=method)
         if tables is not None:

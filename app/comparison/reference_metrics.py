@@ -37,6 +37,7 @@ from app.providers.ports import (
 )
 from app.stats.observations import Floats
 from app.stats.statistics import obstacle, pearson, settle, spearman
+from saiten.core.messages import Message
 
 ITEMS_TOGETHER = 64  # items that the encoder is given at a time: enough to fill its batches, and few enough to hold
 NO_REFERENCE = "the item has no reference"
@@ -283,7 +284,7 @@ def correlate_with_humans(
 def correlate(pairs: Sequence[tuple[float, float]]) -> FigureCorrelation:
     """Pearson's and Spearman's coefficients of (figure, human value) pairs."""
     figures, ratings = map(scale, np.array(pairs, dtype=np.float64).reshape(-1, 2).T)
-    why = obstacle(settle(figures), settle(ratings), "figures", "human values")
+    why = obstacle(settle(figures), settle(ratings), Message("figures-equal"), Message("human-values-equal"))
     if why is not None:
         return FigureCorrelation(n=len(pairs), pearson=None, spearman=None, undefined={"pearson": why, "spearman": why})
     return FigureCorrelation(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from app.batches.summaries import bounds_of
 from app.comparison.badges import asked_of, attach_states, measures_of
@@ -28,13 +28,15 @@ from app.domain.analysis_request import (
     WinRatesRequest,
 )
 from app.domain.batch import Baseline, Batch
-from app.domain.comparison import ComparedRun, Comparison, GateReport
+from app.domain.comparison import ComparedRun, Comparison, CorrectedMeasure, GateReport
 from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.conversation import FAULTY_TURNS
 from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
 from app.domain.given_run import ROLES, Role, RunSource, batch_of
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.domain.link import StoredLink
 from app.domain.reports import CorrelationReport, Report
+from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM
 from app.domain.validation import clip
 from app.providers.ports import RequestScope
@@ -62,6 +64,16 @@ MOST_RANKED_RESULTS = 50_000
 
 AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What a page shows of two batches: comparison and gate. The gate has the default rules: no aspect may drop.
+    `corrected` are the measures on people's scale, empty where people rated nothing."""
+
+    comparison: Comparison
+    gate: GateReport
+    corrected: Mapping[str, CorrectedMeasure] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -248,6 +260,49 @@ class ComparisonService:
         states = await self.reliabilities.states(project, signatures, measures_of(found))
         return found.model_copy(update={"reliability": states})
 
+    async def examine(
+        self,
+        project: str,
+        ids: tuple[str, str],
+        *,
+        alpha: float = 0.05,
+        allow_signature_mismatch: bool = False,
+        link: StoredLink | None = None,
+    ) -> Examination:
+        """Examines a baseline and a candidate batch; the results of each are read once. With a `link`, a run of its old
+        judge is on the new judge's scale, and nothing is corrected."""
+        rubrics: dict[str, Rubric] = {}
+        runs: dict[str, ComparedRun] = {}
+        for batch_id in dict.fromkeys(ids):
+            batch = await find_batch(self.batches, project, batch_id)
+            rubrics[batch_id] = self.rubrics.nearest(batch.rubric_name)
+        for batch_id in rubrics:
+            runs[batch_id] = await self._run(project, batch_id, people=True)
+
+        def work() -> Examination:
+            from app.stats.corrected_runs import compare_corrected
+            from app.stats.gate import judge_gate
+
+            baseline, candidate = (runs[one] for one in ids)
+            use = None
+            if link is not None:
+                shown, use = use_link(
+                    link,
+                    {"baseline": baseline, "candidate": candidate},
+                    {role: rubrics[one] for role, one in zip(ROLES, ids, strict=True)},
+                )
+                baseline, candidate = shown["baseline"], shown["candidate"]
+            gate = judge_gate(
+                candidate, baseline, alpha=alpha, allow_signature_mismatch=allow_signature_mismatch, link=use
+            )
+            comparison, corrected = cast(Comparison, gate.comparison), dict[str, CorrectedMeasure]()
+            if link is None and (baseline.frame.people or candidate.frame.people):
+                paired = comparison.pairing.test == "paired"
+                corrected = compare_corrected(baseline, candidate, alpha=alpha, paired=paired)
+            return Examination(comparison, gate, corrected)
+
+        return await self.compute(work)
+
     async def _find_link(self, project: str, request: ComparisonRequest | GateRequest) -> LinkApplication:
         """What puts the runs of the link's old judge on the new judge's scale; nothing happens where no link is asked
         for."""
@@ -370,44 +425,22 @@ class ComparisonService:
         if request.baseline is not None:
             baseline = await self._read_run(project, request.baseline, given.get("baseline"), people=people)
 
-        def work() -> GateReport:
-            from app.stats.gate import judge_gate, tell_coverage
-
-            if request.coverage_only:
-                return tell_coverage(
-                    candidate, request.judge_check, alpha=request.alpha, min_coverage=request.min_coverage
-                )
-            before, after, link = baseline, candidate, None
-            if baseline is not None:
-                before, after, link = apply(baseline, candidate)
-            if link is not None and link.candidate is not None:
-                detail = "the candidate was scored by the old judge of this link: a gate links the baseline only"
-                raise InvalidRequest(detail, pointer="/link")
-            return judge_gate(
-                after,
-                before,
-                request.rules,
-                alpha=request.alpha,
-                min_coverage=request.min_coverage,
-                test=request.test,
-                allow_signature_mismatch=request.allow_signature_mismatch,
-                seed=request.seed,
-                judge=request.judge_check,
-                estimate=request.estimate,
-                looks=request.looks,
-                link=link,
-            )
-
         report = await self.sequences.judge(
             project,
             request,
-            await self.compute(work),
+            await self.compute(lambda: judge_runs(request, candidate, baseline, apply)),
             runs=(candidate, baseline),
             read=lambda batch_id: self._run(project, batch_id),
             compute=self.compute,
         )
         signatures = {*candidate.signatures, *(baseline.signatures if baseline else ())}
         report = attach_states(report, await self.reliabilities.states(project, signatures, asked_of(report)))
+        return await self._check_judge_of(project, request, report, scope)
+
+    async def _check_judge_of(
+        self, project: str, request: GateRequest, report: GateReport, scope: RequestScope
+    ) -> GateReport:
+        """The report with a check of the candidate's judge, where the gate asks for one and has none."""
         named = batch_of(request.candidate)
         if request.judge_check is not None or not request.check_judge or named is None:
             return report
@@ -445,6 +478,36 @@ class ComparisonService:
         rubric = self.rubrics.nearest(batch.rubric_name)
         found = await read_ratings(self.ratings, project, [batch.id]) if people else None
         return await self.runs.read(project, batch, rubric, found)
+
+
+def judge_runs(
+    request: GateRequest, candidate: ComparedRun, baseline: ComparedRun | None, apply: LinkApplication
+) -> GateReport:
+    """The verdict on the candidate run, without a look at its sequence or its judge. It loads numpy and scipy."""
+    from app.stats.gate import judge_gate, tell_coverage
+
+    if request.coverage_only:
+        return tell_coverage(candidate, request.judge_check, alpha=request.alpha, min_coverage=request.min_coverage)
+    before, after, link = baseline, candidate, None
+    if baseline is not None:
+        before, after, link = apply(baseline, candidate)
+    if link is not None and link.candidate is not None:
+        detail = "the candidate was scored by the old judge of this link: a gate links the baseline only"
+        raise InvalidRequest(detail, pointer="/link")
+    return judge_gate(
+        after,
+        before,
+        request.rules,
+        alpha=request.alpha,
+        min_coverage=request.min_coverage,
+        test=request.test,
+        allow_signature_mismatch=request.allow_signature_mismatch,
+        seed=request.seed,
+        judge=request.judge_check,
+        estimate=request.estimate,
+        looks=request.looks,
+        link=link,
+    )
 
 
 def collect_opinions(table: Answers, found: CountedRatings | None, *, everything: bool) -> Opinions:

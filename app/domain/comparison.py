@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, computed_field, model_validator
 
 from app.domain.conversation import ANY_CODE, FINDING
 from app.domain.governance import TextKeeping
@@ -15,8 +15,10 @@ from app.domain.link import LinkMark
 from app.domain.model import Finite, Location, Value, is_none, listed, refuse
 from app.domain.reliability import State
 from app.domain.reports import CorrectedFigure, Interval, Looks, PairedWins, SharedRaters, Undefined
+from app.domain.sentences import Sentence, Telling
 from app.domain.sequence import SequenceMark
 from app.domain.summary import Kind
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import RunFrame
@@ -55,7 +57,7 @@ class ComparedRun:
     texts: TextKeeping = "keep"
 
 
-class Pairing(Value):
+class Pairing(Telling):
     """Which items of the two runs belong together.
 
     An item is all responses to one dialogue context and counts once, with their mean. It is identified by its id, and
@@ -73,7 +75,7 @@ class Pairing(Value):
     baseline_responses: int = Field(description="responses, repeats among them, that these are the means of")
     candidate_items: int = Field(description="items of the candidate run")
     candidate_responses: int = Field(description="responses, repeats among them, that these are the means of")
-    reason: str = Field(description="why this test was chosen and what its units are, in one sentence")
+    reason: Sentence = Field(description="why this test was chosen and what its units are, in one sentence")
     unit: Unit = Field(
         default="item",
         description="what counts as independent: dialogues, each with its items, and items without one; or all items, "
@@ -82,7 +84,7 @@ class Pairing(Value):
     clusters: int = Field(default=0, description="number of units of the pairs; unpaired, of the run with fewer")
 
 
-class Measure(Value):
+class Measure(Telling):
     """One aspect, composite or blended aspect in both runs.
 
     Differences are candidate minus baseline in scale points: over pairs with a value on both sides (`test` is
@@ -146,13 +148,13 @@ class Measure(Value):
         description="dialogues whose mean differs between the runs; unpaired, those of both runs whose mean is not the "
         "most frequent one",
     )
-    doubt: str = Field(
+    doubt: Sentence = Field(
         default="", description="why a difference is not shown that the test's flips alone would show; else empty"
     )
     undefined: Undefined = Field(default_factory=dict)
 
 
-class CorrectedMeasure(Value):
+class CorrectedMeasure(Telling):
     """One aspect or composite of both runs on people's scale: the judge's scores corrected by people's ratings.
 
     The difference has a λ of its own, so that it need not be the difference of the two means.
@@ -169,12 +171,12 @@ class CorrectedMeasure(Value):
     p_adjusted: float | None = Field(description="p by Holm over the measures that have one")
     smallest_detectable: float | None = Field(description="the difference that is shown with 80 % power")
     verdict: Verdict
-    refused: str | None = Field(description="why there is no difference")
+    refused: Sentence | None = Field(description="why there is no difference")
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
     shared: SharedRaters | None = Field(
         default=None, description="who rated both runs, by whose ratings alone the difference is; null without two runs"
     )
-    notes: Annotated[tuple[str, ...], listed()] = Field(
+    notes: Annotated[tuple[Sentence, ...], listed()] = Field(
         default=(), description="what a reader of the figures should know, a sentence each"
     )
 
@@ -188,7 +190,7 @@ class RunCoverage(Value):
     share: float | None = Field(description="rated / expected; null where nothing is expected")
 
 
-class Comparison(Value):
+class Comparison(Telling):
     """Two runs, measure by measure."""
 
     baseline: str = Field(description="name of the baseline run")
@@ -214,7 +216,7 @@ class Comparison(Value):
     signature_differences: dict[str, Annotated[tuple[str, str], Field(strict=False)]] = Field(
         description="by piece both runs' values, baseline first, where they differ: only where that was allowed"
     )
-    notes: Annotated[tuple[str, ...], listed()] = Field(
+    notes: Annotated[tuple[Sentence, ...], listed()] = Field(
         default=(), description="what a reader of the figures should know, a sentence each"
     )
     link: LinkMark | None = Field(
@@ -317,7 +319,7 @@ class GateRule(Value):
         return self.max_drop if self.code is None else self.max_rise
 
 
-class GateReason(Value):
+class GateReason(Telling):
     """One finding of the gate."""
 
     code: Literal[
@@ -331,7 +333,7 @@ class GateReason(Value):
         default=None, exclude_if=is_none, description="`faulty_turns`, where the rule names that"
     )
     verdict: GateVerdict = Field(description="what this alone would make of the run")
-    detail: str = Field(description="a sentence with the figures")
+    detail: Sentence = Field(description="a sentence with the figures")
     about: Literal["rule", "coverage", "judge"] = "rule"
     rule: int | None = Field(default=None, description="number of the rule, from 0; null where none is meant")
     detectable: float | None = Field(
@@ -339,6 +341,14 @@ class GateReason(Value):
         description="the smallest drop that these data show with 80 % power at this rule's level; null where no drop "
         "is judged, or none could be shown",
     )
+
+    @computed_field(  # type: ignore[prop-decorator]
+        description="what stands in `detail`; a sentence in it has its own `code` and `values`"
+    )
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the detail; empty where it is a text."""
+        return self.detail.as_json() if isinstance(self.detail, Message) else {}
 
 
 class GateReport(Value):

@@ -11,6 +11,7 @@ from app.domain.dialogue import Context, Text
 from app.domain.evaluation import JudgeOptions, PathChoice
 from app.domain.model import Id, RubricName, Value, listed, require_moment
 from app.domain.reports import Undefined
+from app.domain.sentences import Sentence, Telling
 
 
 class Anchor(Value):
@@ -45,7 +46,7 @@ class AnchorRatings(Value):
     ratings: dict[str, dict[str, Annotated[tuple[Rating | None, ...], listed(minimum=1, maximum=100)]]]
 
 
-class AspectDrift(Value):
+class AspectDrift(Telling):
     """The drift of one aspect over `n` anchors that were asked both then and now.
 
     `shift` is the mean now minus the mean then, over anchors rated both times; `p` is the two-sided probability of so
@@ -94,14 +95,14 @@ class JudgeCheckRequest(Value):
     reference: AnchorRatings | None = None
 
 
-class JudgeCheck(Value):
+class JudgeCheck(Telling):
     """The result of a check; `ratings` are the current ones.
 
     `recorded`: there were no stored ratings of these anchors, so the current ones are the reference for the next check.
     """
 
     verdict: Literal["steady", "moved", "recorded"]
-    detail: str
+    detail: Sentence
     rubric: str
     judge: str
     anchors: int

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from app.domain.model import Value, listed
 from app.domain.reports import Interval
+from app.domain.sentences import Sentence, Telling
 
 LinkMethod = Literal["equipercentile", "linear"]
 Role = Literal["baseline", "candidate"]
@@ -46,11 +47,11 @@ class JudgeRepeats(Value):
     new: float = Field(description="likewise, of the new judge")
 
 
-class AspectLink(Value):
+class AspectLink(Telling):
     """One aspect of both judges."""
 
     state: Literal["linked", "refused"] = Field(description="whether there is a table")
-    reason: str | None = Field(description="why it is refused; else null")
+    reason: Sentence | None = Field(description="why it is refused; else null")
     method: LinkMethod | None = Field(default=None, description="null where the judges' scales cannot be compared")
     n: int = Field(description="responses that both judges rated")
     clusters: int = Field(default=0, description="dialogues of these, and responses that stand alone")
@@ -82,14 +83,14 @@ class Link(Value):
     aspects: dict[str, AspectLink] = Field(description="all that either judge's rubric has")
 
 
-class LinkMark(Value):
+class LinkMark(Telling):
     """That a report rests on a link, and which of its runs are shown on another judge's scale."""
 
     id: str = Field(description="the link's, `ln_…`")
     old_signature: str = Field(description="how linked runs were scored")
     new_signature: str = Field(description="how they count as scored")
     runs: Annotated[tuple[Role, ...], listed()] = Field(description="those that are linked")
-    refused: dict[str, str] = Field(
+    refused: Mapping[str, Sentence] = Field(
         default_factory=dict,
         description="aspects that have no link, with the reason: linked runs have no values of them",
     )

@@ -6,6 +6,7 @@ a causal language model on the response alone (A), after its question (QA) and a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Literal, get_args
 
@@ -15,6 +16,7 @@ from app.domain.batch import ItemId
 from app.domain.dialogue import Context, Text, check_line
 from app.domain.evaluation import References
 from app.domain.model import Finite, Value, listed
+from app.domain.sentences import Sentence, Telling
 
 Language = Literal["ja", "ko", "en"]
 Figure = Literal["len", "rouge1", "rouge2", "rougeL", "bertscore", "perplexity_a", "perplexity_qa", "perplexity_rqa"]
@@ -105,7 +107,7 @@ class SystemFigures(Value):
     figures: dict[Figure, FigureMean]
 
 
-class FigureCorrelation(Value):
+class FigureCorrelation(Telling):
     """A figure against a human aspect over the `n` items that have both, all systems pooled; in [-1, 1].
 
     A null has its reason in `undefined`.
@@ -114,7 +116,7 @@ class FigureCorrelation(Value):
     n: int
     pearson: float | None
     spearman: float | None
-    undefined: dict[str, str] = Field(default_factory=dict)
+    undefined: Mapping[str, Sentence] = Field(default_factory=dict)
 
 
 class ReferenceReport(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,9 +11,11 @@ from pydantic import Field
 
 from app.domain.model import Value
 from app.domain.reports import Interval
+from app.domain.sentences import Sentence
 from saiten.core.figures import write_figure
+from saiten.core.messages import Message
 
-NOT_VALIDATED = "not validated against humans"
+NOT_VALIDATED = Message("not-validated")
 
 FEWEST_ITEMS = 20
 """Fewer show almost nothing: at n = 19 a Spearman of 0.45 is still within chance."""
@@ -27,13 +29,6 @@ State = Literal["validated", "follows", "not-shown", "unknown"]
 
 
 WEAKEST_FIRST: Sequence[State] = ("not-shown", "unknown", "follows", "validated")
-
-CLAUSES: Mapping[State, str] = {
-    "validated": "validated",
-    "follows": "follows people",
-    "not-shown": "not shown to follow people",
-}
-"""What is said of an aspect in the badge's words; of an unknown one nothing is."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +105,12 @@ class Validation(Value):
 
 
 class Reliability(Value):
-    """The badge of a judge: how far its ratings can be trusted, in words (`detail`) and in figures."""
+    """The badge of a judge: how far its ratings can be trusted, in figures and in words (`detail`)."""
 
     validated: bool = Field(
         description="whether every aspect that was compared with human ratings is validated, and one was at least"
     )
-    detail: str
+    detail: Sentence
     n: int | None = Field(default=None, description="items that judge and humans both rated")
     at: Annotated[datetime | None, Field(strict=False, description="when the correlation was computed")] = None
     aspects: dict[str, AspectValidation] = Field(
@@ -136,12 +131,11 @@ def describe_reliability(found: Validation | None) -> Reliability:
     for name, each in strongest:
         if each.n >= FEWEST_ITEMS:
             alike.setdefault((each.state, each.n, each.spearman_interval is None), []).append(each.describe(name))
-    clauses = [f"{CLAUSES[state]}: {' · '.join(told)}, {n} responses" for (state, n, _), told in alike.items()]
+    clauses = [Message(f"badge-{state}", names=" · ".join(told), responses=n) for (state, n, _), told in alike.items()]
     few = [f"{each.name_figure(name)} ({each.n})" for name, each in aspects.items() if each.n < FEWEST_ITEMS]
     if few:
-        clauses.append(f"fewer than {FEWEST_ITEMS} responses with two raters each: {', '.join(few)}")
-    told = "; ".join([*clauses, "no other aspect was compared"])
-    detail = f"Spearman with people within systems, {found.at:%Y-%m-%d}: {told}"
+        clauses.append(Message("badge-few-responses", least=FEWEST_ITEMS, names=", ".join(few)))
+    detail = Message("badge", date=f"{found.at:%Y-%m-%d}", clauses=clauses)
     validated = all(each.validated for each in aspects.values())
     return Reliability(validated=validated, detail=detail, n=found.n, at=found.at, aspects=aspects)
 

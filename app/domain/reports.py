@@ -5,12 +5,14 @@ A figure that the data do not define is null, with the reason in `undefined` und
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from app.domain.model import Finite, Value, listed
+from app.domain.sentences import Sentence, Telling
+from saiten.core.messages import Message
 
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 
@@ -24,8 +26,8 @@ Looks = Literal["once", "any"]
 """How often corrected figures are looked at while people go on rating: once, or as often as anyone likes."""
 
 
-Undefined = Annotated[dict[str, str], Field(description="figures that are null, each with the reason")]
-Notes = Annotated[tuple[str, ...], Field(strict=False, description="what to know before using the figures")]
+Undefined = Annotated[Mapping[str, Sentence], Field(description="figures that are null, each with the reason")]
+Notes = Annotated[tuple[Sentence, ...], Field(strict=False, description="what to know before using the figures")]
 Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95 %: the lower and the upper end")]
 N = Annotated[int, Field(description="items that the figures are of; one system's item counts as one")]
 LeftOut = Annotated[int, Field(description="items without the values that the figures need")]
@@ -53,14 +55,14 @@ class RatingsUsed(Value):
     )
     excluded: int = Field(description="ratings that are left out since their rater or round is excluded")
 
-    def notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[Message]:
         """What a reader of the figures must know, one sentence each."""
         if self.simulated:
-            yield "These ratings are simulated: no person rated, and they validate no judge."
+            yield Message("simulated-ratings-used")
         if self.simulated_left_out:
-            yield f"{self.simulated_left_out:,} simulated ratings are left out."
+            yield Message("simulated-ratings-left-out", ratings=self.simulated_left_out)
         if self.excluded:
-            yield f"{self.excluded:,} ratings are left out: their rater or round is excluded."
+            yield Message("excluded-ratings-left-out", ratings=self.excluded)
 
 
 Used = Annotated[
@@ -88,7 +90,7 @@ ConfusionOrNone = Annotated[
 ]
 
 
-class AspectAgreement(Value):
+class AspectAgreement(Telling):
     """How far raters agree on one aspect.
 
     `spearman` and `pearson` are each rater's against the mean of the others on the items that both rated, averaged over
@@ -119,7 +121,7 @@ class AspectAgreement(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class Correlations(Value):
+class Correlations(Telling):
     """Between aspects, over the items' rater means, on the items that have both.
 
     `undefined` has a pair's reason under the aspect that comes first, and in it under the other.
@@ -129,7 +131,8 @@ class Correlations(Value):
     pearson: Matrix
     n: dict[str, dict[str, int]] = Field(description="items that have both, by pair of aspects")
     undefined: Annotated[
-        dict[str, dict[str, str]], Field(description="pairs of aspects whose figures are null, each with the reason")
+        Mapping[str, Mapping[str, Sentence]],
+        Field(description="pairs of aspects whose figures are null, each with the reason"),
     ] = Field(default_factory=dict)
 
 
@@ -145,7 +148,7 @@ class AgreementReport(Value):
     ratings_used: Used = None
 
 
-class Ceiling(Value):
+class Ceiling(Telling):
     """The correlation of a rater with the others: a reference for a metric's correlation.
 
     It is a conservative one: a rater is compared with the other raters, the metric with all of them.
@@ -157,7 +160,7 @@ class Ceiling(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class SystemLevel(Value):
+class SystemLevel(Telling):
     """The correlation of the systems' means."""
 
     n: int = Field(description="systems")
@@ -167,7 +170,7 @@ class SystemLevel(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class WithinSystems(Value):
+class WithinSystems(Telling):
     """Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
     judge's badge rests on.
 
@@ -184,7 +187,7 @@ class WithinSystems(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class AspectCorrelation(Value):
+class AspectCorrelation(Telling):
     """Scores compared with the rater means of the same items.
 
     The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
@@ -219,7 +222,7 @@ class AspectCorrelation(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class CorrelationReport(Value):
+class CorrelationReport(Telling):
     """Scores against ratings, by aspect."""
 
     systems: int
@@ -233,13 +236,13 @@ class CorrelationReport(Value):
     resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectCorrelation]
-    unmatched: dict[str, str] = Field(
+    unmatched: Mapping[str, Sentence] = Field(
         default_factory=dict, description="aspects that only the ratings, or only the scores, have, and which"
     )
     ratings_used: Used = None
 
 
-class ScorerCorrelation(Value):
+class ScorerCorrelation(Telling):
     """One scorer's values compared with the rater means, on the items that all scorers of the aspect have."""
 
     spearman: float | None
@@ -278,7 +281,7 @@ class AspectScorers(Value):
     )
 
 
-class JudgesReport(Value):
+class JudgesReport(Telling):
     """Scorers side by side against the same ratings. A scorer's value of another name is `SCORER (NAME)`."""
 
     systems: int
@@ -288,7 +291,7 @@ class JudgesReport(Value):
     resamples: int = Field(description="as asked for; no interval is by bootstrap any more")
     seed: Seed
     aspects: dict[str, AspectScorers]
-    unmatched: dict[str, str] = Field(
+    unmatched: Mapping[str, Sentence] = Field(
         default_factory=dict, description="ratings and scores that nothing was compared with, and why"
     )
     ratings_used: Used = None
@@ -308,7 +311,7 @@ class SignificantPair(Value):
     p: float = Field(description="two-sided, not corrected for the number of pairs")
 
 
-class AspectPairs(Value):
+class AspectPairs(Telling):
     """D(X), the pairs of systems that the aspect tells apart.
 
     If the data cannot show a difference, D(X) is empty too; `undefined` then has the reason under `pairs`.
@@ -322,7 +325,7 @@ class AspectPairs(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class Decorrelated(Value):
+class Decorrelated(Telling):
     """The pairs of the higher aspect after the lower one is removed from it.
 
     The changes are null if the points have no such axis; `undefined` says why.
@@ -347,7 +350,7 @@ class Dependency(Value):
     decorrelated: Decorrelated
 
 
-class HierarchyReport(Value):
+class HierarchyReport(Telling):
     """Dependencies in the aspects' order, the lower first."""
 
     alpha: float = Field(description="a pair is significant with a p below it")
@@ -360,7 +363,7 @@ class HierarchyReport(Value):
     ratings_used: Used = None
 
 
-class CompositeFit(Value):
+class CompositeFit(Telling):
     """Least squares, without intercept, of target − intercept on the composite's transformed aspects.
 
     Each transformed aspect has the sign that the rubric's weight gives it, so that weights are positive where they
@@ -386,7 +389,7 @@ class CompositeFit(Value):
     ratings_used: Used = None
 
 
-class BlendFit(Value):
+class BlendFit(Telling):
     """The weight w of c + w(b − b̄) that correlates best with humans, by cross-validation over clusters: dialogues, and
     items that belong to none."""
 
@@ -421,7 +424,7 @@ class WinShare(Value):
     interval: Interval = Field(description="of the share: Wilson's, 95 %, with dialogues as units where there are any")
 
 
-class PairedWins(Value):
+class PairedWins(Telling):
     """Two systems on the contexts that both answered with a value."""
 
     a: str = Field(description="the first system")
@@ -436,7 +439,7 @@ class PairedWins(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class AspectWins(Value):
+class AspectWins(Telling):
     """A context is won by the one system with the highest value, tied where several have it."""
 
     contexts: int = Field(description="those that every system answered with a value")
@@ -447,7 +450,7 @@ class AspectWins(Value):
     undefined: Undefined = Field(default_factory=dict)
 
 
-class WinReport(Value):
+class WinReport(Telling):
     """Per aspect; what is blended stands as `NAME.blended`."""
 
     systems: Annotated[tuple[str, ...], listed()]
@@ -490,16 +493,16 @@ class CorrectedFigure(MeanFigure):
     )
 
 
-class LevelShare(Value):
+class LevelShare(Telling):
     """The share of items at one level of the scale. A score counts for the level nearest to it."""
 
     judge: float = Field(description="as the judge rates all items")
     human: float | None = Field(description="as people rated some; null where no one did")
     corrected: CorrectedFigure | None
-    refused: str | None = Field(description="why `corrected` is null")
+    refused: Sentence | None = Field(description="why `corrected` is null")
 
 
-class CorrectedAspect(Value):
+class CorrectedAspect(Telling):
     """One system's means of one aspect: what the judge says, what people said of some items, and what people would say
     of all."""
 
@@ -511,7 +514,7 @@ class CorrectedAspect(Value):
     judge: MeanFigure
     human: MeanFigure | None
     corrected: CorrectedFigure | None
-    refused: str | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
+    refused: Sentence | None = Field(description="why `corrected` is null, with the number of ratings that it needs")
     ratings_needed: int | None = Field(description="ratings, in all, that a corrected figure needs; else null")
     ratings_for_half_width: int | None = Field(
         description="how many more ratings by these raters would halve the interval; null where not even ratings of "
@@ -564,12 +567,12 @@ class SharedRaters(Value):
     )
 
 
-class AspectDifference(Value):
+class AspectDifference(Telling):
     """The difference of two systems in one aspect, on the judge's scale and on people's."""
 
     judge: CorrectedDifference
     corrected: CorrectedDifference | None
-    refused: str | None = Field(description="why `corrected` is null")
+    refused: Sentence | None = Field(description="why `corrected` is null")
     shared: SharedRaters | None = Field(
         default=None, description="who rated both, by whose ratings alone `corrected` is; null where no rater is named"
     )
@@ -583,7 +586,7 @@ class SystemsDifference(Value):
     aspects: dict[str, AspectDifference]
 
 
-class CorrectedReport(Value):
+class CorrectedReport(Telling):
     """A judge's means corrected by people's ratings."""
 
     alpha: float = Field(description="intervals are at 1 - alpha")
@@ -593,7 +596,7 @@ class CorrectedReport(Value):
     margin: float | None = Field(default=None, description="as asked for")
     systems: dict[str, CorrectedSystem]
     differences: Annotated[tuple[SystemsDifference, ...], listed()] = Field(description="of each two systems")
-    unmatched: dict[str, str] = Field(
+    unmatched: Mapping[str, Sentence] = Field(
         default_factory=dict, description="aspects that people rated and the judge did not score"
     )
     ratings_used: Used = None

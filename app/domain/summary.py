@@ -21,6 +21,7 @@ from app.domain.errors import JudgeReplyInvalid
 from app.domain.evaluation import AspectResult, Evaluation, Usage
 from app.domain.model import Value, listed
 from app.domain.reliability import Reliability
+from app.domain.sentences import Sentence, Telling
 
 Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
 MeasureKey = tuple[Kind, str]
@@ -325,7 +326,7 @@ def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], re
     return AspectTally(Moments(*means), Moments(*blended), counted, Counter(reasons))
 
 
-class Spread(Value):
+class Spread(Telling):
     """`n` values: their mean, sample standard deviation (n − 1) and the 95 % interval of the mean.
 
     `mean` is null without values, `sd` with fewer than two. The interval treats dialogues, not their turns, as
@@ -339,18 +340,18 @@ class Spread(Value):
     clusters: int = Field(
         default=0, description="independent units among the values: dialogues, and responses that stand alone"
     )
-    reason: str | None = Field(default=None, description="why there is no interval")
+    reason: Sentence | None = Field(default=None, description="why there is no interval")
 
 
-class MeanEstimate(Value):
+class MeanEstimate(Telling):
     """The interval of a mean."""
 
     clusters: int
     interval: Annotated[tuple[float, float], Field(strict=False)] | None
-    reason: str | None
+    reason: Sentence | None
 
 
-class FixFirst(Value):
+class FixFirst(Telling):
     """How much a kind of fault matters in a run of conversations.
 
     `weight` is the share of conversations with such a fault times `effect`: how far they lower the mean `overall` of
@@ -369,7 +370,7 @@ class FixFirst(Value):
     interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
         description="95 % interval of the weight, over dialogues"
     )
-    reason: str | None = Field(default=None, description="why there is no interval")
+    reason: Sentence | None = Field(default=None, description="why there is no interval")
 
 
 FixList = Annotated[tuple[FixFirst, ...], listed()]
@@ -413,7 +414,7 @@ class AspectSummary(Spread):
     blended: Spread | None
 
 
-class FindingRate(Value):
+class FindingRate(Telling):
     """How often system turns have a finding of one code, over the conversations of which that is known.
 
     `rate` counts turns with at least one, per 100 system turns; it is null without conversations. The interval treats
@@ -428,7 +429,7 @@ class FindingRate(Value):
         description="95 % interval of the rate"
     )
     clusters: int = Field(default=0, description="independent units: conversations, or dialogues that several share")
-    reason: str | None = Field(default=None, description="why there is no interval")
+    reason: Sentence | None = Field(default=None, description="why there is no interval")
     thirds: Annotated[tuple[float | None, ...], listed()] = Field(
         description="the rate in the first, the second and the last third of each conversation's system turns"
     )

@@ -14,8 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from app.domain.batch import Batch
-from app.domain.comparison import FINDING
-from app.domain.conversation import ANY_CODE, FAULTY_TURNS
+from app.domain.conversation import ANY_CODE, FAULTY_TURNS, FINDING
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
 from app.domain.model import key_of

@@ -10,9 +10,9 @@ import numpy as np
 
 from app.domain.reports import AgreementReport, AspectAgreement, Confusion, Correlations
 from app.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
+from app.stats.phrases import tell_count
 from app.stats.statistics import (
     FEWEST,
-    count,
     obstacle,
     pearson,
     pearson_within,
@@ -22,9 +22,13 @@ from app.stats.statistics import (
     refuse_wide,
     settle,
 )
+from saiten.core.messages import Message
 
 MOST_LISTED = 200
 """Raters up to which a report lists each one's figure."""
+
+
+FEW_RATERS = Message("few-raters")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Agreement:
     compared: int
     spearman: float | None
     pearson: float | None
-    reason: str | None
+    reason: Message | None
     few: int = 0
     constant: int = 0
     by_rater: Mapping[int, float | None] = field(default_factory=dict)
@@ -72,11 +76,11 @@ def compare_raters(rated: NamedRatings) -> Agreement:
     rater = number_keys(rated.rater)
     raters = int(rater.max(initial=-1)) + 1
     if raters < 2:
-        return Agreement(raters, 0, None, None, "fewer than two raters are named")
+        return Agreement(raters, 0, None, None, FEW_RATERS)
     count = np.bincount(rated.unit)
     shared = count[rated.unit] >= 2
     if not shared.any():
-        return Agreement(raters, 0, None, None, "no two named raters rated the same item", few=raters)
+        return Agreement(raters, 0, None, None, Message("no-shared-item"), few=raters)
     rows = slice(None) if shared.all() else shared
     rater, own = rater[rows], rated.values[rows]
     others = settled_others(rated, count, rows)
@@ -86,7 +90,7 @@ def compare_raters(rated: NamedRatings) -> Agreement:
     few = int((np.bincount(rater, minlength=raters) < FEWEST).sum())
     constant = raters - few - int(known.sum())
     if not known.any():
-        reason = f"no rater shares {FEWEST} items with others on which the ratings of both vary"
+        reason = Message("no-rater-shares-enough", least=FEWEST)
         return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
     listed = np.flatnonzero(np.bincount(rated.rater)).tolist() if raters <= MOST_LISTED else []
     return Agreement(
@@ -135,7 +139,7 @@ def add_before(group: Integers, values: Floats) -> Floats:
     return sums
 
 
-def krippendorff_alpha(rated: NamedRatings) -> float | str:
+def krippendorff_alpha(rated: NamedRatings) -> float | Message:
     """Krippendorff's α with the ordinal metric, at most 1; or why there is none.
 
     The ordinal distance of two values is the square of the difference of their mid-ranks among all pairable values
@@ -144,14 +148,14 @@ def krippendorff_alpha(rated: NamedRatings) -> float | str:
     however many there are. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
     """
     if not len(rated.values):
-        return "no rater is named"
+        return Message("no-rater")
     unit, values = rated.unit, rated.values
     pairable = np.bincount(unit)[unit] >= 2
     if not pairable.any():
-        return "no item has ratings by two named raters"
+        return Message("no-item-of-two-raters")
     unit, values = number_keys(unit[pairable]), values[pairable]
     if values.min() == values.max():
-        return "all ratings of items with two raters or more are equal"
+        return Message("shared-ratings-equal")
     places = rank(values)
     places -= places.mean()
     count = np.bincount(unit)
@@ -166,17 +170,17 @@ def krippendorff_alpha(rated: NamedRatings) -> float | str:
 MOST_PAIRED = 50
 """Raters up to which every two of them are compared: 1,225 pairs."""
 
-MANY_RATERS = f"more than {MOST_PAIRED} raters are too many to compare in pairs"
+MANY_RATERS = Message("many-raters", most=MOST_PAIRED)
 
 
-def compare_in_pairs(rated: NamedRatings) -> dict[str, float | str]:
+def compare_in_pairs(rated: NamedRatings) -> dict[str, float | Message]:
     """What depends on which rater gave what: the mean over all pairs of raters of Spearman's ρ, Pearson's r and Cohen's
     κ (1960) on the items that both rated, and ICC(2,1) (Shrout and Fleiss 1979) on the items that all rated; for each
     the figure, or why there is none. Pairs without a figure are left out of the means."""
     raters, rater = np.unique(rated.rater, return_inverse=True)
     names = ("pairwise_spearman", "pairwise_pearson", "cohen_kappa", "icc")
     if len(raters) < 2:
-        return dict.fromkeys(names, "fewer than two raters are named")
+        return dict.fromkeys(names, FEW_RATERS)
     if len(raters) > MOST_PAIRED:
         return dict.fromkeys(names, MANY_RATERS)
     units, unit = np.unique(rated.unit, return_inverse=True)
@@ -186,30 +190,30 @@ def compare_in_pairs(rated: NamedRatings) -> dict[str, float | str]:
     for one, other in combinations(range(len(raters)), 2):
         both = ~np.isnan(table[:, one]) & ~np.isnan(table[:, other])
         x, y = table[both, one], table[both, other]
-        if len(x) >= FEWEST and not isinstance(kappa := cohen_kappa(x, y), str):
+        if len(x) >= FEWEST and not isinstance(kappa := cohen_kappa(x, y), Message):
             found["cohen_kappa"].append(kappa)
         if obstacle(x, y) is None:
             found["pairwise_spearman"].append(float(pearson(rank(x), rank(y))))
             found["pairwise_pearson"].append(float(pearson(x, y)))
-    reason = f"no two raters share {FEWEST} items on which both vary"
-    means: dict[str, float | str] = {name: float(np.mean(each)) if each else reason for name, each in found.items()}
+    reason = Message("no-raters-share-enough", least=FEWEST)
+    means: dict[str, float | Message] = {name: float(np.mean(each)) if each else reason for name, each in found.items()}
     return means | {"icc": intraclass_correlation(table[~np.isnan(table).any(axis=1)])}
 
 
-def cohen_kappa(x: Floats, y: Floats) -> float | str:
+def cohen_kappa(x: Floats, y: Floats) -> float | Message:
     """Cohen's κ of two raters' values as labels, shapes (n,); or why there is none."""
     expected = sum(float((x == value).mean() * (y == value).mean()) for value in np.unique(np.append(x, y)))
     if expected == 1:
-        return "both raters gave one and the same value throughout"
+        return Message("one-value-throughout")
     return (float((x == y).mean()) - expected) / (1 - expected)
 
 
-def intraclass_correlation(table: Floats) -> float | str:
+def intraclass_correlation(table: Floats) -> float | Message:
     """ICC(2,1): two-way random effects, absolute agreement, a single rater; of a table of shape (items, raters) without
     gaps. Or why there is none."""
     items, raters = table.shape
     if items < FEWEST:
-        return f"fewer than {FEWEST} items are rated by every rater"
+        return Message("few-items-of-all-raters", least=FEWEST)
     mean = table.mean()
     rows = raters * ((table.mean(axis=1) - mean) ** 2).sum()
     columns = items * ((table.mean(axis=0) - mean) ** 2).sum()
@@ -218,23 +222,23 @@ def intraclass_correlation(table: Floats) -> float | str:
     error = left / ((items - 1) * (raters - 1))
     whole = by_row + (raters - 1) * error + raters * (by_column - error) / items
     if not whole > 0:
-        return "all ratings of these items are equal"
+        return Message("ratings-of-items-equal")
     return float((by_row - error) / whole)
 
 
-def fleiss_kappa(rated: NamedRatings) -> float | str:
+def fleiss_kappa(rated: NamedRatings) -> float | Message:
     """Fleiss' κ (1971) of the items with two named raters or more, not always the same ones. Where items have different
     numbers of raters, each item's agreement is that of its own pairs. Or why there is none."""
     count = np.bincount(rated.unit)
     several = count[rated.unit] >= 2
     if not several.any():
-        return "no item has ratings by two named raters"
+        return Message("no-item-of-two-raters")
     unit, values = number_keys(rated.unit[several]), rated.values[several]
     levels, level = np.unique(values, return_inverse=True)
     shares = np.bincount(level) / len(level)
     expected = float((shares**2).sum())
     if len(levels) == 1:
-        return "all ratings of items with two raters or more are equal"
+        return Message("shared-ratings-equal")
     cell, held = np.unique(unit * len(levels) + level, return_counts=True)
     raters = np.bincount(unit)
     agreeing = np.bincount(cell // len(levels), weights=held * (held - 1), minlength=len(raters))
@@ -246,7 +250,7 @@ MOST_LEVELS = 15
 """Different values up to which people or a judge have a confusion matrix: of others it says nothing."""
 
 
-def confuse(observations: Observations, ratings: Floats, scores: Floats) -> Confusion | str:
+def confuse(observations: Observations, ratings: Floats, scores: Floats) -> Confusion | Message:
     """How often each score, by unit of shape (units,), stands beside each median of the unit's ratings, of shape (n,);
     or why there is no matrix: no unit has both, or either takes more than `MOST_LEVELS` values."""
     medians = unit_medians(observations, ratings)
@@ -254,9 +258,9 @@ def confuse(observations: Observations, ratings: Floats, scores: Floats) -> Conf
     people, row = np.unique(medians[both], return_inverse=True)
     judge, column = np.unique(scores[both], return_inverse=True)
     if not both.any():
-        return "no item has both ratings and a score"
+        return Message("no-item-rated-and-scored")
     if max(len(people), len(judge)) > MOST_LEVELS:
-        return f"ratings or scores have more than {MOST_LEVELS} different values"
+        return Message("many-levels", most=MOST_LEVELS)
     counts = np.bincount(row * len(judge) + column, minlength=len(people) * len(judge))
     table = counts.reshape(len(people), len(judge))
     return Confusion(
@@ -303,21 +307,21 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
     compared = compare_raters(rated)
     alpha = krippendorff_alpha(rated)
     unnamed = int((~np.isnan(observations.ratings[aspect])).sum()) - len(rated.values)
-    undefined: dict[str, str] = {}
+    undefined: dict[str, Message] = {}
     if not len(values):
-        undefined["mean"] = "no item has a rating"
+        undefined["mean"] = Message("no-item-rated")
     if len(values) < 2:
-        undefined["sd"] = "fewer than two items have a rating"
+        undefined["sd"] = Message("one-item-rated")
     if compared.reason is not None:
         undefined["spearman"] = undefined["pearson"] = compared.reason
-    if isinstance(alpha, str):
+    if isinstance(alpha, Message):
         undefined["krippendorff_alpha"] = alpha
     more = {**compare_in_pairs(rated), "fleiss_kappa": fleiss_kappa(rated)}
-    undefined |= {name: why for name, why in more.items() if isinstance(why, str)}
-    confusion: Confusion | str | None = None
+    undefined |= {name: why for name, why in more.items() if isinstance(why, Message)}
+    confusion: Confusion | Message | None = None
     if aspect in observations.scores:
         confusion = confuse(observations, observations.ratings[aspect], observations.means(observations.scores[aspect]))
-    if isinstance(confusion, str):
+    if isinstance(confusion, Message):
         undefined["confusion"] = confusion
     return AspectAgreement(
         n=len(values),
@@ -328,28 +332,26 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
         sd=float(values.std(ddof=1)) if len(values) > 1 else None,
         spearman=compared.spearman,
         pearson=compared.pearson,
-        krippendorff_alpha=None if isinstance(alpha, str) else alpha,
-        **{name: None if isinstance(one, str) else one for name, one in more.items()},
-        confusion=None if isinstance(confusion, str) else confusion,
+        krippendorff_alpha=None if isinstance(alpha, Message) else alpha,
+        **{name: None if isinstance(one, Message) else one for name, one in more.items()},
+        confusion=None if isinstance(confusion, Message) else confusion,
         by_rater={observations.raters[number]: one for number, one in compared.by_rater.items()},
         notes=tuple(find_notes(compared, unnamed)),
         undefined=undefined,
     )
 
 
-def find_notes(compared: Agreement, unnamed: int) -> Iterator[str]:
+def find_notes(compared: Agreement, unnamed: int) -> Iterator[Message]:
     """What the figures are not of: `unnamed` ratings beside named ones, and raters without a correlation."""
     if unnamed and compared.raters:
-        yield f"{count(unnamed, 'rating')} without a rater may be means, and count only in the mean and the sd"
+        yield Message("unnamed-ratings", ratings=tell_count(unnamed, "rating"))
     if not compared.compared:
         return
-    reasons = {
-        f"sharing fewer than {FEWEST} items with others": compared.few,
-        "being constant on the items shared with others, or compared with others who are": compared.constant,
-    }
-    for reason, left in reasons.items():
-        if left:
-            yield f"spearman and pearson leave out {left} of {count(compared.raters, 'rater')}, for {reason}"
+    raters = tell_count(compared.raters, "rater")
+    if compared.few:
+        yield Message("raters-share-few", left_out=compared.few, raters=raters, least=FEWEST)
+    if compared.constant:
+        yield Message("raters-constant", left_out=compared.constant, raters=raters)
 
 
 def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
@@ -357,10 +359,10 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
     known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
     places = {aspect: np.unique(column, return_inverse=True)[1] for aspect, column in columns.items()}
 
-    def compare(a: str, b: str) -> tuple[int, str | tuple[float, float]]:
+    def compare(a: str, b: str) -> tuple[int, Message | tuple[float, float]]:
         both = known[a] & known[b]
         x, y = columns[a][both], columns[b][both]
-        reason = obstacle(x, y, f"ratings of {a}", f"ratings of {b}")
+        reason = obstacle(x, y, Message("ratings-of-equal", name=a), Message("ratings-of-equal", name=b))
         if reason is not None:
             return len(x), reason
         ranks = rank_places(places[a][both]), rank_places(places[b][both])
@@ -370,18 +372,18 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
 
 
 def tabulate_pairs(
-    names: Sequence[str], compare: Callable[[str, str], tuple[int, str | tuple[float, float]]]
+    names: Sequence[str], compare: Callable[[str, str], tuple[int, Message | tuple[float, float]]]
 ) -> Correlations:
     """The matrices over all pairs of aspects. `compare` gives the number of items that have both aspects, and their
     correlations by rank and by value, or why there are none."""
     found = {pair: compare(*pair) for pair in combinations_with_replacement(names, 2)}
     both = found | {(b, a): figures for (a, b), figures in found.items()}
-    undefined: dict[str, dict[str, str]] = {}
+    undefined: dict[str, dict[str, Message]] = {}
     for (a, b), (_, figures) in found.items():
-        if isinstance(figures, str):
+        if isinstance(figures, Message):
             undefined.setdefault(a, {})[b] = figures
     by_rank, by_value = (
-        {a: {b: None if isinstance(one := both[a, b][1], str) else one[place] for b in names} for a in names}
+        {a: {b: None if isinstance(one := both[a, b][1], Message) else one[place] for b in names} for a in names}
         for place in (0, 1)
     )
     n = {a: {b: both[a, b][0] for b in names} for a in names}

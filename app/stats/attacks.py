@@ -32,6 +32,7 @@ from app.domain.rubric import Rubric
 from app.domain.verdict import read_verdict
 from app.stats.resampling import draw, interval_of
 from app.stats.win_rates import find_interval
+from saiten.core.messages import Message
 
 Outcome = Literal["rated", "unrated", "refused", "failed"]
 
@@ -170,7 +171,7 @@ def mean_of(trials: Sequence[AttackTrial], values: Sequence[float]) -> Mean:
     cluster, column = np.array([places[key] for key in keys], dtype=np.int64), np.array(values)
     figures = [counts @ column / counts.sum(axis=1) for counts in draw(cluster, RESAMPLES, SEED)]
     found = interval_of(np.concatenate(figures), len(places))
-    interval, undefined = (None, found) if isinstance(found, str) else (found, None)
+    interval, undefined = (None, str(found)) if isinstance(found, Message) else (found, None)
     return Mean(n=len(values), mean=average(values), interval=interval, undefined=undefined)
 
 

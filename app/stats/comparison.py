@@ -24,9 +24,11 @@ from app.stats.gate_plan import find_scale
 from app.stats.links import LinkUse, weigh_responses, widen
 from app.stats.observations import Floats, Integers, Mask, count_keys
 from app.stats.pairing import FOLDED, Paired, list_measures, match_runs, number_units
-from app.stats.statistics import adjust_holm, count
+from app.stats.phrases import join_clauses, tell_count
+from app.stats.statistics import adjust_holm
 from app.stats.win_rates import compare_wins
 from saiten.core.figures import write_figure
+from saiten.core.messages import Message
 from saiten.core.wording import stands_still
 
 
@@ -57,6 +59,10 @@ def compare(
         seed=seed,
         link=link,
     )[0]
+
+
+Chance = tuple[dict[str, Any], dict[str, Message]]
+"""Figures by their names in `Measure`, and why those that are null are."""
 
 
 def compare_closely(
@@ -107,7 +113,11 @@ def compare_closely(
         signature_differences=pieces,
         notes=(
             *take_notes(baseline, candidate, matched, aspects),
-            *(f"{name}: {measure.doubt}" for (_, name), measure in measured.items() if measure.doubt),
+            *(
+                Message("measure-note", measure=name, note=measure.doubt)
+                for (_, name), measure in measured.items()
+                if measure.doubt
+            ),
             *(tell_link(link.mark) if link else ()),
         ),
         link=link.mark if link else None,
@@ -121,7 +131,7 @@ def with_faulty_turns(comparison: Comparison) -> Comparison:
 
 
 def add_link(
-    chance: tuple[dict[str, Any], dict[str, str]],
+    chance: Chance,
     key: MeasureKey,
     sides: Sides,
     link: LinkUse,
@@ -130,7 +140,7 @@ def add_link(
     runs: tuple[ComparedRun, ComparedRun],
     alpha: float,
     tests: int,
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> Chance:
     """The figures of `weigh` with the linking error in them: the standard deviation of the difference over the link's
     resamples."""
     if not sides.n:
@@ -158,7 +168,7 @@ def add_link(
     )
 
 
-OFF_LEVELS = "linked values lie between levels: which are higher says nothing"
+OFF_LEVELS = Message("off-levels")
 
 
 def leave_ranks(measure: Measure) -> Measure:
@@ -169,15 +179,12 @@ def leave_ranks(measure: Measure) -> Measure:
     )
 
 
-def tell_link(mark: LinkMark) -> Iterator[str]:
+def tell_link(mark: LinkMark) -> Iterator[Message]:
     """That runs are linked, and what could not be."""
-    runs = " and ".join(mark.runs)
-    yield (
-        f"linked: the {runs} {'runs are' if len(mark.runs) > 1 else 'run is'} shown on another judge's scale by the "
-        f"link {mark.id}; intervals and p hold its error"
-    )
+    which = "both-runs" if len(mark.runs) > 1 else f"{mark.runs[0]}-run"
+    yield join_clauses([Message(f"linked-{which}", link=mark.id), Message("link-error-included")])
     for aspect, reason in mark.refused.items():
-        yield f"{aspect} is not linked: {reason}"
+        yield Message("not-linked", aspect=aspect, reason=reason)
 
 
 def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> dict[MeasureKey, Sides]:
@@ -273,46 +280,41 @@ def unfold(measure: Measure) -> Measure:
 
 def take_notes(
     baseline: ComparedRun, candidate: ComparedRun, matched: Paired, aspects: Mapping[str, Measure]
-) -> Iterator[str]:
+) -> Iterator[Message]:
     """What a reader of the figures should know, a sentence each."""
     if baseline.name == candidate.name:
-        yield "baseline and candidate are the same run: this shows nothing of a change"
+        yield Message("same-run")
     for role, run, own in (("baseline", baseline, matched.means[0]), ("candidate", candidate, matched.means[1])):
         if averaged := int(np.count_nonzero(np.bincount(own.row) > 1)):
-            yield (
-                f"the {role} run has {count(len(own.row), 'response')} to {count(len(own.keys), 'item')}, several to "
-                f"{averaged:,} of them: each item counts once, with its responses' mean"
-            )
+            items = tell_count(len(own.keys), "item")
+            yield Message(f"{role}-averaged", responses=len(own.row), items=items, averaged=averaged)
         if len(run.frame) and not run.signatures:
-            yield f"the {role} run carries no signature: nothing shows how it was scored"
+            yield Message(f"{role}-unsigned")
     if matched.pairing.contexts_differ:
         yield tell_contexts(matched.pairing)
     for aspect, measure in aspects.items():
         if measure.best is not None:
-            note = f"{aspect} is best at {measure.best:g}: it is compared by minus its distance from that"
+            note = [Message("best-at", aspect=aspect, best=measure.best)]
             before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
             if before is not None and after is not None:
-                note += f"; the mean rating is {write_figure(before)} before and {write_figure(after)} now"
-            yield note
+                figures = {"before": write_figure(before), "after": write_figure(after)}
+                note.append(Message("mean-ratings-now", **figures))
+            yield join_clauses(note)
 
 
-def tell_contexts(pairing: Pairing) -> str:
+def tell_contexts(pairing: Pairing) -> Message:
     """That pairs need not answer the same."""
-    pairs = count(pairing.contexts_differ, "pair")
-    one = pairing.contexts_differ == 1
-    phrase = (
-        "has different dialogue contexts and so answers" if one else "have different dialogue contexts and so answer"
-    )
-    return f"{pairs} of {pairing.pairs:,} {phrase} different things"
+    name = "one-context-differs" if pairing.contexts_differ == 1 else "contexts-differ"
+    return Message(name, differing=pairing.contexts_differ, pairs=pairing.pairs)
 
 
 OF_TEST = ("p", "p_adjusted", "smallest_detectable")
 OF_CHANCE = (*OF_TEST, "interval", "standard_error", "freedom")
-SAME = "no value differs, so there is no interval and no detectable difference"
-TOO_WIDE = "values vary so much that no difference which the scale allows would be found in four of five runs"
+SAME = Message("same-values")
+TOO_WIDE = Message("too-wide")
 
 
-TOO_SKEWED = "the data are too skewed for so few: some that changed far the other way may be missing"
+TOO_SKEWED = Message("too-skewed")
 
 NO_ROWS: Integers = np.empty(0, dtype=np.int64)
 NO_VALUES: Floats = np.empty(0)
@@ -404,21 +406,19 @@ def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[floa
     return scale if on_it else None
 
 
-def weigh(
-    sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator
-) -> tuple[dict[str, Any], dict[str, str]]:
+def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
     """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests, by the names of
     `Measure`; and why figures are null."""
     if not sides.n:
-        why = "there are no pairs with a value on both sides" if sides.paired else "a run has no values"
+        why = Message("no-complete-pairs" if sides.paired else "run-without-values")
         return dict.fromkeys(OF_CHANCE), dict.fromkeys(OF_CHANCE, why)
     level = alpha / max(1, tests)
     flips = resampling.count_flips(level)
     weighed = sides.weighed
     estimate = estimate_difference(sides, alpha)
-    undefined: dict[str, str] = {}
+    undefined: dict[str, Message] = {}
     if estimate.interval is None:
-        undefined = dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides, estimate.reason or ""))
+        undefined = dict.fromkeys(("interval", "smallest_detectable"), explain_no_spread(sides, estimate.reason))
     if sides.units == 1:
         undefined |= dict.fromkeys(("standard_error", "freedom"), resampling.ONE_CLUSTER)
     if not sides.testable:
@@ -440,15 +440,14 @@ def weigh(
     return {**figures, **(find_p(sides, alpha, generator, flips) if sides.testable else {})}, undefined
 
 
-def explain_unseen(sides: Sides, level: float, flips: int) -> dict[str, str]:
+def explain_unseen(sides: Sides, level: float, flips: int) -> dict[str, Message]:
     """Why it cannot be told what difference would be seen, if so."""
     differing = sides.weighed.differing
+    units = tell_count(sides.units, "dialogue" if sides.units < sides.n else "item")
     if resampling.find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
-        units = count(sides.units, "dialogue" if sides.units < sides.n else "item")
-        return {"smallest_detectable": f"{units} are too few for any difference to be significant at {level:.2g}"}
+        return {"smallest_detectable": Message("too-few-units", units=units, level=level)}
     if differing < resampling.FEWEST_TEST_CLUSTERS:
-        units = count(sides.units, "dialogue" if sides.units < sides.n else "item")
-        return {"smallest_detectable": f"{differing} of {units} differ: too few to tell what would be seen"}
+        return {"smallest_detectable": Message("too-few-differ-to-tell", differing=differing, units=units)}
     return {}
 
 
@@ -566,29 +565,27 @@ def find_effective(counts: Floats) -> float:
     return float(counts.sum() ** 2 / (counts @ counts))
 
 
-def explain_few(sides: Sides) -> str:
+def explain_few(sides: Sides) -> Message:
     """Why there is no test."""
-    where = "" if sides.paired else " of each run"
-    needed = f"a test needs at least {resampling.FEWEST_TEST_CLUSTERS} dialogues, or items without one{where}"
-    return f"{needed}; there {'is' if sides.units == 1 else 'are'} {sides.units}"
+    needed = Message("test-needs" if sides.paired else "test-needs-of-each-run", units=resampling.FEWEST_TEST_CLUSTERS)
+    return join_clauses([needed, Message("there-is-one" if sides.units == 1 else "there-are", units=sides.units)])
 
 
-def explain_no_spread(sides: Sides, reason: str) -> str:
+def explain_no_spread(sides: Sides, reason: Message | None) -> Message:
     """Why values without any spread have no interval. There is a p all the same: a test needs none."""
     if sides.baseline[0] == sides.candidate[0] and not (
         np.any(sides.differences) if sides.paired else np.ptp(sides.baseline) or np.ptp(sides.candidate)
     ):
         return SAME
-    if sides.units == 1 or sides.units < sides.n:
+    if reason is not None and (sides.units == 1 or sides.units < sides.n):
         return reason
-    equal = "all differences are equal" if sides.paired else "all values of a side are equal"
-    return f"{equal}: without spread there is no interval and no detectable difference"
+    return Message("equal-differences" if sides.paired else "equal-values-of-a-side")
 
 
 def describe(
     kind: Kind,
     sides: Sides,
-    chance: tuple[dict[str, Any], dict[str, str]],
+    chance: Chance,
     wins: PairedWins | None,
     best: float | None,
 ) -> Measure:
@@ -645,17 +642,19 @@ def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
     )
 
 
-def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, str]:
+def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, Message]:
     """Why figures that need no test are null."""
-    why = "there are no pairs with a value on both sides" if sides.paired else "the run has no values"
-    undefined: dict[str, str] = {}
+    why = Message("no-complete-pairs" if sides.paired else "the-run-has-no-values")
+    undefined: dict[str, Message] = {}
     for side, values in (("baseline", sides.baseline), ("candidate", sides.candidate)):
         if not len(values):
             undefined |= dict.fromkeys((f"{side}_mean", f"{side}_rating_mean"), why)
     if not sides.n:
-        undefined |= dict.fromkeys(("difference", "cliffs_delta"), why if sides.paired else "a run has no values")
+        undefined |= dict.fromkeys(
+            ("difference", "cliffs_delta"), why if sides.paired else Message("run-without-values")
+        )
     if wins is None:
-        undefined["wins"] = "the items are not paired"
+        undefined["wins"] = Message("not-paired")
     return undefined
 
 

@@ -50,6 +50,7 @@ from app.domain.reports import (
     SystemsDifference,
 )
 from app.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
+from app.stats.phrases import join_clauses, tell_count, tell_count_within
 from app.stats.resampling import (
     Clustered,
     clip,
@@ -64,6 +65,7 @@ from app.stats.resampling import (
 from app.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
 from app.stats.statistics import count, refuse_many, settled_means
 from saiten.core.figures import write_figure
+from saiten.core.messages import Message
 
 FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""
@@ -104,11 +106,8 @@ MOST_SHARED = 4_000_000
 MOST_SHARES = 20_000
 """Shares in one report: systems by aspects by levels."""
 
-NO_RATINGS = "there are no ratings by people"
-NO_SHARED_RATER = (
-    f"no rater rated both sides, and raters differ in severity: some {FEWEST_RATED} ratings of each side by people who "
-    "rate both are needed"
-)
+NO_RATINGS = Message("no-ratings")
+NO_SHARED_RATER = Message("no-shared-rater", needed=FEWEST_RATED)
 
 FEWEST_EVEN = 10.0
 """Ratings of equal weight that those of shared raters must count as, where each rater weighs the same on both sides: of
@@ -414,7 +413,7 @@ def find_sequential_p(p: float, clusters: int) -> float:
     return min(1.0, sqrt(time + 1) * exp(-squared / 2 * time / (time + 1)))
 
 
-def find_refusal(sample: CorrectedSample, options: CorrectionOptions) -> tuple[str, int | None] | None:
+def find_refusal(sample: CorrectedSample, options: CorrectionOptions) -> tuple[Message, int | None] | None:
     """Why there is no corrected figure, and how many ratings it needs; None where there is one. At least one item is
     rated."""
     rated = ~np.isnan(sample.ratings)
@@ -425,23 +424,20 @@ def find_refusal(sample: CorrectedSample, options: CorrectionOptions) -> tuple[s
     least = fewest if options.quantile == "normal" else max(fewest, count_skewed(sample))
     needed = ceil(least * n / units)
     if units < fewest:
-        where = count(n, "item") + ("" if units == n else f" in {count(units, 'dialogue')}")
-        return (
-            f"people rated {where}; some {needed:,} ratings are needed, of {fewest} dialogues or single items",
-            needed,
-        )
+        rated_items = tell_count_within(n, "item", None if units == n else units)
+        told = [Message("people-rated", items=rated_items), Message("ratings-needed-of", ratings=needed, units=fewest)]
+        return join_clauses(told), needed
     if extent[0] == extent[1]:
         needed = max(needed, 2 * n)
-        return f"all {n:,} ratings are equal, which tells nothing of other items: some {needed:,} are needed", needed
+        return Message("all-ratings-equal", ratings=n, needed=needed), needed
     if options.bounds is None and (apart := tell_apart(sample.scores, extent)):
         return apart, None
     if units < least:
-        why = f"nearly all values lie at one end, and {count(n, 'rating')} may have missed the rare ones"
-        return f"{why}: some {needed:,} ratings are needed", needed
+        return Message("values-at-one-end", ratings=tell_count(n, "rating"), needed=needed), needed
     return None
 
 
-def tell_uneven(sample: CorrectedSample) -> str | None:
+def tell_uneven(sample: CorrectedSample) -> Message | None:
     """That the probabilities of rated items are so uneven that a few ratings outweigh all others."""
     if sample.weights is None:
         return None
@@ -451,7 +447,7 @@ def tell_uneven(sample: CorrectedSample) -> str | None:
     size = float(sums.sum() ** 2 / (sums @ sums))
     if size >= FEWEST_WEIGHTED:
         return None
-    return f"by their probabilities {count(len(weights), 'rating')} count as {size:.1f}: a few outweigh all others"
+    return Message("uneven-probabilities", ratings=tell_count(len(weights), "rating"), size=size)
 
 
 def count_skewed(sample: CorrectedSample) -> int:
@@ -472,17 +468,14 @@ def find_skewness(values: Floats, clusters: Integers) -> float:
     return float(np.mean(centred**3)) / spread**1.5 if spread > 1e-18 * float(np.max(means**2)) else 0.0
 
 
-def tell_apart(scores: Floats, extent: Bounds) -> str | None:
+def tell_apart(scores: Floats, extent: Bounds) -> Message | None:
     """That the scores' scale seems to be another than the ratings', of which only the values tell."""
     low, high = float(scores.min()), float(scores.max())
     slack = APART * (extent[1] - extent[0])
     near = extent[0] - slack <= low and high <= extent[1] + slack and low <= extent[1] and high >= extent[0]
     if near:
         return None
-    return (
-        f"scores run from {low:g} to {high:g} and ratings from {extent[0]:g} to {extent[1]:g}: they seem to be on "
-        "different scales; bring them to one, or give its ranges"
-    )
+    return Message("different-scales", low=low, high=high, least=extent[0], most=extent[1])
 
 
 def split_width(estimate: Estimate, alpha: float, freedom: float, *, normal: bool) -> tuple[float, float]:
@@ -565,7 +558,7 @@ class Corrected:
     judge: Estimate
     human: Estimate | None
     corrected: Estimate | None
-    refused: str | None = None
+    refused: Message | None = None
     needed: int | None = None
     seen: Bounds | None = None
 
@@ -588,9 +581,7 @@ def correct(sample: CorrectedSample, options: CorrectionOptions) -> Corrected:
         return Corrected(sample, judge, human, None, *refusal, extent)
     found = trust_error(add_severity(estimate_corrected(sample, plain=plain), sample), options)
     if not found.clustered.error:
-        return Corrected(
-            sample, judge, human, None, "the corrected figure shows no spread; rate more items", None, extent
-        )
+        return Corrected(sample, judge, human, None, Message("no-corrected-spread"), None, extent)
     return Corrected(sample, judge, human, found, seen=extent)
 
 
@@ -654,7 +645,7 @@ class Shared:
     baseline: CorrectedSample
     candidate: CorrectedSample
     raters: int = 0
-    refused: str | None = None
+    refused: Message | None = None
     needed: int | None = None
     even: Contrast | None = None
 
@@ -670,16 +661,13 @@ def share_raters(baseline: CorrectedSample, candidate: CorrectedSample, options:
     for side in sides:
         refusal = find_refusal(side, options)
         if refusal is not None:
-            return Shared(*sides, len(raters), f"of the raters of both sides: {refusal[0]}", refusal[1])
+            return Shared(*sides, len(raters), Message("of-shared-raters", why=refusal[0]), refusal[1])
     found = contrast(*sides)
     if len(raters) > 1:
         effective = 0.0 if found is None else min(found.effective)
         if effective < FEWEST_EVEN:
-            rated = count(min(side.rated for side in sides), "rating")
-            why = (
-                f"of the raters of both sides: each rater weighs the same on both, so that {rated} count as "
-                f"{effective:.1f}, and {FEWEST_EVEN:.0f} are needed"
-            )
+            ratings = tell_count(min(side.rated for side in sides), "rating")
+            why = Message("uneven-shared-raters", ratings=ratings, effective=effective, needed=FEWEST_EVEN)
             return Shared(*sides, len(raters), why, FEWEST_RATED)
     return Shared(*sides, len(raters), even=found)
 
@@ -779,18 +767,10 @@ def report_corrected(
     restricts them, `looks` says how often anyone looks while people go on rating, and `margin` asks how many more
     ratings would bring each mean to ± so much. Raises InvalidRequest where no record has scores, or there are too
     many systems."""
-    if not observations.scores:
-        raise InvalidRequest("no record has scores of a judge", pointer="/scores_field")
     wanted = [name for name in observations.scores if aspects is None or name in aspects]
-    systems = len(observations.systems)
-    refuse_many(systems, len(wanted), most=MOST_PAIRS)
-    values = observations.units * len(wanted)
-    if values * max(1, systems // 2) > MOST_VALUES:
-        raise InvalidRequest(
-            f"{observations.units:,} items of {count(systems, 'system')} by {count(len(wanted), 'aspect')} are too "
-            "many to correct at once: take fewer aspects or systems"
-        )
-    sharing = values <= MOST_SHARED and systems * len(wanted) * MOST_LEVELS <= MOST_SHARES
+    refuse_large(observations, len(wanted))
+    shares = len(observations.systems) * len(wanted) * MOST_LEVELS
+    sharing = observations.units * len(wanted) <= MOST_SHARED and shares <= MOST_SHARES
 
     def options_of(aspect: str) -> CorrectionOptions:
         return CorrectionOptions(alpha, quantile, (ranges or {}).get(aspect), looks, aspect == FAULTY_TURNS)
@@ -803,8 +783,8 @@ def report_corrected(
             corrected = correct(sample, options)
             figures = describe(corrected, sample, options, left_out, margin)
             levelled = sharing and aspect != FAULTY_TURNS
-            shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
-            found[name][aspect] = corrected, figures.model_copy(update={"levels": shares})
+            levels = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
+            found[name][aspect] = corrected, figures.model_copy(update={"levels": levels})
     if not any(found.values()):
         raise InvalidRequest("no item has a score", pointer="/data")
     differences = [
@@ -821,11 +801,24 @@ def report_corrected(
         },
         differences=tuple(differences),
         unmatched={
-            name: "people rated it, and no score has that name"
+            name: Message("no-score-of-name")
             for name in observations.ratings
             if name not in observations.scores and name in (aspects or observations.ratings)
         },
     )
+
+
+def refuse_large(observations: Observations, aspects: int) -> None:
+    """Raises InvalidRequest where no record has scores, or so many aspects of all systems are too many."""
+    if not observations.scores:
+        raise InvalidRequest("no record has scores of a judge", pointer="/scores_field")
+    systems = len(observations.systems)
+    refuse_many(systems, aspects, most=MOST_PAIRS)
+    if observations.units * aspects * max(1, systems // 2) > MOST_VALUES:
+        raise InvalidRequest(
+            f"{observations.units:,} items of {count(systems, 'system')} by {count(aspects, 'aspect')} are too "
+            "many to correct at once: take fewer aspects or systems"
+        )
 
 
 Levels = Mapping[float, Floats]
@@ -929,7 +922,7 @@ REVERSED_P = 0.01
 """Of the correlation between scores and ratings, below which it is said that they go against each other."""
 
 
-def tell_reversed(sample: CorrectedSample) -> str | None:
+def tell_reversed(sample: CorrectedSample) -> Message | None:
     """That the judge's scores fall where people's ratings rise, beyond chance by Fisher's z over the clusters; else
     None. λ is 0 then, and a scale that is turned round more likely than a judge that is always wrong."""
     rated = ~np.isnan(sample.ratings)
@@ -940,11 +933,7 @@ def tell_reversed(sample: CorrectedSample) -> str | None:
     z = np.arctanh(np.clip(r, -1 + 1e-12, 1)) * sqrt(units - 3) if r < 0 else 0.0
     if 2 * ndtr(z) >= REVERSED_P:
         return None
-    found = f"r = {write_figure(r, 2)} over {count(len(human), 'rating')}"
-    return (
-        f"the judge's scores fall where people's ratings rise ({found}): check whether a scale is reversed, as only "
-        "the ratings count (λ = 0)"
-    )
+    return Message("reversed", r=write_figure(r, 2), ratings=tell_count(len(human), "rating"))
 
 
 def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
@@ -976,16 +965,16 @@ def describe(
         )
     notes = []
     if left_out:
-        notes.append(f"{count(left_out, 'rated item')} left out: no score stands beside the rating")
+        notes.append(Message("rated-left-out", items=tell_count(left_out, "rated-item")))
     if told := tell_reversed(sample):
         notes.append(told)
     if not np.ptp(sample.scores):
-        notes.append("all scores are equal: the judge adds nothing to people's ratings")
+        notes.append(Message("scores-add-nothing"))
     settled = options.settle(sample)
     if found.corrected is not None:
         notes += tell_raters(sample, found.corrected, settled)
     if options.bounds is None and options.quantile == "t" and found.corrected is not None:
-        notes.append("no scale is known: its ends are taken from the ratings; give ranges")
+        notes.append(Message("no-scale-known"))
     return CorrectedAspect(
         judged=len(sample.scores),
         rated=sample.rated,
@@ -1007,16 +996,16 @@ def describe(
     )
 
 
-def tell_raters(sample: CorrectedSample, estimate: Estimate, options: CorrectionOptions) -> list[str]:
+def tell_raters(sample: CorrectedSample, estimate: Estimate, options: CorrectionOptions) -> list[Message]:
     """Whom the interval speaks of: these raters, or people like them."""
     known = len(sample.raters)
     if not known:
-        return ["no rater is named: the interval is of what these raters would say of all items, severe or not"]
+        return [Message("unnamed-raters")]
     if estimate.severity is None:
-        return ["one person rated: the interval is of what this person would say of all items, severe or not"]
-    told = [f"the interval allows for how {count(known, 'rater')} differ in severity"]
+        return [Message("one-person-rated")]
+    told = [Message("severity-in-interval", raters=tell_count(known, "rater"))]
     if count_more(sample, estimate, options) is None and (enough := count_raters(estimate, options)):
-        told.append(f"more ratings by the same raters would not halve it: {enough:,} raters in all would")
+        told.append(Message("more-raters-would-halve", raters=enough))
     return told
 
 

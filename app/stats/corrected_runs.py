@@ -31,12 +31,21 @@ from app.stats.corrected import (
 )
 from app.stats.gate_plan import PlannedRule, find_scale
 from app.stats.observations import Integers, Mask
-from app.stats.pairing import FOLDED, average_items, fold, list_measures, match_runs, number_items, number_units
+from app.stats.pairing import (
+    FOLDED,
+    average_items,
+    fold,
+    list_measures,
+    match_runs,
+    number_items,
+    number_units,
+)
+from app.stats.phrases import NEITHER_HAS_VALUES, join_clauses, tell_adjusted, tell_count, tell_ends
 from app.stats.resampling import find_quantile
 from app.stats.severity import Said
-from app.stats.statistics import adjust_holm, count, reach
+from app.stats.statistics import adjust_holm, reach
 from saiten.core.figures import find_digits, write_figure
-from saiten.core.wording import tell_p
+from saiten.core.messages import Message
 
 MARKED: MeasureKey = ("finding", FINDING + ANY_CODE)
 """Faulty turns: of findings the one that people can correct, since a mark has no code and no kind."""
@@ -54,13 +63,14 @@ class CorrectedPair:
     shared: Shared | None = None
 
     @property
-    def refused(self) -> str | None:
+    def refused(self) -> Message | None:
         """Why there is no difference, and of which run; None where there is one."""
         if self.difference is not None:
             return None
         for role, found in (("baseline", self.before), ("candidate", self.after)):
             if found is None or found.refused is not None:
-                return f"{role} run: {NO_RATINGS if found is None or found.refused is None else found.refused}"
+                why = NO_RATINGS if found is None or found.refused is None else found.refused
+                return Message(f"{role}-run-refused", why=why)
         return NO_RATINGS if self.shared is None or self.shared.refused is None else self.shared.refused
 
     def level(self, alpha: float) -> float:
@@ -71,11 +81,11 @@ class CorrectedPair:
         return replace(self.options, alpha=alpha).settle(*samples).alpha if samples else alpha
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Message, ...]:
         """Of either run that its judge goes against people."""
         sides = (("baseline", self.before), ("candidate", self.after))
         found = ((role, tell_reversed(one.sample)) for role, one in sides if one is not None)
-        return tuple(f"{role} run: {told}" for role, told in found if told is not None)
+        return tuple(Message(f"{role}-run-refused", why=told) for role, told in found if told is not None)
 
     @property
     def needed(self) -> int | None:
@@ -173,9 +183,11 @@ def name_measure(key: MeasureKey) -> str:
     return FAULTY_TURNS if key == MARKED else key[1]
 
 
-def tell_notes(corrected: Mapping[str, CorrectedMeasure]) -> tuple[str, ...]:
+def tell_notes(corrected: Mapping[str, CorrectedMeasure]) -> tuple[Message, ...]:
     """The notes of all measures, each with its name."""
-    return tuple(f"{name}, {note}" for name, one in corrected.items() for note in one.notes)
+    return tuple(
+        Message("corrected-note", measure=name, note=note) for name, one in corrected.items() for note in one.notes
+    )
 
 
 def compare_corrected(
@@ -293,8 +305,21 @@ def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks)
     return CorrectedPair(options, None, None if sample is None else correct(sample, options))
 
 
-Finding = tuple[str, str, str]
-"""Code, verdict and detail of a reason."""
+@dataclass(frozen=True)
+class Finding:
+    """What one check of a rule found."""
+
+    code: str
+    verdict: str
+    told: Sequence[Message]
+
+
+def lack(*told: Message) -> Finding:
+    """The finding that the data are not sufficient."""
+    return Finding("not-enough-data", "inconclusive", told)
+
+
+NO_BLENDED = Message("no-blended-ratings")
 
 
 def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, alpha: float, tests: int) -> Finding:
@@ -302,43 +327,37 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
     tolerated."""
     found, tolerated = pair.difference, one.rule.most or 0.0
     if one.key[0] == "blended":
-        return "not-enough-data", "inconclusive", "people rate no blended values: there is nothing to correct by"
+        return lack(NO_BLENDED)
     if found is None or pair.before is None or pair.after is None:
-        return "not-enough-data", "inconclusive", f"no corrected figure: {pair.refused}"
-    ratings = f"{told.rated_baseline:,} and {count(told.rated_candidate, 'rating')} by people"
-    if told.shared is not None:
-        shared, raters = told.shared, count(told.shared.raters, "rater")
-        ratings = f"{shared.baseline:,} and {count(shared.candidate, 'rating')} by {raters} of both runs"
-    p = "" if told.p_adjusted is None else f"; {tell_p(told.p_adjusted)} after Holm over {tests}"
-    rises = one.key == MARKED
-    alone = tell_judge_alone(pair, rises=rises)
-    figures = f"{tell_fall(found, p, tolerated, rises=rises)}, corrected by {ratings} (by the judge alone {alone})"
+        return lack(Message("no-corrected-figure", why=pair.refused))
+    change = tell_fall(found, told, pair, tests, tolerated, rises=one.key == MARKED)
     if told.p_adjusted is None:
-        return "not-enough-data", "inconclusive", f"{figures}: no spread, so that nothing can be told"
+        return lack(Message("nothing-told-without-spread", change=change))
     if told.p_adjusted >= alpha:
-        return weigh_evidence(one, found, told, figures, pair.level(alpha / tests))
+        return weigh_evidence(one, found, told, change, pair.level(alpha / tests))
     if -found.difference > tolerated:
-        return (
-            find_word(one),
-            "fail",
-            f"{figures}: beyond chance, and as observed more than the {tolerated:g} tolerated",
-        )
-    better = "better" if found.difference > 0 else f"as observed no more than the {tolerated:g} tolerated"
-    return "held", "pass", f"{figures}: {better}"
+        return Finding(find_word(one), "fail", [Message("beyond-tolerated", change=change, tolerated=tolerated)])
+    better = Message("better", change=change)
+    within = Message("no-more-than-tolerated", change=change, tolerated=tolerated)
+    return Finding("held", "pass", [better if found.difference > 0 else within])
 
 
-def weigh_evidence(one: PlannedRule, found: Differing, told: CorrectedMeasure, figures: str, level: float) -> Finding:
+def weigh_evidence(
+    one: PlannedRule, found: Differing, told: CorrectedMeasure, change: Message, level: float
+) -> Finding:
     """No significant change: that means something only where a drop that matters would have been seen."""
     detectable, wanted = find_reach(found, level), one.must_detect or one.rule.most or 0.0
-    shown = f"one of {write_figure(detectable)} would have been seen with 80 % power"
-    seen = f"{figures}: no significant {find_word(one)}; {shown}"
+    none = Message(f"no-significant-{find_word(one)}", change=change)
+    seen = Message("seen", size=write_figure(detectable))
     if detectable <= wanted:
-        return "held", "pass", seen
+        return Finding("held", "pass", [none, seen])
     fewest = min(told.rated_baseline, told.rated_candidate)
     if told.shared is not None:
         fewest = min(told.shared.baseline, told.shared.candidate)
-    needed = f": some {ceil(fewest * (detectable / wanted) ** 2):,} ratings of each run" if wanted else ""
-    return "not-enough-data", "inconclusive", f"{seen}, and {wanted:g} must be{needed}"
+    if not wanted:
+        return lack(none, Message("must-be-seen-at-all", seen=seen, least=wanted))
+    needed = ceil(fewest * (detectable / wanted) ** 2)
+    return lack(none, Message("must-be-seen-by-ratings", seen=seen, least=wanted, ratings=needed))
 
 
 def find_word(one: PlannedRule) -> str:
@@ -346,15 +365,29 @@ def find_word(one: PlannedRule) -> str:
     return "rise" if one.key == MARKED else "drop"
 
 
-def tell_fall(found: Differing, p: str, tolerated: float, *, rises: bool) -> str:
-    """What the mean did, with its interval and p; `rises` of a rate, that was compared by minus itself."""
-    span, interval = "no interval", turn_round(found.interval) if rises else found.interval
-    if interval is not None:
-        span = f"interval {' to '.join(write_figure(end, signed=True) for end in interval)}"
+def tell_fall(
+    found: Differing, told: CorrectedMeasure, pair: CorrectedPair, tests: int, tolerated: float, *, rises: bool
+) -> Message:
+    """What the mean did, with its interval, p and by how many ratings; `rises` of a rate, that was compared by minus
+    itself."""
+    interval = turn_round(found.interval) if rises else found.interval
+    span = Message("no-interval") if interval is None else Message("interval", **tell_ends(interval))
     size = abs(found.difference)
     amount = write_figure(size, max(find_digits(size, 0.0, 3), find_digits(size, tolerated, 3)))
     word = "changed" if not float(amount) else "fell" if (found.difference < 0) != rises else "rose"
-    return f"{word} by {amount} ({span}{p})"
+    change = Message(word, amount=amount, figures=[span, *tell_adjusted(told.p_adjusted, tests)])
+    alone = tell_judge_alone(pair, rises=rises)
+    if told.shared is None:
+        candidate = tell_count(told.rated_candidate, "rating")
+        return Message("corrected-by", change=change, baseline=told.rated_baseline, candidate=candidate, alone=alone)
+    return Message(
+        "corrected-by-shared",
+        change=change,
+        baseline=told.shared.baseline,
+        candidate=tell_count(told.shared.candidate, "rating"),
+        raters=tell_count(told.shared.raters, "rater"),
+        alone=alone,
+    )
 
 
 def tell_judge_alone(pair: CorrectedPair, *, rises: bool) -> str:
@@ -369,66 +402,65 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
     """Whether the corrected mean reaches the minimum: it fails, and passes, only where that is shown."""
     least, found = one.rule.min_mean or 0.0, pair.after
     if one.key[0] == "blended":
-        return "not-enough-data", "inconclusive", "people rate no blended values: there is nothing to correct by"
+        return lack(NO_BLENDED)
     if found is None or found.corrected is None:
         why = NO_RATINGS if found is None or found.refused is None else found.refused
-        return "not-enough-data", "inconclusive", f"no corrected figure: {why}"
+        return lack(Message("no-corrected-figure", why=why))
     own, rated = found.corrected.clustered, found.sample.rated
     options = pair.options.settle(found.sample)
     low, high = find_interval(found.corrected, options) or (own.mean, own.mean)
-    figures = (
-        f"the corrected mean is {write_figure(own.mean, find_digits(own.mean, least, 3))} ({write_figure(low)} to "
-        f"{write_figure(high)}; {count(rated, 'rating')} by people; by the judge alone "
-        f"{write_figure(found.judge.clustered.mean)}), at least {least:g} is asked for"
-    )
+    mean = tell_mean(found, own.mean, low, high, least)
     if len(found.sample.raters) == 1:
-        return "not-enough-data", "inconclusive", f"{figures}: {ONE_RATER}"
+        return lack(Message("one-rater-is-not-enough", mean=mean))
     if own.mean < least and high < least:
-        return "below-minimum", "fail", figures
+        return Finding("below-minimum", "fail", [mean])
     shortfall = one.shortfall or 0.0
     margin = found.corrected.find_margin(options.alpha, normal=False)
     power = reach(options.alpha, own.freedom) - find_quantile(own.freedom, options.alpha)
     detectable = margin + power * found.corrected.error
     if own.mean >= least and (low >= least or detectable <= shortfall):
-        return "held", "pass", figures
+        return Finding("held", "pass", [mean])
     aim = shortfall if own.mean >= least else least - own.mean
-    return (
-        "not-enough-data",
-        "inconclusive",
-        f"{figures}: {tell_needed(found.corrected, options, rated, aim / detectable)}",
+    return lack(tell_needed(mean, found.corrected, options, rated, aim / detectable))
+
+
+def tell_mean(found: Corrected, mean: float, low: float, high: float, least: float) -> Message:
+    """The corrected mean with its interval, and what it should be."""
+    figures = [
+        Message("span", low=write_figure(low), high=write_figure(high)),
+        Message("by-people", ratings=tell_count(found.sample.rated, "rating")),
+        Message("by-judge-alone", mean=write_figure(found.judge.clustered.mean)),
+    ]
+    return Message(
+        "corrected-mean-is", mean=write_figure(mean, find_digits(mean, least, 3)), figures=figures, least=least
     )
 
 
-ONE_RATER = "one person rated, and how severe this person is cannot be told: ratings by others are needed"
-
-
-def tell_needed(estimate: Estimate, options: CorrectionOptions, rated: int, share: float) -> str:
+def tell_needed(mean: Message, estimate: Estimate, options: CorrectionOptions, rated: int, share: float) -> Message:
     """What would make the interval as small as this share of itself."""
     if estimate.severity is None:
-        return f"some {ceil(rated / share**2) if share else 0:,} ratings would tell"
+        return Message("ratings-would-tell", mean=mean, ratings=ceil(rated / share**2) if share else 0)
     lasting, shrinking = split_width(estimate, options.alpha, estimate.clustered.freedom, normal=False)
     left = (share * estimate.find_margin(options.alpha, normal=False)) ** 2 - lasting
     if left <= 0:
-        return "more ratings by the same raters would not tell: more raters are needed"
-    return f"some {ceil(rated * shrinking / left):,} ratings would tell"
+        return Message("more-raters-needed", mean=mean)
+    return Message("ratings-would-tell", mean=mean, ratings=ceil(rated * shrinking / left))
 
 
-def join_reasons(one: PlannedRule, found: Sequence[Finding], notes: Sequence[str] = ()) -> GateReason:
+def join_reasons(one: PlannedRule, found: Sequence[Finding], notes: Sequence[Message | str] = ()) -> GateReason:
     """The findings of one rule as a reason, with what a reader should know of the figures: the worst decides."""
     order = ("fail", "inconclusive", "pass")
-    ranked = sorted(found, key=lambda finding: order.index(finding[1]))
+    ranked = sorted(found, key=lambda finding: order.index(finding.verdict))
     if not ranked:
-        ranked = [("no-values", "inconclusive", "neither run has values")]
-    code, verdict, _ = ranked[0]
-    detail = "; ".join([*(finding[2] for finding in ranked), *notes])
+        ranked = [Finding("no-values", "inconclusive", [NEITHER_HAS_VALUES])]
     return GateReason.model_validate(
         {
-            "code": code,
+            "code": ranked[0].code,
             "aspect": one.rule.aspect,
             "finding": one.rule.finding,
             "measure": one.rule.measure,
-            "verdict": verdict,
-            "detail": detail,
+            "verdict": ranked[0].verdict,
+            "detail": join_clauses([*(told for finding in ranked for told in finding.told), *notes]),
             "rule": one.number,
         }
     )

@@ -11,12 +11,13 @@ from scipy.special import stdtrit
 from app.domain.errors import InvalidRequest
 from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, SystemLevel
 from app.domain.validation import clip
-from app.stats.agreement import compare_raters, named_ratings, tabulate_pairs
+from app.stats.agreement import FEW_RATERS, compare_raters, named_ratings, tabulate_pairs
 from app.stats.correlation_intervals import COEFFICIENTS, Estimate, estimate
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
 from app.stats.resampling import count_clusters
 from app.stats.statistics import FEWEST, deviations, kendall, obstacle, pearson, settle, settled_means, spearman
 from app.stats.validity import follow_people
+from saiten.core.messages import Message
 
 FEWEST_SYSTEMS = 3
 
@@ -25,7 +26,7 @@ COMMON_SHARE = 0.4
 
 ROUNDING = 1e-12
 
-NO_FIGURE = "there is no figure to have an interval"
+NO_FIGURE = Message("no-figure")
 
 
 def correlate(
@@ -54,8 +55,8 @@ def correlate(
             for aspect, rating in pairs.items()
         },
         unmatched={
-            **{aspect: "only the ratings have it" for aspect in ratings if aspect not in pairs.values()},
-            **{aspect: "only the scores have it" for aspect in scores if aspect not in pairs},
+            **{aspect: Message("only-ratings") for aspect in ratings if aspect not in pairs.values()},
+            **{aspect: Message("only-scores") for aspect in scores if aspect not in pairs},
         },
     )
 
@@ -71,21 +72,21 @@ def correlate_aspect(observations: Observations, aspect: str, *, rating: str, te
     cluster = number_first(observations.unit_cluster[units])
     settled = settled_means(observations, observations.ratings[rating])[units]
     figures, undefined = correlations(x, settled)
-    found: dict[str, tuple[float, float] | str] = dict.fromkeys(COEFFICIENTS, NO_FIGURE)
+    found: dict[str, tuple[float, float] | Message] = dict.fromkeys(COEFFICIENTS, NO_FIGURE)
     found |= {name: one.interval() for name, one in estimate_all(x, settled, cluster, figures).items()}
     found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), cluster)
     for name, interval in found.items():
-        figures[f"{name}_interval"] = None if isinstance(interval, str) else interval
-        if isinstance(interval, str):
+        figures[f"{name}_interval"] = None if isinstance(interval, Message) else interval
+        if isinstance(interval, Message):
             undefined[f"{name}_interval"] = interval
     if not len(x):
-        undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), "no item has both")
+        undefined |= dict.fromkeys(("score_mean", "rating_mean", "bias"), Message("no-item-has-both"))
     ceiling = ceiling_of(observations, rating, both)
     system_level = system_level_of(observations.unit_system[units], x, y)
     if ceiling is None:
-        undefined["ceiling"] = "fewer than two raters are named"
+        undefined["ceiling"] = FEW_RATERS
     if system_level is None:
-        undefined["system_level"] = f"fewer than {FEWEST_SYSTEMS} systems have both"
+        undefined["system_level"] = Message("few-systems", least=FEWEST_SYSTEMS)
     return AspectCorrelation(
         n=len(x),
         left_out=observations.units - len(x),
@@ -111,7 +112,7 @@ def values_by_unit(observations: Observations, column: Floats) -> Floats:
     return values
 
 
-def correlations(x: Floats, y: Floats) -> tuple[dict[str, Any], dict[str, str]]:
+def correlations(x: Floats, y: Floats) -> tuple[dict[str, Any], dict[str, Message]]:
     """All three coefficients of two columns of shape (n,); None for each, and the reason by name, if there are none."""
     reason = obstacle(x, y)
     if reason is not None:
@@ -126,7 +127,7 @@ def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, 
     }
 
 
-def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float] | str:
+def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float] | Message:
     """The 95 % t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
 
     Differences of one cluster come together. The variance is that of the ratio of the clusters' sums to their sizes,
@@ -135,19 +136,19 @@ def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float]
     """
     clusters = count_clusters(cluster)
     if clusters < 2:
-        return "fewer than two independent items or dialogues have both"
+        return Message("few-have-both")
     if np.ptp(differences) == 0:
-        return "all differences are equal"
+        return Message("all-differences-equal")
     mean = float(differences.mean())
     sums = np.bincount(cluster, weights=differences - mean)
     error = float(np.sqrt(clusters / (clusters - 1) * (sums**2).sum())) / len(differences)
     if error <= ROUNDING * float(np.abs(differences).max()):
-        return "the differences add up to the same in every cluster"
+        return Message("same-sums")
     margin = stdtrit(clusters - 1, 0.975) * error
     return mean - margin, mean + margin
 
 
-def compare_scales(x: Floats, y: Floats) -> Iterator[str]:
+def compare_scales(x: Floats, y: Floats) -> Iterator[Message]:
     """A note where scores and ratings, shapes (n,), hardly share a range: then the bias may be one of scales."""
     if len(x) < FEWEST:
         return
@@ -156,10 +157,8 @@ def compare_scales(x: Floats, y: Floats) -> Iterator[str]:
         return
     common, both = min(high, most) - max(low, least), max(high, most) - min(low, least)
     if common < COMMON_SHARE * both:
-        yield (
-            f"scores run from {low:.3g} to {high:.3g} and ratings from {least:.3g} to {most:.3g}: "
-            "the bias means something only where both are on one scale"
-        )
+        ends = {"low": float(low), "high": float(high), "least": float(least), "most": float(most)}
+        yield Message("scales-apart", **ends)
 
 
 def ceiling_of(observations: Observations, aspect: str, units: Mask) -> Ceiling | None:
@@ -196,14 +195,14 @@ def correlate_patterns(names: Sequence[str], patterns: Sequence[Pattern]) -> Cor
     counts = np.array([count for _, count in counted], dtype=np.int64)
     columns = {name: settle(table[:, place]) for place, name in enumerate(names)}
 
-    def compare(a: str, b: str) -> tuple[int, str | tuple[float, float]]:
+    def compare(a: str, b: str) -> tuple[int, Message | tuple[float, float]]:
         both = ~np.isnan(columns[a]) & ~np.isnan(columns[b])
         x, y, held = columns[a][both], columns[b][both], counts[both]
         n = int(held.sum())
-        reason = f"fewer than {FEWEST} items have both" if n < FEWEST else None
+        reason = Message("few-items-have-both", least=FEWEST) if n < FEWEST else None
         for column, name in ((x, a), (y, b)):
             if reason is None and column.min() == column.max():
-                reason = f"all ratings of {name} are equal"
+                reason = Message("ratings-of-equal", name=name)
         if reason is not None:
             return n, reason
         by_rank = pearson_weighted(rank_weighted(x, held), rank_weighted(y, held), held)

@@ -31,6 +31,7 @@ from scipy.special import gammainc, gammaincc, ndtri, stdtr, stdtrit
 
 from app.stats.observations import Floats, Integers
 from app.stats.statistics import deviations, rank
+from saiten.core.messages import Message
 
 Coefficient = Literal["spearman", "pearson", "kendall"]
 COEFFICIENTS: Sequence[Coefficient] = ("spearman", "pearson", "kendall")
@@ -70,8 +71,8 @@ LARGEST = 0.9999
 LEAST_APART = 1e-18
 """Relative to their size, the square of the difference of two influences that only rounding parts."""
 
-FEW_CLUSTERS = f"fewer than {FEWEST_CLUSTERS} independent items or dialogues"
-TOO_ALIKE = f"all but {FEWEST_RARE - 1} independent items or dialogues at most have one score, or one rating"
+FEW_CLUSTERS = Message("few-clusters", least=FEWEST_CLUSTERS)
+TOO_ALIKE = Message("too-alike", others=FEWEST_RARE - 1)
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class Estimate:
     strata: int = 1
 
     @property
-    def obstacle(self) -> str | None:
+    def obstacle(self) -> Message | None:
         """Why there is no interval; None where there is one."""
         if len(self.sizes) < FEWEST_CLUSTERS:
             return FEW_CLUSTERS
@@ -278,7 +279,7 @@ class Estimate:
             found = min(found, count_alike(self.sums))
         return max(1.0, found)
 
-    def interval(self, tail: float = 0.025) -> tuple[float, float] | str:
+    def interval(self, tail: float = 0.025) -> tuple[float, float] | Message:
         """The interval that leaves `tail` to either side, or why there is none."""
         if (reason := self.obstacle) is not None:
             return reason
@@ -389,7 +390,7 @@ class Difference:
     p: float
 
 
-def compare_estimates(one: Estimate, other: Estimate) -> Difference | str:
+def compare_estimates(one: Estimate, other: Estimate) -> Difference | Message:
     """How far two correlations of the same items lie apart (Zou 2007), or why that is not known. p is the least level
     whose interval leaves out 0, where margins grow with the quantile.
 
@@ -397,8 +398,10 @@ def compare_estimates(one: Estimate, other: Estimate) -> Difference | str:
     that move together would else seem far less certain than they are.
     """
     ends, others = one.interval(), other.interval()
-    if isinstance(ends, str) or isinstance(others, str):
-        return ends if isinstance(ends, str) else str(others)
+    if isinstance(ends, Message):
+        return ends
+    if isinstance(others, Message):
+        return others
     sums = [np.bincount(each.cluster, weights=each.influence) for each in (one, other)]
     apart = sums[0] - sums[1]
     scale = float(np.sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1])))

@@ -21,6 +21,7 @@ import numpy as np
 
 from app.domain.judge_check import AspectDrift, PooledDrift
 from app.stats.observations import Floats, Integers
+from saiten.core.messages import Message
 
 LEAST_NOISE = 0.02
 """Even a judge that repeated itself on every anchor changes one rating in fifty now and then."""
@@ -56,7 +57,7 @@ def compare_anchors(
     anchors = sorted({anchor for runs in then.values() for anchor in runs})
     pairs = [pair for anchor in anchors if (pair := pair_runs(then, now, aspects, anchor)) is not None]
     if not pairs:
-        return {name: blank("no anchor was asked for both then and now") for name in aspects}, PooledDrift()
+        return {name: blank(Message("no-shared-anchor")) for name in aspects}, PooledDrift()
     exchange = exchange_runs(pairs, np.random.default_rng(seed))
     count = len(aspects)
     shift_p, change_p = exchange.raw[:count], exchange.adjusted[count + 1 : -1]
@@ -68,7 +69,7 @@ def compare_anchors(
         right = sum(usual(now[name][anchor]) == intended[name][anchor] for anchor in asked)
         undefined = dict(drift.undefined)
         if not asked:
-            undefined["intended"] = "the anchors carry no ratings of this aspect"
+            undefined["intended"] = Message("anchors-without-ratings")
         rated = drift.shift is not None
         p_adjusted = exchange.adjusted[place] if rated else None
         smallest = min(p for p in (p_adjusted, change_p[place]) if p is not None)
@@ -183,9 +184,9 @@ def describe_aspect(pairs: Sequence[tuple[Sequence[int | None], Sequence[int | N
     """One aspect in figures; its p-values are still to come. `pairs` hold the runs of then and of now per anchor."""
     both = [(rated(before), rated(after)) for before, after in pairs]
     differences = [np.mean(after) - np.mean(before) for before, after in both if before and after]
-    undefined = {}
+    undefined: dict[str, Message] = {}
     if not differences:
-        undefined = dict.fromkeys(("shift", "p"), "no anchor was rated both then and now")
+        undefined = dict.fromkeys(("shift", "p"), Message("no-anchor-rated-twice"))
     return AspectDrift(
         n=len(pairs),
         lost=sum(usual(after) is None and usual(before) is not None for before, after in pairs),
@@ -245,7 +246,7 @@ def share_changed(runs: Sequence[Sequence[int | None]]) -> float:
     return other / total if total else 0.0
 
 
-def blank(why: str) -> AspectDrift:
+def blank(why: Message) -> AspectDrift:
     """An aspect without any figure."""
     return AspectDrift(
         n=0,

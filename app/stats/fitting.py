@@ -15,7 +15,9 @@ from app.domain.validation import clip
 from app.stats import resampling
 from app.stats.correlation import values_by_unit
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
-from app.stats.statistics import FEWEST, STATISTICS, Statistic, count, obstacle, pearson, settled_means
+from app.stats.phrases import tell_count
+from app.stats.statistics import FEWEST, STATISTICS, Statistic, obstacle, pearson, settled_means
+from saiten.core.messages import Message
 from saiten.core.wording import hint
 
 RESAMPLES = 2000
@@ -50,10 +52,10 @@ def fit_composite(
     before = [aspects[:place].count(aspect) for place, aspect in enumerate(aspects)]
     names = [f"{aspect} ({n + 1})" if n else aspect for aspect, n in zip(aspects, before, strict=True)]
     declared = np.array([abs(term.weight) for term in composite.terms])
-    undefined: dict[str, str] = {}
+    undefined: dict[str, Message] = {}
     fitted = least_squares(x[train], y[train], names)
     intervals: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
-    if isinstance(fitted, str):
+    if isinstance(fitted, Message):
         undefined |= dict.fromkeys(("weights", "intervals", "pearson"), fitted)
         weights, reached = None, None
     else:
@@ -61,7 +63,7 @@ def fit_composite(
         reached = judge(x[test] @ weights, y[test], "pearson", undefined)
         own = number_first(observations.unit_cluster[train])
         spans = interval_weights(x[train], y[train], fitted, own, seed)
-        if isinstance(spans, str):
+        if isinstance(spans, Message):
             undefined["intervals"] = spans
         else:
             intervals |= zip(names, spans, strict=True)
@@ -102,19 +104,19 @@ def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
 
 def interval_weights(
     x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
-) -> list[tuple[float, float]] | str:
+) -> list[tuple[float, float]] | Message:
     """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
     By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
     what the errors of one cluster have in common makes these half widths too narrow."""
     weights, margins = fitted
     if margins is None:
-        return "there are no more items to fit on than weights"
+        return Message("no-more-items-than-weights")
     if resampling.count_clusters(cluster) == len(y):
         return [(float(low), float(high)) for low, high in zip(weights - margins, weights + margins, strict=True)]
     found = []
     for column in refit(x, y, cluster, seed).T:
         interval = resampling.interval_of(column, resampling.count_clusters(cluster))
-        if isinstance(interval, str):
+        if isinstance(interval, Message):
             return interval
         found.append(interval)
     return found
@@ -138,17 +140,19 @@ def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
     return np.concatenate(found)
 
 
-def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | str:
+def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | Message:
     """Weights without intercept, shape (terms,), and the half widths of their 95 % t intervals; or why there are none.
     `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left."""
     still = [name for name, column in zip(names, x.T, strict=True) if not column.any()]
     if len(y) < len(names):
-        return f"{count(len(y), 'item')} to fit on for {count(len(names), 'weight')}"
+        return Message(
+            "fewer-items-than-weights", items=tell_count(len(y), "item"), weights=tell_count(len(names), "weight")
+        )
     if still:
-        return f"the term of {still[0]} is 0 on every item to fit on"
+        return Message("term-is-zero", term=still[0])
     found, _, independent, singular = np.linalg.lstsq(x, y, rcond=None)
     if independent < len(names):
-        return "the terms depend on each other linearly on the items to fit on"
+        return Message("terms-depend")
     weights: Floats = found.astype(np.float64)
     freedom = len(y) - len(names)
     if not freedom:
@@ -160,11 +164,11 @@ def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, F
     return weights, margins
 
 
-def judge(predicted: Floats, y: Floats, name: str, undefined: dict[str, str]) -> float | None:
+def judge(predicted: Floats, y: Floats, name: str, undefined: dict[str, Message]) -> float | None:
     """Pearson's r on the held-out items, or None with the reason noted under `name`."""
-    reason = obstacle(predicted, y, "predictions", "ratings")
+    reason = obstacle(predicted, y, Message("predictions-equal"))
     if reason is not None:
-        undefined[name] = f"on the held-out items: {reason}"
+        undefined[name] = Message("on-held-out-items", reason=reason)
         return None
     return float(pearson(predicted, y))
 
@@ -199,23 +203,23 @@ def fit_blend(
     units = observations.unit_order[complete[observations.unit_order]]
     units = thin(units, number_first(observations.unit_cluster[units]), seed)
     kept, held = len(units), int(complete.sum())
-    thinned = f"fitted on {kept:,} of {held:,} items, in whole clusters drawn by the seed: more would say hardly more"
+    thinned = Message("fitted-on-some", items=kept, of=held)
     c, b, y = c[units], b[units], y[units]
     cluster = number_first(observations.unit_cluster[units])
     parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
     correlate = STATISTICS[statistic]
     curves = np.array([[correlate(c[part] + weight * b[part], y[part]) for weight in WEIGHTS] for part in parts])
     curves = curves.reshape(len(parts), len(WEIGHTS))
-    undefined: dict[str, str] = {}
+    undefined: dict[str, Message] = {}
     reason = hindrance(c, b, parts)
     resamples = 0 if reason else max(FEWEST_RESAMPLES, min(BLEND_RESAMPLES, DRAWS // len(y)))
     if reason:
         undefined |= dict.fromkeys(("weight", "interval", "correlation"), reason)
-    interval: tuple[float, float] | str | None = None
+    interval: tuple[float, float] | Message | None = None
     if not reason:
         drawn = resampled_weights(c, b, y, cluster, parts, resamples=resamples, seed=seed, statistic=statistic)
         interval = resampling.interval_of(drawn, resampling.count_clusters(cluster))
-    if isinstance(interval, str):
+    if isinstance(interval, Message):
         undefined["interval"] = interval
         interval = None
     weight = None if reason else float(WEIGHTS[best(curves)])
@@ -239,17 +243,17 @@ def fit_blend(
     )
 
 
-def find_notes(curves: Floats, weight: float | None, interval: tuple[float, float] | None) -> Iterator[str]:
+def find_notes(curves: Floats, weight: float | None, interval: tuple[float, float] | None) -> Iterator[Message]:
     """Where the choice, or its interval, ends only because no greater weight was tried."""
     if weight is None:
         return
     means = np.nan_to_num(curves).mean(axis=0)
     if weight >= GREATEST:
-        yield f"{GREATEST:g} is the greatest weight tried: a greater one may do better"
+        yield Message("greatest-weight", greatest=GREATEST)
     elif means[-1] >= means.max() - NEGLIGIBLE:
-        yield f"{GREATEST:g}, the greatest weight tried, does as well as {weight:g}: the items set it no bound"
+        yield Message("greatest-weight-does-as-well", greatest=GREATEST, weight=weight)
     elif interval is not None and interval[1] >= GREATEST:
-        yield f"the interval ends at {GREATEST:g}, the greatest weight tried"
+        yield Message("interval-ends-at-greatest-weight", greatest=GREATEST)
 
 
 def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats, Floats]:
@@ -286,16 +290,16 @@ def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
     return [np.flatnonzero(np.isin(cluster, part)) for part in np.array_split(shuffled, folds)]
 
 
-def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> str | None:
+def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> Message | None:
     """Why no weight can be chosen; None where one can."""
     if not len(b):
-        return "no item has a score, a similarity and a rating"
+        return Message("no-complete-item")
     if len(parts) < 2:
-        return f"fewer than two folds have {FEWEST} items whose ratings differ"
+        return Message("few-folds", least=FEWEST)
     if all(np.ptp(b[part]) == 0 for part in parts):
-        return "the similarity is the same on all items, and no weight does better than another"
+        return Message("same-similarity")
     if all(np.ptp(c[part]) == 0 for part in parts):
-        return "the score is the same on all items, and every weight above 0 does as well as another"
+        return Message("same-score")
     return None
 
 
@@ -313,14 +317,14 @@ def nested(curves: Floats) -> float:
     return float(np.mean([np.nan_to_num(curves[fold, best(np.delete(curves, fold, axis=0))]) for fold in folds]))
 
 
-def at_weight(curves: Floats, weight: float, name: str, undefined: dict[str, str]) -> float | None:
+def at_weight(curves: Floats, weight: float, name: str, undefined: dict[str, Message]) -> float | None:
     """The mean over folds at one weight, or None with the reason noted under `name`."""
     known = curves[:, int(np.argmin(np.abs(WEIGHTS - weight)))]
     if not len(known):
-        undefined[name] = f"no fold has {FEWEST} items whose ratings differ"
+        undefined[name] = Message("no-fold", least=FEWEST)
         return None
     if np.isnan(known).any():
-        undefined[name] = f"at the weight {weight:g} all values of a fold are equal"
+        undefined[name] = Message("fold-equal", weight=weight)
         return None
     return float(known.mean())
 

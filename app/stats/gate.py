@@ -11,6 +11,7 @@ whole dialogues are added.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +46,6 @@ from app.stats.comparison import (
     adjust_measures,
     compare_closely,
     cover,
-    cover_aspects,
     find_best,
     find_reached,
     judge_measure,
@@ -59,15 +59,27 @@ from app.stats.gate_plan import PlannedRule, plan, point_name
 from app.stats.links import LinkUse
 from app.stats.observations import Floats, Integers
 from app.stats.pairing import average_items, number_items
+from app.stats.phrases import (
+    NEITHER_HAS_VALUES,
+    NO_COMMON_VALUES,
+    NO_VALUES,
+    join_clauses,
+    tell_adjusted,
+    tell_count,
+    tell_count_within,
+    tell_ends,
+    tell_why,
+)
 from app.stats.resampling import Clustered
-from app.stats.statistics import DECIMALS, count, reach
+from app.stats.statistics import DECIMALS, reach
 from saiten.core.figures import find_digits, write_figure
-from saiten.core.wording import stands_still, tell_p
+from saiten.core.messages import Message, Value
+from saiten.core.wording import stands_still
 
 MIN_COVERAGE = 0.98
 
-Share = tuple[int, int, str]
-"""How many there are, of how many, of what."""
+Share = tuple[int, int, str, str | None]
+"""How many there are, of how many, of what, and of which measure if of one."""
 
 
 def judge_gate(
@@ -109,7 +121,6 @@ def judge_gate(
         )
     elif not allow_signature_mismatch:
         refuse_mixed(candidate)
-    coverage = cover(candidate, measures_of(asked))
     corrected: dict[str, CorrectedMeasure] = {}
     if estimate == "corrected":
         refuse_findings(asked)
@@ -118,26 +129,34 @@ def judge_gate(
     else:
         ruled = list(judge_rules(asked, candidate, comparison, alpha, {} if link is not None else sides))
         comparison = comparison and retell(comparison, asked, alpha, ruled)
-    reasons = [
-        *tell_judge(judge),
-        judge_coverage(
-            list_shares(asked, candidate, baseline, comparison), min_coverage, remark=tell_differing(comparison)
-        ),
-        *ruled,
-    ]
+    shares = list_shares(asked, candidate, baseline, comparison)
+    covered = judge_coverage(shares, min_coverage, remarks=tell_differing(comparison))
+    report = report_reasons(candidate, [*tell_judge(judge), covered, *ruled], alpha, min_coverage, measures_of(asked))
+    return report.model_copy(
+        update={
+            "rules": tuple(one.rule for one in asked),
+            "comparison": comparison,
+            "estimate": estimate,
+            "looks": looks,
+            "corrected": corrected,
+        }
+    )
+
+
+def report_reasons(
+    run: ComparedRun, reasons: Sequence[GateReason], alpha: float, min_coverage: float, measures: Sequence[MeasureKey]
+) -> GateReport:
+    """The verdict by these reasons, without rules and a comparison. The coverage is over the measures."""
     return GateReport(
         verdict=conclude(reasons),
         reasons=tuple(sorted(reasons, key=rank)),
         alpha=alpha,
         min_coverage=min_coverage,
-        coverage=coverage,
-        rules=tuple(one.rule for one in asked),
-        comparison=comparison,
-        estimate=estimate,
-        looks=looks,
-        corrected=corrected,
-        candidate=candidate.name,
-        signatures=dict(candidate.signatures),
+        coverage=cover(run, measures),
+        rules=(),
+        comparison=None,
+        candidate=run.name,
+        signatures=dict(run.signatures),
     )
 
 
@@ -149,28 +168,18 @@ def refuse_findings(asked: Sequence[PlannedRule]) -> None:
             raise InvalidRequest(detail, pointer=point_name(one.number, one.rule))
 
 
-def tell_differing(comparison: Comparison | None) -> str:
+def tell_differing(comparison: Comparison | None) -> list[Message]:
     """What a coverage says of pairs whose contexts differ, if any do."""
     if comparison is None or not comparison.pairing.contexts_differ:
-        return ""
-    return f"; {tell_contexts(comparison.pairing)}"
+        return []
+    return [tell_contexts(comparison.pairing)]
 
 
 def tell_coverage(run: ComparedRun, check: JudgeCheck | None, *, alpha: float, min_coverage: float) -> GateReport:
     """A report without a comparison: whether every aspect has enough verdicts for a baseline."""
-    shares = share_verdicts(run, [("aspect", name) for name in run.aspects], "candidate")
-    reasons = (*tell_judge(check), judge_coverage(shares, min_coverage))
-    return GateReport(
-        verdict=conclude(reasons),
-        reasons=reasons,
-        alpha=alpha,
-        min_coverage=min_coverage,
-        coverage=cover_aspects(run),
-        rules=(),
-        comparison=None,
-        candidate=run.name,
-        signatures=dict(run.signatures),
-    )
+    measures: list[MeasureKey] = [("aspect", name) for name in run.aspects]
+    covered = judge_coverage(share_verdicts(run, measures, "candidate"), min_coverage)
+    return report_reasons(run, [*tell_judge(check), covered], alpha, min_coverage, measures)
 
 
 def judge_again(report: GateReport, check: JudgeCheck) -> GateReport:
@@ -189,7 +198,7 @@ def tell_judge(check: JudgeCheck | None) -> Iterator[GateReason]:
     if check is None:
         return
     if check.verdict == "moved":
-        detail = f"judge moved: {check.detail}"
+        detail = Message("judge-moved", check=check.detail)
         yield GateReason(code="judge-moved", aspect=None, verdict="inconclusive", detail=detail, about="judge")
     else:
         yield GateReason(code="held", aspect=None, verdict="pass", detail=check.detail, about="judge")
@@ -216,11 +225,11 @@ def list_shares(
 def share_verdicts(run: ComparedRun, measures: Sequence[MeasureKey], role: str) -> Iterator[Share]:
     """The run's verdicts over these measures, and where one has fewer than the others, those of the poorest."""
     covered = cover(run, measures)
-    yield covered.rated, covered.expected, f"verdicts of the {role} run"
+    yield covered.rated, covered.expected, f"{role}-verdicts", None
     alone = {key: cover(run, [key]) for key in measures}
     poorest, fewest = min(alone.items(), key=lambda pair: pair[1].rated, default=(None, covered))
     if poorest is not None and fewest.rated * len(measures) < covered.rated:
-        yield fewest.rated, fewest.expected, f"for {flat_name(poorest)}, the fewest"
+        yield fewest.rated, fewest.expected, "fewest-verdicts", flat_name(poorest)
 
 
 def share_pairs(
@@ -230,26 +239,34 @@ def share_pairs(
     how many items a measure does not apply to."""
     pairing = comparison.pairing
     items = pairing.pairs + max(pairing.only_baseline, pairing.only_candidate)
-    yield pairing.pairs, items, "items in pairs"
+    yield pairing.pairs, items, "items-in-pairs", None
     # What does not apply to an item counts as there.
     alone = {key: unfit(key) + (measure.n if (measure := find(comparison, key)) else 0) for key in measures}
     poorest = min(alone, key=lambda key: alone[key], default=None)
     if poorest is not None and alone[poorest] < pairing.pairs:
-        yield alone[poorest], items, f"with both values of {flat_name(poorest)}, the fewest"
+        yield alone[poorest], items, "fewest-in-pairs", flat_name(poorest)
 
 
-def judge_coverage(shares: Iterable[Share], minimum: float, *, remark: str = "") -> GateReason:
+def judge_coverage(shares: Iterable[Share], minimum: float, *, remarks: Sequence[Message] = ()) -> GateReason:
     """Whether enough is there to speak of the whole. Where nothing is expected it is not."""
     counted = list(shares)
-    enough = all(of and have / of >= minimum for have, of, _ in counted)
-    parts = (f"{have:,} of {of:,} {what}" + (f" ({100 * have / of:.2f} %)" if of else "") for have, of, what in counted)
+    enough = all(of and have / of >= minimum for have, of, _, _ in counted)
+    told = [*itertools.starmap(tell_share, counted), Message("must-be-there", percent=100 * minimum), *remarks]
     return GateReason(
         code="held" if enough else "coverage",
         aspect=None,
         verdict="pass" if enough else "inconclusive",
-        detail=f"{'; '.join(parts)}; at least {100 * minimum:g} % of each must be there" + remark,
+        detail=join_clauses(told),
         about="coverage",
     )
+
+
+def tell_share(have: int, of: int, what: str, measure: str | None) -> Message:
+    """How many there are; without a percentage where nothing is expected."""
+    named = {} if measure is None else {"measure": measure}
+    if not of:
+        return Message(f"{what}-of-none", have=have, of=of, **named)
+    return Message(what, have=have, of=of, percent=100 * have / of, **named)
 
 
 def judge_rules(
@@ -265,13 +282,14 @@ def judge_rules(
     unlinked = comparison.link.refused if comparison is not None and comparison.link is not None else {}
     for one in asked:
         findings = []
-        if one.number in drops and one.rule.aspect in unlinked:
-            reason = unlinked[one.rule.aspect]
-            findings.append(RuleFinding("no-values", "inconclusive", f"{one.rule.aspect} is not linked: {reason}"))
+        aspect = one.rule.aspect
+        if one.number in drops and aspect is not None and aspect in unlinked:
+            reason = Message("not-linked", aspect=aspect, reason=unlinked[aspect])
+            findings.append(RuleFinding("no-values", "inconclusive", reason))
         elif one.number in drops:
             findings.append(judge_drop(drops[one.number]))
         elif one.rule.most is not None:
-            findings.append(RuleFinding("no-values", "inconclusive", "neither run has values"))
+            findings.append(RuleFinding("no-values", "inconclusive", NEITHER_HAS_VALUES))
         if one.number in minima:
             findings.append(judge_minimum(minima[one.number]))
         yield tell_rule(one, findings, drops[one.number].detectable if one.number in drops else None)
@@ -427,7 +445,7 @@ class RuleFinding:
 
     code: Code
     verdict: GateVerdict
-    detail: str
+    detail: Message
 
 
 @dataclass(frozen=True)
@@ -565,96 +583,94 @@ def judge_drop(drop: Drop) -> RuleFinding:
     """Whether the measure fell beyond chance, and as observed by more than is tolerated."""
     measure = drop.measure
     if measure.difference is None:
-        return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare")
-    figures = tell_change(drop)
+        return RuleFinding("no-values", "inconclusive", NO_COMMON_VALUES)
+    change, power = tell_change(drop), tell_power(drop)
     if drop.worse:
-        tolerated, power = f"the {drop.tolerated:g} tolerated", tell_power(drop)
         if drop.size > drop.tolerated:
-            detail = f"{figures}: beyond chance, and as observed more than {tolerated}{power}"
-            return RuleFinding(drop.word, "fail", detail)
-        detail = f"{figures}: beyond chance, but as observed no more than {tolerated}{power}"
-        return hold(drop, detail)
+            detail = Message("beyond-tolerated", change=change, tolerated=drop.tolerated)
+            return RuleFinding(drop.word, "fail", join_clauses([detail, *power]))
+        return hold(drop, [Message("within-tolerated", change=change, tolerated=drop.tolerated), *power])
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
-        return RuleFinding("held", "pass", f"{figures}: better{tell_power(drop)}")
-    return weigh_evidence(drop, figures)
+        return RuleFinding("held", "pass", join_clauses([Message("better", change=change), *power]))
+    return weigh_evidence(drop, change)
 
 
 def judge_standstill(drop: Drop) -> RuleFinding:
     """Nothing differs: that means something only where there are enough values for a drop of all to be significant."""
-    runs = "the run and itself: baseline and candidate are the same" if drop.same else "the runs"
     best = drop.measure.best
-    value = "no value" if best is None else f"no value's distance from {best:g}"
-    value = "no conversation's rate" if drop.rises else value
-    detail = f"{value} differs between {runs} ({tell_size(drop.measure)}{tell_ratings(drop.measure)})"
+    what = "rate" if drop.rises else "value" if best is None else "distance"
+    ideal = {"best": best} if what == "distance" else {}
+    detail = Message(
+        f"no-{what}-differs{'-from-itself' if drop.same else ''}",
+        **ideal,
+        figures=tell_ratings(drop.measure, tell_size(drop.measure)),
+    )
     if drop.least_p() >= drop.level:
-        return lack(f"{detail}, but so few could not show a {drop.word}; {tell_fewest(drop, share=1.0)}")
-    return weigh_few(drop, detail)
+        return lack([Message(f"too-few-to-show-{drop.word}", what=detail), tell_fewest(drop, share=1.0)])
+    return weigh_few(drop, [detail])
 
 
-def weigh_few(drop: Drop, detail: str) -> RuleFinding:
+def weigh_few(drop: Drop, told: Sequence[Message]) -> RuleFinding:
     """Fewer dialogues differ than a test needs: what so many may hide is bounded by how many there are."""
     bound = drop.bound_unseen()
     if bound is None:
-        return RuleFinding("held", "pass", detail)
-    unseen = f"a {drop.word} of up to {bound:.3g} may not have shown"
+        return RuleFinding("held", "pass", join_clauses(told))
     if bound <= drop.allowed:
-        return hold(drop, f"{detail}; {unseen}")
-    needed = f"{tell_needed(drop, drop.count_to_exclude())}{'' if drop.measure.test == 'sign-flip' else ' in each run'}"
-    return lack(f"{detail}; {unseen}, and {drop.allowed:g} must: about {needed} would do if no more differ")
+        return hold(drop, [*told, Message(f"unseen-{drop.word}", size=bound)])
+    needed = tell_needed(drop, drop.count_to_exclude())
+    name = f"unseen-{drop.word}-{'needs' if drop.measure.test == 'sign-flip' else 'needs-in-each-run'}"
+    return lack([*told, Message(name, size=bound, allowed=drop.allowed, needed=needed)])
 
 
-def weigh_evidence(drop: Drop, figures: str) -> RuleFinding:
+def weigh_evidence(drop: Drop, change: Message) -> RuleFinding:
     """No significant change: that means something only where a drop that matters would have been seen."""
-    lacking = find_lack(drop)
+    lacking = find_lack(drop, change)
     if lacking:
-        return lack(f"{figures}: {lacking}")
+        return lack(lacking)
     if drop.few_differ:
-        return weigh_few(drop, f"{figures}: not significant; {tell_differing_units(drop)}")
+        return weigh_few(drop, [Message("not-significant", change=change), tell_differing_units(drop)])
     detectable = drop.reached
     if detectable is None:
-        unknown = f"the smallest detectable {drop.word} is not known"
+        unknown = Message(f"unknown-detectable-{drop.word}")
         why = drop.measure.undefined.get("smallest_detectable", unknown)
-        return lack(f"{figures}: not significant; {why}")
-    seen = (
-        f"{figures}: no significant {drop.word}; one of {write_figure(detectable)} would have been seen with 80 % power"
-    )
+        return lack([Message("not-significant", change=change), why])
+    none, seen = Message(f"no-significant-{drop.word}", change=change), Message("seen", size=write_figure(detectable))
     if drop.detectable is None:
-        unseen = f"no {drop.word} that the scale allows is sure to be seen with such data"
-        seen = f"{figures}: no significant {drop.word}; {unseen}"
+        seen = Message(f"no-{drop.word}-sure-to-be-seen")
     if not isfinite(detectable):
-        return lack(seen)
+        return lack([none, seen])
     if detectable > drop.must_detect:
-        needed = drop.measure.n * (detectable / drop.must_detect) ** 2
-        where = "" if drop.measure.test == "sign-flip" else " in each run"
-        return lack(f"{seen}, and {drop.must_detect:g} must be: about {tell_needed(drop, needed)}{where} would do")
-    return hold(drop, seen)
+        needed = tell_needed(drop, drop.measure.n * (detectable / drop.must_detect) ** 2)
+        name = "must-be-seen" if drop.measure.test == "sign-flip" else "must-be-seen-in-each-run"
+        return lack([none, Message(name, seen=seen, least=drop.must_detect, needed=needed)])
+    return hold(drop, [none, seen])
 
 
-def find_lack(drop: Drop) -> str:
+def find_lack(drop: Drop, change: Message) -> list[Message | str]:
     """Why it means nothing that the drop is not significant, whatever drop would have been seen; else empty."""
     if drop.p is None:
-        return f"not tested; {drop.measure.undefined.get('p', 'there is no test')}"
+        return [Message("not-tested", change=change), drop.measure.undefined.get("p", Message("no-test"))]
     if drop.measure.doubt and drop.size > 0:
-        return drop.measure.doubt
+        return [tell_why(change, drop.measure.doubt)]
     if contradicts(drop):
-        few = f"; {tell_differing_units(drop)}" if drop.few_differ else ""
-        return f"not significant, though all of the interval is worse{few}"
+        few = [tell_differing_units(drop)] if drop.few_differ else []
+        return [Message("not-significant-but-worse", change=change), *few]
     if drop.least_p(drop.changing) >= drop.level:
-        return f"not significant, which a {drop.word} of {drop.must_detect:g} could not be; {tell_fewest(drop)}"
+        name = f"{drop.word}-could-not-be-significant"
+        return [Message(name, change=change, size=drop.must_detect), tell_fewest(drop)]
     if drop.size > drop.must_detect:
-        return f"not significant, though more than the {drop.must_detect:g} that must be seen: too few items differ"
-    return ""
+        return [Message("too-few-differ", change=change, least=drop.must_detect)]
+    return []
 
 
-def hold(drop: Drop, detail: str) -> RuleFinding:
+def hold(drop: Drop, told: Sequence[Message]) -> RuleFinding:
     """The rule holds, unless the interval reaches a drop beyond the tolerated one by more than must be detected."""
     reached = reach_worst(drop)
     if reached is not None and reached > drop.tolerated + drop.must_detect:
-        limit = f"{drop.tolerated:g} tolerated by more than the {drop.must_detect:g} that must be seen"
-        return lack(f"{detail}; but the interval goes beyond the {limit}")
-    return RuleFinding("held", "pass", detail)
+        return lack([*told, Message("interval-goes-beyond", tolerated=drop.tolerated, least=drop.must_detect)])
+    return RuleFinding("held", "pass", join_clauses(told))
 
 
 def reach_worst(drop: Drop) -> float | None:
@@ -672,46 +688,41 @@ def contradicts(drop: Drop) -> bool:
     return (interval[0] if drop.rises else -interval[1]) > 0
 
 
-def tell_differing_units(drop: Drop) -> str:
+def tell_differing_units(drop: Drop) -> Message:
     """How many dialogues differ, and that these are few for a test."""
     measure = drop.measure
     units = measure.clusters if measure.test == "sign-flip" else measure.clusters_baseline + measure.clusters_candidate
-    few = f"{measure.differing:,} of {count(units, 'item' if drop.turns <= 1 else 'dialogue')}"
-    return f"{few} differ, and a test needs six"
-
-
-def lack(detail: str) -> RuleFinding:
-    """The finding that the data are not sufficient."""
-    return RuleFinding("not-enough-data", "inconclusive", detail)
-
-
-def tell_fewest(drop: Drop, share: float | None = None) -> str:
-    """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
-    if drop.measure.test != "sign-flip":
-        return "more items in each run are needed"
-    fewest = drop.count_fewest(share or drop.changing)
-    if drop.few_differ and drop.bound_unseen() is not None:
-        fewest = max(fewest, drop.count_to_exclude())
-    return f"about {tell_needed(drop, fewest)} are the fewest"
-
-
-def tell_needed(drop: Drop, items: float) -> str:
-    """So many items, and in how many dialogues where several share one."""
-    if drop.turns <= 1:
-        return count(ceil(items), "item")
-    return f"{count(ceil(items), 'item')} in {count(ceil(items / drop.turns), 'dialogue')}"
-
-
-def tell_power(drop: Drop) -> str:
-    """What these data could show, where that is known."""
-    return (
-        ""
-        if drop.detectable is None
-        else f"; a {drop.word} of {write_figure(drop.detectable)} would be seen with 80 % power"
+    return Message(
+        "few-differ", differing=measure.differing, units=tell_count(units, "item" if drop.turns <= 1 else "dialogue")
     )
 
 
-def tell_change(drop: Drop) -> str:
+def lack(told: Iterable[Message | str]) -> RuleFinding:
+    """The finding that the data are not sufficient."""
+    return RuleFinding("not-enough-data", "inconclusive", join_clauses(told))
+
+
+def tell_fewest(drop: Drop, share: float | None = None) -> Message:
+    """How many items it takes for such a drop to be significant: all signs of the pairs that differ may be equal."""
+    if drop.measure.test != "sign-flip":
+        return Message("more-in-each-run")
+    fewest = drop.count_fewest(share or drop.changing)
+    if drop.few_differ and drop.bound_unseen() is not None:
+        fewest = max(fewest, drop.count_to_exclude())
+    return Message("about-the-fewest", needed=tell_needed(drop, fewest))
+
+
+def tell_needed(drop: Drop, items: float) -> Message:
+    """So many items, and in how many dialogues where several share one."""
+    return tell_count_within(ceil(items), "item", None if drop.turns <= 1 else ceil(items / drop.turns))
+
+
+def tell_power(drop: Drop) -> list[Message]:
+    """What these data could show, where that is known."""
+    return [] if drop.detectable is None else [Message(f"{drop.word}-seen", size=write_figure(drop.detectable))]
+
+
+def tell_change(drop: Drop) -> Message:
     """The change with its interval, p and n."""
     measure = drop.measure
     words = ("rose", "fell") if drop.rises else ("fell", "rose")
@@ -722,43 +733,39 @@ def tell_change(drop: Drop) -> str:
     )
     amount = write_figure(abs(drop.size), digits)
     word = "changed" if not float(amount) else words[0] if drop.size > 0 else words[1]
-    interval = measure.interval
-    level = f"{100 * (1 - drop.alpha):g} % interval of the difference"
-    within = f"; {level} {tell_bounds(interval)}" if interval is not None else ""
-    p = f"; {tell_p(drop.p)} after Holm over {drop.tests}" if drop.p is not None else ""
-    means = f"from {write_figure(before, digits)} to {write_figure(after, digits)}{tell_ratings(measure)}"
-    return f"{word} by {amount} ({means}{within}{p}; {tell_size(measure)})"
+    means = Message("from-to", before=write_figure(before, digits), after=write_figure(after, digits))
+    figures = tell_ratings(measure, means)
+    if measure.interval is not None:
+        figures.append(Message("difference-interval", percent=100 * (1 - drop.alpha), **tell_ends(measure.interval)))
+    figures += [*tell_adjusted(drop.p, drop.tests), tell_size(measure)]
+    return Message(word, amount=amount, figures=figures)
 
 
-def tell_bounds(interval: tuple[float, float]) -> str:
-    """`-0.521 to +0.103`."""
-    return " to ".join(write_figure(end, signed=True) for end in interval)
-
-
-def tell_ratings(measure: Measure) -> str:
-    """Where distances are compared, that they are, and the ratings' own means; else nothing."""
+def tell_ratings(measure: Measure, figures: Message) -> list[Message]:
+    """The figures; where distances are compared they are said to be, and the ratings' own means follow."""
     before, after = measure.baseline_rating_mean, measure.candidate_rating_mean
     if measure.best is None or before is None or after is None:
-        return ""
-    return f", minus the distance from {measure.best:g}; mean rating {write_figure(before)} to {write_figure(after)}"
+        return [figures]
+    ratings = Message("mean-ratings", before=write_figure(before), after=write_figure(after))
+    return [Message("of-distance", figures=figures, best=measure.best), ratings]
 
 
-def tell_size(measure: Measure) -> str:
+def tell_size(measure: Measure) -> Message:
     """How many values there are, and in how many dialogues where several share one."""
     if measure.test == "sign-flip":
-        within = f" in {count(measure.clusters, 'dialogue')}" if measure.clusters < measure.n else ""
-        return count(measure.n, "pair") + within
+        return tell_count_within(measure.n, "pair", measure.clusters if measure.clusters < measure.n else None)
     ours, theirs = measure.clusters_baseline, measure.clusters_candidate
-    shared = ours < measure.n_baseline or theirs < measure.n_candidate
-    within = f" in {ours:,} against {count(theirs, 'dialogue')}" if shared else ""
-    return f"{measure.n_baseline:,} against {count(measure.n_candidate, 'item')}{within}, unpaired"
+    sizes: dict[str, Value] = {"baseline": measure.n_baseline, "candidate": tell_count(measure.n_candidate, "item")}
+    if ours >= measure.n_baseline and theirs >= measure.n_candidate:
+        return Message("unpaired", **sizes)
+    return Message("unpaired-in-dialogues", **sizes, ours=ours, theirs=tell_count(theirs, "dialogue"))
 
 
 def join(findings: list[RuleFinding]) -> RuleFinding:
     """Joins the checks of a rule: the worst decides, and all are reported."""
     order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
     ranked = sorted(findings, key=lambda finding: order[finding.verdict])
-    return RuleFinding(ranked[0].code, ranked[0].verdict, "; ".join(finding.detail for finding in ranked))
+    return RuleFinding(ranked[0].code, ranked[0].verdict, join_clauses(finding.detail for finding in ranked))
 
 
 @dataclass(frozen=True)
@@ -844,48 +851,46 @@ class Minimum:
 def judge_minimum(asked: Minimum) -> RuleFinding:
     """Whether the mean reaches the minimum: it fails, and it passes, only where that is shown."""
     if not asked.n:
-        return RuleFinding("no-values", "inconclusive", "there are no values")
-    figures = tell_mean(asked)
+        return RuleFinding("no-values", "inconclusive", NO_VALUES)
+    mean = tell_mean(asked)
     lowest, highest = (asked.bound(end) for end in asked.limits)
     if asked.mean < round(asked.least, DECIMALS):
-        detail = f"{figures}; {tell_interval(asked, 'upper')} reaches {write_figure(highest)}"
         if highest < asked.least:
+            detail = join_clauses([mean, tell_interval(asked, "interval-reaches", highest)])
             return RuleFinding("below-minimum", "fail", detail)
-        needed = asked.find_needed(asked.least - asked.mean)
-        return lack(f"{detail}: {tell_enough(asked, needed)} would show so small a shortfall")
+        enough = tell_enough(asked, asked.find_needed(asked.least - asked.mean))
+        return lack([mean, tell_interval(asked, "interval-reaches-beyond", highest, enough=enough)])
     if lowest >= asked.least:
-        return RuleFinding("held", "pass", f"{figures}; {tell_interval(asked, 'lower')} ends at {write_figure(lowest)}")
-    needed, aim = asked.find_needed(asked.shortfall), f"a shortfall of {asked.shortfall:g}"
+        return RuleFinding("held", "pass", join_clauses([mean, tell_interval(asked, "interval-ends", lowest)]))
+    needed = asked.find_needed(asked.shortfall)
     if needed <= asked.n:
-        return RuleFinding("held", "pass", f"{figures}; {aim} would have been seen with 80 % power")
-    return lack(f"{figures}, but {aim} need not have been seen: {tell_enough(asked, needed)} would do")
+        return RuleFinding("held", "pass", join_clauses([mean, Message("shortfall-seen", size=asked.shortfall)]))
+    enough = tell_enough(asked, needed)
+    return lack([Message("shortfall-unseen", mean=mean, size=asked.shortfall, enough=enough)])
 
 
-def tell_enough(asked: Minimum, items: int) -> str:
+def tell_enough(asked: Minimum, items: int) -> Message:
     """How many items suffice. The spread of very few dialogues says nothing of that."""
     if asked.units >= FEWEST_TO_PLAN:
-        return f"about {tell_items(asked, items)}"
-    return f"more {'items' if asked.units == asked.n else 'dialogues'} (from {asked.units} it cannot be told how many)"
+        return Message("about", items=tell_items(asked, items))
+    return Message("more-items" if asked.units == asked.n else "more-dialogues", units=asked.units)
 
 
-def tell_items(asked: Minimum, items: int) -> str:
+def tell_items(asked: Minimum, items: int) -> Message:
     """So many items, and in how many dialogues where several share one."""
-    if asked.units == asked.n:
-        return count(items, "item")
-    return f"{count(items, 'item')} in {count(ceil(items / asked.turns - 1e-9), 'dialogue')}"
+    return tell_count_within(items, "item", None if asked.units == asked.n else ceil(items / asked.turns - 1e-9))
 
 
-def tell_mean(asked: Minimum) -> str:
+def tell_mean(asked: Minimum) -> Message:
     """The mean, of what, and what it should be."""
-    of = ""
-    if asked.best is not None and asked.ratings is not None:
-        of = f" of minus the distance from {asked.best:g}, with a mean rating of {write_figure(asked.ratings)},"
     mean = write_figure(asked.mean, find_digits(asked.mean, asked.least, 3))
-    return f"the mean{of} is {mean} ({tell_items(asked, asked.n)}), at least {asked.least:g} is asked for"
+    figures: dict[str, Value] = {"mean": mean, "items": tell_items(asked, asked.n), "least": asked.least}
+    if asked.best is None or asked.ratings is None:
+        return Message("mean-is", **figures)
+    return Message("mean-distance-is", best=asked.best, ratings=write_figure(asked.ratings), **figures)
 
 
-def tell_interval(asked: Minimum, end: str) -> str:
-    """Which interval this is."""
-    level = f"{100 * (1 - asked.alpha):.4g} %"
-    added = count(asked.added, "dialogue" if asked.units < asked.n else "value")
-    return f"its {level} interval, with {added} added at the scale's {end} end,"
+def tell_interval(asked: Minimum, name: str, end: float, **more: Message) -> Message:
+    """The interval, and where it ends."""
+    added = tell_count(asked.added, "dialogue" if asked.units < asked.n else "value")
+    return Message(name, percent=100 * (1 - asked.alpha), added=added, end=write_figure(end), **more)

@@ -29,6 +29,7 @@ from app.stats.statistics import (
     refuse_wide,
     settled_means,
 )
+from saiten.core.messages import Message
 
 
 def find_hierarchy(
@@ -88,27 +89,27 @@ def describe_pairs(values: Floats, tests: PairTests, alpha: float, systems: Sequ
     )
 
 
-def explain_empty(values: Floats, tests: PairTests, alpha: float) -> str | None:
+def explain_empty(values: Floats, tests: PairTests, alpha: float) -> Message | None:
     """Why these items could not give any significant pair, or None where they could."""
     smallest = tests.smallest_p()
     if not tests.n.any():
-        return "no item has a value"
+        return Message("no-item-has-value")
     if smallest is None:
-        return "one system has values: there is no pair to test"
+        return Message("one-system-has-values")
     if smallest >= alpha:
-        return f"so few items cannot give a p below {smallest:.2g}, and alpha is {alpha:g}"
+        return Message("too-few-for-alpha", least=smallest, alpha=alpha)
     held = values[~np.isnan(values)]
-    return "every item has the same value" if held.min() == held.max() else None
+    return Message("same-value") if held.min() == held.max() else None
 
 
-def explain_none(systems: Sequence[str], standings: Sequence[Standing]) -> dict[str, str]:
+def explain_none(systems: Sequence[str], standings: Sequence[Standing]) -> dict[str, Message]:
     """Why there could not be any dependency; empty where there could."""
     if len(systems) <= 1:
-        return {"dependencies": f"{len(systems) or 'no'} system: dependency is between pairs of systems"}
+        return {"dependencies": Message("one-system" if systems else "no-system")}
     if len(standings) <= 1:
-        return {"dependencies": f"{len(standings) or 'no'} aspect: dependency is between aspects"}
+        return {"dependencies": Message("one-aspect" if standings else "no-aspect")}
     if not any(standing.better.any() for standing in standings):
-        return {"dependencies": "no aspect tells any two systems apart"}
+        return {"dependencies": Message("nothing-told-apart")}
     return {}
 
 
@@ -124,7 +125,7 @@ class Remainder:
     """`values` has the shape and unit of y, up to a constant; None where there are none, and `reason` says why."""
 
     values: Floats | None
-    reason: str = ""
+    reason: Message | None = None
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,11 @@ def decorrelate(x: Floats, y: Floats, method: Decorrelation) -> Remainder:
     """Takes `x` out of `y`, both of shape (n,) and without NaN. Points that are equal stay equal, to the last bit. Of
     finite numbers up to 1e300 the result is finite too."""
     if len(x) < FEWEST:
-        return Remainder(None, f"fewer than {FEWEST} items have a value for both aspects")
+        return Remainder(None, Message("few-items-of-both-aspects", least=FEWEST))
     if is_constant(x):
-        return Remainder(None, "every item has the same value for the lower aspect")
+        return Remainder(None, Message("same-lower-value"))
     if is_constant(y):
-        return Remainder(None, "every item has the same value for the higher aspect")
+        return Remainder(None, Message("same-higher-value"))
     return subtract_line(x, y) if method == "residual" else project(x, y)
 
 
@@ -161,7 +162,7 @@ def project(x: Floats, y: Floats) -> Remainder:
     (x_variance, covariance), (_, y_variance) = np.cov(x, y)
     gap, both = y_variance - x_variance, x_variance + y_variance
     if np.hypot(2 * covariance, gap) <= EQUAL_SPREAD * both:
-        return Remainder(None, "the items spread equally in every direction: there is no principal axis")
+        return Remainder(None, Message("no-principal-axis"))
     angle = 0.5 * float(np.arctan2(2 * covariance, -gap))
     across, along = float(np.cos(angle)), float(np.sin(angle))
     # (across, along) is the major axis, (-along, across) the minor; across is never negative.
@@ -194,9 +195,9 @@ def count_changes(
     held = ~(np.isnan(lower.values) | np.isnan(higher.values))
     remainder = decorrelate(lower.values[held], higher.values[held], method)
     changes: dict[str, int | None] = dict.fromkeys(("common_change", "higher_only_change", "new"))
-    undefined = {}
+    undefined: dict[str, Message] = {}
     if remainder.values is None:
-        undefined = dict.fromkeys(changes, remainder.reason)
+        undefined = {name: remainder.reason for name in changes if remainder.reason is not None}
     else:
         after = compare_systems(remainder.values, unit_system[held], len(higher.better)).better(alpha)
         lost = higher.better & ~after

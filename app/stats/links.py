@@ -29,9 +29,11 @@ from app.domain.summary import MeasureKey
 from app.stats.correlation_intervals import estimate
 from app.stats.observations import Floats, Integers, join_shared, number_first
 from app.stats.pairing import find_partners, number_keys
+from app.stats.phrases import tell_count
 from app.stats.resampling import find_quantile
-from app.stats.statistics import count, reach
+from app.stats.statistics import reach
 from saiten.core.figures import write_figure
+from saiten.core.messages import Message
 
 DRAWS = 200
 CELLS = 2_000_000
@@ -93,17 +95,15 @@ def link_judges(
             }
         )
     interval = find_interval(pairs, float(plain[0]), float(corrected[0]), correlate(drawn_moments)[1])
-    if isinstance(interval, str):
-        return told.model_copy(update={"reason": f"the judges' correlation has no interval: {interval}"}), None
+    if isinstance(interval, Message):
+        return told.model_copy(update={"reason": Message("no-interval-of-judges", why=interval)}), None
     low, high = interval
-    least, which = (LEAST_CORRECTED, "corrected ") if several else (LEAST_CORRELATION, "")
+    least, name = (
+        (LEAST_CORRECTED, "little-corrected-agreement") if several else (LEAST_CORRELATION, "little-agreement")
+    )
     told = told.model_copy(update={"correlation_interval": (round(low, 6), round(high, 6))})
     if low < least:
-        reason = (
-            f"the judges agree too little to be linked: the lower bound of their {which}correlation is "
-            f"{write_figure(low, 2)}, and {least:g} is needed"
-        )
-        return told.model_copy(update={"reason": reason}), None
+        return told.model_copy(update={"reason": Message(name, bound=write_figure(low, 2), least=least)}), None
     table, tables = (
         tabulate_levels(shares.sum(axis=0)[None], pairs.levels, chosen)[0],
         tabulate_levels(drawn_shares, pairs.levels, chosen),
@@ -119,12 +119,12 @@ def link_judges(
     return told.model_copy(update=update), np.round(tables, DECIMALS)
 
 
-def find_interval(pairs: JudgePairs, plain: float, corrected: float, again: Floats) -> tuple[float, float] | str:
+def find_interval(pairs: JudgePairs, plain: float, corrected: float, again: Floats) -> tuple[float, float] | Message:
     """The 95 % interval of the correlation, or why there is none. With several samples it is that of the corrected one:
     the plain one's, corrected as the figure is, made as wide as the resamples of the corrected one, shape (draws,),
     which know how uncertain the repeatability is."""
     found = estimate("pearson", pairs.old, pairs.new, pairs.clusters, plain).interval()
-    if isinstance(found, str) or pairs.noise is None:
+    if isinstance(found, Message) or pairs.noise is None:
         return found
     low, high = np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5])
     scale = corrected / plain if plain else 1.0
@@ -136,22 +136,22 @@ def spread(ends: Floats) -> tuple[float, float]:
     return round(float(ends[0]), DECIMALS), round(float(ends[1]), DECIMALS)
 
 
-def find_obstacle(pairs: JudgePairs) -> str | None:
+def find_obstacle(pairs: JudgePairs) -> Message | None:
     """Why there is no link, whatever the correlation; None where nothing stands against it."""
     n, levels = len(pairs.old), np.array(pairs.levels, dtype=np.float64)
     if n < FEWEST_PAIRS:
-        return f"both judges rated {count(n, 'response')}: {FEWEST_PAIRS} are needed"
+        return Message("few-responses", rated=tell_count(n, "response"), needed=FEWEST_PAIRS)
     if pairs.units < FEWEST_UNITS:
-        return f"the responses are of {count(pairs.units, 'dialogue')}: {FEWEST_UNITS} are needed"
+        return Message("few-dialogues", dialogues=tell_count(pairs.units, "dialogue"), needed=FEWEST_UNITS)
     for whose, values in (("old", pairs.old), ("new", pairs.new)):
         if values.min() < levels[0] or values.max() > levels[-1]:
-            return f"the {whose} judge has ratings beyond the scale"
+            return Message(f"{whose}-beyond-scale")
         if np.ptp(values) == 0:
-            return f"the {whose} judge gave every response the same rating"
+            return Message(f"{whose}-constant")
     seen = np.abs(pairs.old[:, None] - levels).min(axis=0) < UNSEEN
     if not seen.all():
         absent = ", ".join(f"{level:g}" for level in levels[~seen])
-        return f"the old judge never gave {absent}: every level must be seen, and `saiten link plan` picks responses"
+        return Message("levels-never-given", levels=absent)
     return None
 
 
@@ -384,7 +384,7 @@ def weigh_responses(row: Integers, held: Floats, chosen: Integers) -> Floats:
 
 def widen(
     figures: Mapping[str, Any],
-    undefined: Mapping[str, str],
+    undefined: Mapping[str, Message],
     *,
     moved: float,
     error: float,
@@ -392,7 +392,7 @@ def widen(
     alpha: float,
     tests: int,
     width: float | None,
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, Any], dict[str, Message]]:
     """A measure's figures with the linking error in them, by the names of `Measure`, and why others are null. `moved`
     is the difference of the means, `error` the link's standard error of it, `freedom` the link's degrees.
 
@@ -409,10 +409,7 @@ def widen(
     if figures["p"] is not None:
         reached = reach(alpha / max(1, tests), joined) * whole
         if width is not None and reached > width:
-            reached, left["smallest_detectable"] = (
-                None,
-                "the link and the values leave too much to chance to show any drop",
-            )
+            reached, left["smallest_detectable"] = None, Message("link-too-wide")
     else:
         left |= {name: why for name, why in undefined.items() if name == "smallest_detectable"}
     low, high = figures["interval"] or (moved, moved)

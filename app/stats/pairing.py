@@ -16,13 +16,14 @@ from app.domain.errors import InvalidRequest
 from app.domain.run_frame import RunFrame, make_frame
 from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, count_keys, join_shared, number_first
-from app.stats.statistics import count
+from app.stats.phrases import join_clauses, tell_count
+from saiten.core.messages import Message
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
 FOLDED: tuple[Kind, ...] = ("aspect", "finding", "kind")
 """What may have a best value that is not the highest."""
 
-INCOMPARABLE = "contexts cannot be compared, for texts of a run were hashed or dropped"
+INCOMPARABLE = Message("incomparable-contexts")
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def pair_up(
     numbers = number_units(baseline, candidate, rows)
     units = [count_keys(own) for own in ([numbers[0][rows[:, 0]]] if paired else numbers)]
     if items and (len(rows) or not paired):
-        reason += tell_units(baseline, candidate, rows, units)
+        reason = join_clauses([reason, tell_units(baseline, candidate, rows, units)])
     pairing = Pairing(
         test=test,
         pairs=len(rows),
@@ -228,36 +229,33 @@ def number_items(means: ItemMeans) -> Integers:
     return join_shared(known, number_first(clusters[known]), len(clusters))
 
 
-def tell_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers, units: Sequence[int]) -> str:
-    """What is independent, and which run's dialogues tell it, as the end of a sentence. `rows` are those of the pairs
-    in both runs, `units` the numbers of units: of the pairs, or of both runs."""
+def tell_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers, units: Sequence[int]) -> Message:
+    """What is independent, and which run's dialogues tell it. `rows` are those of the pairs in both runs, `units` the
+    numbers of units: of the pairs, or of both runs."""
     if not baseline.frame.clusters.any() and not candidate.frame.clusters.any():
-        return "; no dialogues are known, so that items are the units"
+        return Message("items-are-units")
     if len(units) > 1:
-        return f"; the units are {units[0]:,} and {count(units[1], 'dialogue')}"
-    found = f"; the units are {count(units[0], 'dialogue')}"
+        return Message("units-of-both", baseline=units[0], candidate=tell_count(units[1], "dialogue"))
     # What is joined further has fewer parts, so that as many parts are the same parts.
     same = [count_keys(number_items(own)[rows[:, side]]) == units[0] for side, own in enumerate((baseline, candidate))]
-    if any(same):
-        return f"{found}, as the {'candidate' if same[1] else 'baseline'} run has them"
-    return f"{found}: those of both runs, joined where they share an item"
+    name = "units-of-candidate" if same[1] else "units-of-baseline" if same[0] else "joined-units"
+    return Message(name, units=tell_count(units[0], "dialogue"))
 
 
-def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True) -> str:
-    """Paired or not, and why in one sentence. `items` are the smaller run's."""
-    found = (
-        f"{pairs:,} of the smaller run's {count(items, 'item')} {'is' if pairs == 1 else 'are'} in the other run too"
+def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True) -> Message:
+    """Paired or not, and why. `items` are the smaller run's."""
+    name = f"{'one-is' if pairs == 1 else 'are'}-in-both{'-by-number' if numbered else ''}"
+    found = join_clauses(
+        [Message(name, pairs=pairs, items=tell_count(items, "item")), *([] if comparable else [INCOMPARABLE])]
     )
-    if numbered:
-        found += ", by number and context"
-    if not comparable:
-        found += f"; {INCOMPARABLE}"
     if asked == "unpaired":
-        return f"unpaired, as asked for; {found}"
+        return join_clauses([Message("unpaired-as-asked"), found])
     if asked == "paired":
         if not pairs:
             raise InvalidRequest(f"the runs cannot be paired: {found}", pointer="/test")
-        return f"paired, as asked for: {found}"
+        return Message("paired-as-asked", found=found)
     if not items:
-        return "not compared: a run is empty"
-    return f"paired: {found}" if pairs else f"not compared: {found}; `unpaired` compares all items of both runs"
+        return Message("empty-run")
+    if pairs:
+        return Message("paired", found=found)
+    return join_clauses([Message("not-compared", found=found), Message("unpaired-compares-all")])

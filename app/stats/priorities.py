@@ -15,17 +15,18 @@ import numpy as np
 
 from app.stats.observations import Floats, Integers, Mask
 from app.stats.resampling import find_quantile
+from saiten.core.messages import Message
 
 FEWEST_CLUSTERS = 8
 """Dialogues below which there is no interval."""
 FEWEST_OF_EACH = 3
 """Dialogues with the fault, and without it, below which there is none either."""
 
-TOO_FEW = f"fewer than {FEWEST_CLUSTERS} dialogues"
-FEW_WITH = f"fewer than {FEWEST_OF_EACH} dialogues with the fault"
-FEW_WITHOUT = f"fewer than {FEWEST_OF_EACH} dialogues without the fault"
-NONE_WITHOUT = "every conversation has the fault"
-NO_SPREAD = "all ratings of conversations with the fault are equal, and all without it"
+TOO_FEW = Message("fewer-dialogues", least=FEWEST_CLUSTERS)
+FEW_WITH = Message("fewer-dialogues-with-fault", least=FEWEST_OF_EACH)
+FEW_WITHOUT = Message("fewer-dialogues-without-fault", least=FEWEST_OF_EACH)
+NONE_WITHOUT = Message("every-conversation-has-fault")
+NO_SPREAD = Message("no-spread-by-fault")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Priority:
     effect: float | None
     weight: float | None
     interval: tuple[float, float] | None
-    reason: str | None
+    reason: Message | None
 
 
 def weigh_fault(ratings: Floats, has: Mask, clusters: Integers, *, alpha: float = 0.05) -> Priority:

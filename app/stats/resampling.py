@@ -34,14 +34,15 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from app.stats.observations import Floats, Integers, number_keys
+from app.stats.phrases import NO_VALUES
 from app.stats.statistics import level
+from saiten.core.messages import Message
 
 ROUNDING = 1e-9
 """Means that differ by less, relative to the largest, are equal but for rounding."""
 
-NO_VALUES = "there are no values"
-ONE_CLUSTER = "all values are of one dialogue, which shows nothing of how others vary"
-NO_SPREAD = "the dialogues' means are all equal, which shows nothing of how far the mean may be off"
+ONE_CLUSTER = Message("one-cluster")
+NO_SPREAD = Message("no-spread-of-means")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class IntervalEstimate:
     mean: float | None
     interval: tuple[float, float] | None
     clusters: int
-    reason: str | None
+    reason: Message | None
 
 
 @dataclass(frozen=True)
@@ -332,7 +333,7 @@ class Groups:
         return np.add.reduceat(counts[:, self._order], self._starts, axis=1)
 
 
-def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:
+def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | Message:
     """The 95 % interval of a figure's resamples, NaN where it has none; or why there is no interval.
 
     The percentiles are expanded for the number of clusters that were drawn: Φ(±√(n / (n − 1)) · t) in place of 2.5 and
@@ -341,12 +342,11 @@ def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | str:
     """
     known = figures[~np.isnan(figures)]
     if clusters < FEWEST_CLUSTERS:
-        return f"fewer than {FEWEST_CLUSTERS} independent items or dialogues to draw from"
+        return Message("too-few-to-draw-from", least=FEWEST_CLUSTERS)
     if not len(figures):
-        return "no resamples were asked for"
+        return Message("no-resamples")
     if len(known) < LEAST_DEFINED * len(figures):
-        missing = f"{len(figures) - len(known)} of {len(figures)} resamples"
-        return f"{missing} have no figure: too few independent items or dialogues"
+        return Message("resamples-without-figure", missing=len(figures) - len(known), resamples=len(figures))
     tail = float(ndtr(-sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, 0.975)))
     low, high = np.quantile(known, [tail, 1 - tail])
     return float(low), float(high)

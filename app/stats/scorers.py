@@ -22,6 +22,7 @@ from app.stats.correlation_intervals import COEFFICIENTS, Difference, Estimate, 
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Integers, Observations, number_first
 from app.stats.resampling import count_clusters
 from app.stats.statistics import adjust_holm, settled_means
+from saiten.core.messages import Message
 
 MOST_SCORERS = 32
 """Scorers of one aspect: 496 pairs."""
@@ -54,8 +55,8 @@ def compare_scorers(
         seed=seed,
         aspects={rating: compare_aspect(observations, rating, scorers) for rating, scorers in compared.items()},
         unmatched={
-            **{aspect: "only the ratings have it" for aspect in observations.ratings if aspect not in columns},
-            **{aspect: "only the scores have it" for aspect in columns if aspect not in compared},
+            **{aspect: Message("only-ratings") for aspect in observations.ratings if aspect not in columns},
+            **{aspect: Message("only-scores") for aspect in columns if aspect not in compared},
         },
     )
 
@@ -116,7 +117,7 @@ def compare_aspect(observations: Observations, rating: str, columns: Mapping[str
     for scorer, scores in values.items():
         found, by_rank = describe(scores[units], y, cluster)
         confusion = confuse(observations, observations.ratings[rating], np.where(common, scores, np.nan))
-        none = isinstance(confusion, str)
+        none = isinstance(confusion, Message)
         more = {"undefined": {**found.undefined, "confusion": confusion}} if none else {"confusion": confusion}
         scorers[scorer] = found.model_copy(update=more)
         if by_rank is not None:
@@ -144,8 +145,8 @@ def describe(x: Floats, y: Floats, cluster: Integers) -> tuple[ScorerCorrelation
     estimates = estimate_all(x, y, cluster, figures)
     for name in COEFFICIENTS:
         interval = estimates[name].interval() if name in estimates else NO_FIGURE
-        figures[f"{name}_interval"] = None if isinstance(interval, str) else interval
-        if isinstance(interval, str):
+        figures[f"{name}_interval"] = None if isinstance(interval, Message) else interval
+        if isinstance(interval, Message):
             undefined[f"{name}_interval"] = interval
     return ScorerCorrelation(**figures, undefined=undefined), estimates.get("spearman")
 

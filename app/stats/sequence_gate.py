@@ -28,9 +28,10 @@ from app.stats.gate_plan import PlannedRule, plan
 from app.stats.mending import find_sound, is_mended
 from app.stats.observations import Floats, Integers, Mask
 from app.stats.pairing import find_partners, match_runs, number_units
+from app.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
 from app.stats.resampling import FEWEST_TEST_CLUSTERS
 from app.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
-from app.stats.statistics import count
+from saiten.core.messages import Message, Value
 
 LOOKS_BACK = 31
 """Builds before the newest one that it is looked at with."""
@@ -183,28 +184,30 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
         builds, held.nights, drop, tolerated=tolerated, alpha=share.alpha, night=night
     ):
         return Judged(tell_open(builds, seen, asked, drop), detectable, drop)
-    power = f"; a lasting {word} of {detectable:.3f} would be seen with 80 % power" if detectable else ""
+    power = [Message(f"lasting-{word}-seen", size=detectable)] if detectable else []
     sound = find_sound(builds, seen, held.room, level=share.level)
     if not sound.any():
-        mended = "" if drop is None else f"; the {word} found in build {drop.night:,} is mended"
-        figures = f"{tell_newest(builds, seen, asked)}: no lasting {word} in build {night:,} of the sequence{mended}"
-        skewed = bool(seen.significant.any())
-        found = lack(f"{figures}: {TOO_SKEWED}") if skewed else weigh_silence(seen, asked, figures + power, detectable)
-        return Judged(found, detectable)
-    figures, size, window = tell_worst(builds, seen, asked, night, sound)
+        told = [Message(f"no-lasting-{word}", change=tell_newest(builds, seen, asked), build=night)]
+        told += [] if drop is None else [Message(f"{word}-mended", build=drop.night)]
+        if seen.significant.any():
+            return Judged(lack([tell_why(join_clauses(told), TOO_SKEWED)]), detectable)
+        return Judged(weigh_silence(seen, asked, [*told, *power], detectable), detectable)
+    worst, size, window, margin = tell_worst(builds, seen, asked, sound)
+    place = {"build": night, "margin": margin}
     if min(size, float(seen.newest)) > tolerated:
-        found = RuleFinding(word, "fail", f"{figures}: beyond chance and the noise between builds{power}")
+        told = [worst, Message("beyond-noise", **place), *power]
         first = int(held.nights[len(held.nights) - window])
-        return Judged(found, detectable, SequenceDrop(night=night, first=first, size=size))
-    told = f"{figures}: beyond chance, but as observed no more than the {tolerated:g} tolerated{power}"
-    return Judged(RuleFinding("held", "pass", told), detectable)
+        drop = SequenceDrop(night=night, first=first, size=size)
+        return Judged(RuleFinding(word, "fail", join_clauses(told)), detectable, drop)
+    told = [worst, Message("tolerated-in-sequence", **place, tolerated=tolerated), *power]
+    return Judged(RuleFinding("held", "pass", join_clauses(told)), detectable)
 
 
 def tell_lacking(held: Held | None, word: str) -> RuleFinding:
     """That there are no values, or too few dialogues."""
     if held is None:
-        return RuleFinding("no-values", "inconclusive", "there are no values in both runs to compare")
-    return lack(f"{count(held.builds.units, 'dialogue')} cannot show a {word}")
+        return RuleFinding("no-values", "inconclusive", NO_COMMON_VALUES)
+    return lack([Message(f"cannot-show-{word}", dialogues=tell_count(held.builds.units, "dialogue"))])
 
 
 def word_of(asked: PlannedRule) -> Literal["drop", "rise"]:
@@ -214,12 +217,11 @@ def word_of(asked: PlannedRule) -> Literal["drop", "rise"]:
 
 def tell_open(builds: Builds, seen: Looks, asked: PlannedRule, drop: SequenceDrop) -> RuleFinding:
     """A drop that is not mended fails the newest build too, unless this is as good as the rule asks for."""
-    word, newest = word_of(asked), tell_newest(builds, seen, asked)
+    word = word_of(asked)
+    figures: dict[str, Value] = {"change": tell_newest(builds, seen, asked), "build": drop.night, "size": drop.size}
     if float(seen.newest) > (asked.rule.most or 0.0):
-        told = f"not mended since build {drop.night:,} of the sequence, which showed a {word} of {drop.size:.3f}"
-        return RuleFinding(word, "fail", f"{newest}: {told}")
-    told = f"the {word} of {drop.size:.3f} found in build {drop.night:,} of the sequence is not shown to be mended yet"
-    return lack(f"{newest}, which is tolerated, but {told}")
+        return RuleFinding(word, "fail", Message(f"{word}-not-mended", **figures))
+    return lack([Message(f"{word}-not-shown-to-be-mended", **figures)])
 
 
 def find_detectable(seen: Looks, asked: PlannedRule) -> float | None:
@@ -229,39 +231,44 @@ def find_detectable(seen: Looks, asked: PlannedRule) -> float | None:
     return reached if 0 < reached < inf and reached <= width else None
 
 
-def weigh_silence(seen: Looks, asked: PlannedRule, figures: str, detectable: float | None) -> RuleFinding:
-    """No drop was found: that means something only where one that matters would have been seen."""
+def weigh_silence(seen: Looks, asked: PlannedRule, told: Sequence[Message], detectable: float | None) -> RuleFinding:
+    """No drop was found: that means something only where one that matters would have been seen. The last of what is
+    `told` is what would be."""
     aim = asked.must_detect or 0.0
     if detectable is None:
-        return lack(f"{figures}; the noise between builds is not known well enough yet, more nights will tell")
+        return lack([*told, Message("noise-not-known")])
     if detectable > aim:
-        return lack(f"{figures}, and {aim:g} must be: more nights or items would do")
+        return lack([*told[:-1], Message("more-nights", seen=told[-1], least=aim)])
     if float(seen.newest) > aim:
-        return lack(f"{figures}, though it is by more than the {aim:g} that must be seen")
-    return RuleFinding("held", "pass", figures)
+        return lack([*told, Message("newest-is-worse", least=aim)])
+    return RuleFinding("held", "pass", join_clauses(told))
 
 
-def tell_worst(builds: Builds, seen: Looks, asked: PlannedRule, night: int, sound: Mask) -> tuple[str, float, int]:
-    """The clearest sound drop in words, by how much the builds of its window lie below the baseline, and how many
-    builds these are."""
+def tell_worst(builds: Builds, seen: Looks, asked: PlannedRule, sound: Mask) -> tuple[Message, float, int, float]:
+    """The clearest sound drop in words, by how much the builds of its window lie below the baseline, how many builds
+    these are, and the margin of their mean."""
     standardised = np.where(sound, seen.drops / np.maximum(seen.errors, 1e-12), -np.inf)
     place = int(np.argmax(standardised))
     window, size = int(seen.windows[place]), float(seen.below[place])
-    newest = "the newest build" if window == 1 else f"the mean of the newest {window:,} builds"
-    told = tell_change(asked, float(builds.means[0]), size)
-    margin = seen.quantile * float(seen.errors[place])
-    return f"{newest} {told}; build {night:,} of the sequence, margin {margin:.3f}", size, window
+    change = tell_change(asked, float(builds.means[0]), size)
+    told = (
+        Message("newest-build", change=change)
+        if window == 1
+        else Message("newest-builds", builds=window, change=change)
+    )
+    return told, size, window, seen.quantile * float(seen.errors[place])
 
 
-def tell_newest(builds: Builds, seen: Looks, asked: PlannedRule) -> str:
+def tell_newest(builds: Builds, seen: Looks, asked: PlannedRule) -> Message:
     """How the newest build differs from the baseline."""
     return tell_change(asked, float(builds.means[0]), float(seen.newest))
 
 
-def tell_change(asked: PlannedRule, before: float, drop: float) -> str:
+def tell_change(asked: PlannedRule, before: float, drop: float) -> Message:
     """`fell by 0.300 (3.600 to 3.300)`; findings the other way round, as their rates count below zero."""
     after, words = before - drop, ("fell", "rose")
     if asked.rule.code is not None:
         before, after, words = -before, -after, ("rose", "fell")
     word = words[0] if drop > 0 else words[1] if drop < 0 else "changed"
-    return f"{word} by {abs(drop):.3f} ({before:.3f} to {after:.3f})"
+    figures = Message("before-after", before=f"{before:.3f}", after=f"{after:.3f}")
+    return Message(word, amount=f"{abs(drop):.3f}", figures=[figures])

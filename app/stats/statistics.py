@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 from app.domain.errors import InvalidRequest
 from app.domain.reports import SignificantPair
 from app.stats.observations import Floats, Integers, Mask, Observations
+from saiten.core.messages import Message
 
 Statistic = Literal["spearman", "pearson"]
 
@@ -31,13 +32,18 @@ MOST_SQUARE = 400_000_000
 """Items by the square of the number of aspects, up to which all aspects are compared with each other."""
 
 
-def obstacle(x: Floats, y: Floats, x_name: str = "scores", y_name: str = "ratings") -> str | None:
-    """Why two columns of shape (n,) without NaN have no correlation; None where they have one."""
+SCORES_EQUAL = Message("scores-equal")
+RATINGS_EQUAL = Message("ratings-equal")
+
+
+def obstacle(x: Floats, y: Floats, x_equal: Message = SCORES_EQUAL, y_equal: Message = RATINGS_EQUAL) -> Message | None:
+    """Why two columns of shape (n,) without NaN have no correlation; None where they have one. `x_equal` and `y_equal`
+    say that all values of a column are equal."""
     if len(x) < FEWEST:
-        return f"fewer than {FEWEST} items have both"
-    for column, name in ((x, x_name), (y, y_name)):
+        return Message("few-items-have-both", least=FEWEST)
+    for column, equal in ((x, x_equal), (y, y_equal)):
         if column.min() == column.max():
-            return f"all {name} are equal"
+            return equal
     return None
 
 

@@ -23,11 +23,12 @@ from app.stats.agreement import NamedRatings, compare_raters, named_ratings
 from app.stats.correlation_intervals import Estimate, estimate_within
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first, number_keys
 from app.stats.statistics import FEWEST, rank_within, settled_means
+from saiten.core.messages import Message
 
 ALPHA = 0.05
-ONE_RATER = f"fewer than {FEWEST} items are rated by two named people"
-CONSTANT = "within every system all scores, or all ratings, are equal"
-TOO_FEW = f"fewer than {FEWEST_ITEMS} items are rated by two named people"
+ONE_RATER = Message("few-items-of-two-people", least=FEWEST)
+CONSTANT = Message("constant-within-systems")
+TOO_FEW = Message("few-items-of-two-people", least=FEWEST_ITEMS)
 
 
 def follow_people(observations: Observations, rating: str, scores: Floats, both: Mask, *, tests: int) -> WithinSystems:
@@ -39,14 +40,14 @@ def follow_people(observations: Observations, rating: str, scores: Floats, both:
     units = observations.unit_order[several[observations.unit_order]]
     kept = several[named.unit]
     named = NamedRatings(named.unit[kept], named.rater[kept], named.values[kept])
-    undefined: dict[str, str] = {}
+    undefined: dict[str, Message] = {}
     found = estimate_units(observations, rating, scores, units)
-    interval: tuple[float, float] | str = TOO_FEW
-    if isinstance(found, str):
+    interval: tuple[float, float] | Message = TOO_FEW
+    if isinstance(found, Message):
         undefined["spearman"] = interval = found
     elif len(units) >= FEWEST_ITEMS:
         interval = found.interval(find_tail(len(units), tests))
-    if isinstance(interval, str):
+    if isinstance(interval, Message):
         undefined["interval"] = interval
     agreement = compare_raters(rank_ratings(named, observations.unit_system))
     if agreement.reason is not None:
@@ -55,14 +56,14 @@ def follow_people(observations: Observations, rating: str, scores: Floats, both:
         n=len(units),
         systems=len(np.unique(observations.unit_system[units])),
         raters=len(np.unique(named.rater)),
-        spearman=None if isinstance(found, str) else found.value,
-        interval=None if isinstance(interval, str) else interval,
+        spearman=None if isinstance(found, Message) else found.value,
+        interval=None if isinstance(interval, Message) else interval,
         agreement=agreement.spearman,
         undefined=undefined,
     )
 
 
-def estimate_units(observations: Observations, rating: str, scores: Floats, units: Integers) -> Estimate | str:
+def estimate_units(observations: Observations, rating: str, scores: Floats, units: Integers) -> Estimate | Message:
     """The correlation of these units within their systems, or why there is none."""
     if len(units) < FEWEST:
         return ONE_RATER

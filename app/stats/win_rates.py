@@ -14,6 +14,7 @@ from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
 from app.stats.observations import Floats, Integers, Mask, Observations, number_keys
 from app.stats.resampling import estimate_mean
 from app.stats.statistics import MOST_PAIRS, refuse_many
+from saiten.core.messages import Message
 
 EQUAL_WITHIN = 1e-9
 """Values that lie no further apart than this are equal: means and blended values carry rounding."""
@@ -23,7 +24,7 @@ NORMAL_975 = float(ndtri(0.975))
 MOST_CLUSTERED_PAIRS = 20_000
 """Of systems, over all aspects, where dialogues are named: each then takes half a millisecond and more."""
 
-NO_CONTEST = "no context has a value from both systems"
+NO_CONTEST = Message("no-contest")
 
 
 def rate_wins(observations: Observations) -> WinReport:
@@ -46,7 +47,7 @@ def rate_wins(observations: Observations) -> WinReport:
         clusters=None if observations.dialogue is None else len(np.unique(observations.unit_cluster)),
         aspects={name: rate_aspect(valued(observations, column), contexts + alone) for name, column in columns.items()},
         best={name: level for name, level in observations.folded.items() if name in columns},
-        undefined={} if contexts else {"aspects": "no context was answered by two systems"},
+        undefined={} if contexts else {"aspects": Message("no-shared-context")},
     )
 
 
@@ -140,13 +141,13 @@ def count_outcomes(found: Valued) -> Integers:
     return outcomes.reshape(3, systems, systems)
 
 
-def explain_none(found: Valued) -> str:
+def explain_none(found: Valued) -> Message:
     """Why no context was won."""
     if len(found.systems) < 2:
-        return f"{len(found.systems) or 'no'} system: there is no other to win against"
+        return Message("one-system-to-win" if found.systems else "no-system-to-win")
     if not len(found.values):
-        return "no context has a value"
-    return "no context has a value from every system"
+        return Message("no-context-has-value")
+    return Message("no-context-of-all-systems")
 
 
 def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats) -> PairedWins:
@@ -160,11 +161,11 @@ def compare_wins(a_name: str, b_name: str, a: Floats, b: Floats) -> PairedWins:
 def describe_pair(a_name: str, b_name: str, a_wins: int, b_wins: int, ties: int, *, of: int) -> PairedWins:
     """Two systems, by the outcomes of the contexts that both answered with a value, out of so many in all."""
     contexts = a_wins + b_wins + ties
-    undefined: dict[str, str] = {}
+    undefined: dict[str, Message] = {}
     if not contexts:
         undefined = dict.fromkeys(("a_wins", "b_wins", "ties", *PREFERENCE), NO_CONTEST)
     elif not a_wins + b_wins:
-        undefined = dict.fromkeys(PREFERENCE, "every context is a tie")
+        undefined = dict.fromkeys(PREFERENCE, Message("all-ties"))
     decided = share(a_wins, a_wins + b_wins)
     return PairedWins(
         a=a_name,

@@ -9,11 +9,13 @@ translation as it is. What no template fits stays English.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from saiten.core.messages import Message
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "ja": "日本語", "ko": "한국어"}
 """Each by its own name."""
@@ -70,9 +72,6 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 
 DEEPEST = 4
 """Sentences within sentences: a check of the judge in a reason of a gate, with the drift of an aspect in it."""
-
-PROSE = frozenset({"detail", "reason", "notes", "undefined", "doubt"})
-"""Fields of comparisons and gates in which sentences stand."""
 
 LONGEST = 2_000
 """Characters of a sentence that is translated; an answer shows 400."""
@@ -154,37 +153,22 @@ def split_clauses(text: str) -> list[str]:
     return found
 
 
-def tell_report(report: Any, language: str) -> Any:
-    """A comparison or gate as JSON values, with its sentences in the language; codes and names stay as they are."""
-    return say_all(report, wording_in(language, GATES).say_clauses) if language != DEFAULT else report
-
-
-def tell_sentence(language: str, text: str) -> str:
-    """What a comparison, a gate, an error, or a fault of settings and rubrics says, in the language; what no catalogue
-    knows stays English."""
-    found = wording_in(language, GATES).say_clauses(text)
-    if found != text:
-        return found
+def tell_sentence(language: str, text: Message | str) -> str:
+    """A message in the language; or what an error, or a fault of settings and rubrics says: what no catalogue knows
+    stays English."""
+    if isinstance(text, Message):
+        return text.say(language)
     found = wording_in(language, SETUP).say(text)
     return found if found != text else wording_in(language, SETUP).say_clauses(text)
 
 
-def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> Any:
-    """The value with the texts in fields of `PROSE` said."""
-    if isinstance(value, dict):
-        return {key: say_all(part, say, prose=prose or key in PROSE) for key, part in value.items()}
-    if isinstance(value, list):
-        return [say_all(part, say, prose=prose) for part in value]
-    return say(value) if prose and isinstance(value, str) else value
-
-
-ERRORS, GATES, SETUP = "", "gates.", "setup."
+ERRORS, SETUP = "", "setup."
 
 
 @cache
 def wording_in(language: str, area: str = ERRORS) -> Wording:
-    """The wording of errors, of what comparisons and gates find, or of what settings, rubrics and models lack, which
-    has errors in it, in a language; English stays as it is."""
+    """The wording of errors, or of what settings, rubrics and models lack, which has errors in it, in a language;
+    English stays as it is."""
     if language == DEFAULT:
         return Wording({})
     return Wording(read_messages(language, area) | (read_messages(language) if area == SETUP else {}))

@@ -12,6 +12,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.reports import Report
 from app.domain.validation import validate
+from app.web.answers import answer_in_language
 from app.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from app.web.dependencies import Serving, may_write
 from app.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_lines
@@ -72,7 +73,7 @@ async def run_analysis(
     else:
         asked = validate(model, read_query(request, model), limits)
         report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
-    return Response(await container.comparison.compute(report.model_dump_json), media_type=JSON)
+    return await answer_in_language(request, container, report)
 
 
 def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:

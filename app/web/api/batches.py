@@ -33,6 +33,7 @@ from app.domain.evaluation import Evaluation, Metadata
 from app.domain.model import Value
 from app.domain.summary import Summary
 from app.governance.policies import settle_for
+from app.web.answers import tell_value
 from app.web.batch_answers import ACCEPTED, answer, keep_under
 from app.web.body import JSON, NDJSON, Upload, invalid_json
 from app.web.dependencies import (
@@ -337,7 +338,7 @@ async def read_batch_summary(request: Request, container: Serving, batch_id: str
     project: str = request.state.project
     summary = await container.batches.summarize(project, batch_id)
     summary = await container.ratings.reliabilities.mark_summary(project, summary)
-    return Response(summary.model_dump_json(), media_type=JSON)
+    return tell_value(request, summary)
 
 
 @router.get(

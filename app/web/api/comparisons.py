@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from app.domain.comparison import Comparison
 from app.domain.comparison_request import ComparisonRequest
 from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
+from app.web.answers import answer_in_language, tell_value
 from app.web.body import JSON, body_of, while_connected
-from app.web.comparison_answers import answer_in_language
 from app.web.dependencies import Serving
 from app.web.given_runs import read_runs, receive_runs
 from app.web.idempotency import once
@@ -55,6 +55,6 @@ async def check_judge(
             require_price(request, body.rubric, body.judge)
             checking = container.comparison.check_judge(request.state.project, body, scope)
             check = await while_connected(request, checking)
-        return Response(check.model_dump_json(), media_type=JSON)
+        return tell_value(request, check)
 
     return await once(request, container.scoring.evaluations, make)

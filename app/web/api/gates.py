@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,15 +11,14 @@ from app.domain.comparison import GateReport
 from app.domain.comparison_request import GateRequest
 from app.domain.given_run import batch_of
 from app.domain.model import Value
-from app.web.body import JSON, while_connected
-from app.web.comparison_answers import answer_in_language
+from app.web.answers import answer_in_language, tell_value
+from app.web.body import while_connected
 from app.web.dependencies import Serving, link_next, may_write, note, read_cursor, refuse_other_queries, write_cursor
 from app.web.given_runs import Given, read_runs, receive_runs
 from app.web.idempotency import once
-from app.web.languages import DEFAULT, tell_report
 from app.web.limits import evaluating, require_price
 from app.web.openapi import LINK, PROBLEMS
-from app.web.problems import RequestRefused, language_of
+from app.web.problems import RequestRefused
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -100,16 +98,9 @@ async def list_gates(
     last = found[limit - 1] if len(found) > limit else None
     following = None if last is None or last.at is None else write_cursor(last.at, str(last.id))
     items = tuple(one.model_copy(update={"comparison": None, "corrected": {}}) for one in found[:limit])
-    page, language = GatePage(items=items, next=following), language_of(request)
-    headers = {"Content-Language": language, "Vary": "Accept-Language"}
-    headers |= {} if following is None else link_next(request, cursor=following)
-
-    def write() -> str:
-        if language == DEFAULT:
-            return page.model_dump_json()
-        return json.dumps(tell_report(page.model_dump(mode="json"), language), ensure_ascii=False)
-
-    return Response(await container.comparison.compute(write), headers=headers, media_type=JSON)
+    page = GatePage(items=items, next=following)
+    headers = {} if following is None else link_next(request, cursor=following)
+    return await container.comparison.compute(lambda: tell_value(request, page, headers=headers))
 
 
 @router.get("/{gate_id}", summary="Read a kept gate", responses={200: {"model": GateReport}, **PROBLEMS})

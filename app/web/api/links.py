@@ -7,16 +7,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
-from starlette.responses import JSONResponse
 
 from app.domain.link import Link, LinkRequest
 from app.domain.model import Value
+from app.web.answers import tell_value
 from app.web.body import JSON, body_of
 from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
-from app.web.languages import tell_report
 from app.web.openapi import PROBLEMS, form, reads
-from app.web.problems import language_of
 
 router = APIRouter(prefix="/v1/links", tags=["links"])
 
@@ -47,9 +45,7 @@ async def make_link(
     async def make() -> Response:
         link = await container.comparison.links.make(request.state.project, body)
         await note(request, container, "link.created", link.id, old=link.old, new=link.new)
-        language = language_of(request)
-        headers = {"Content-Language": language, "Vary": "Accept-Language"}
-        return JSONResponse(tell_report(link.model_dump(mode="json"), language), 201, headers)
+        return tell_value(request, link, 201)
 
     response = await once(request, container.scoring.evaluations, make)
     # A replay names the same link: its address comes from the stored answer.
@@ -62,7 +58,7 @@ async def list_links(request: Request, container: Serving) -> Response:
     """Newest first."""
     refuse_other_queries(request)
     found = Links(items=tuple(await container.comparison.links.list(request.state.project)))
-    return Response(found.model_dump_json(), media_type=JSON)
+    return tell_value(request, found)
 
 
 @router.get("/{link_id}", summary="Read a link", responses={200: {"model": Link}, **PROBLEMS})
@@ -70,7 +66,7 @@ async def show_link(request: Request, container: Serving, link_id: str) -> Respo
     """The link with each aspect's table."""
     refuse_other_queries(request)
     found = await container.comparison.links.find(request.state.project, link_id)
-    return Response(found.model_dump_json(), media_type=JSON)
+    return tell_value(request, found)
 
 
 @router.delete("/{link_id}", status_code=204, summary="Delete a link", responses=PROBLEMS)

@@ -33,6 +33,7 @@ from saiten.core.wording import title_run
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -297,6 +298,6 @@ def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech:
     return build_correlation(report, labels, describe=lambda found: f" · {n} {found.n:,}", names=names)
 
 
-def list_reasons(found: Iterable[AspectPairs | AspectCorrelation]) -> list[str]:
-    """Why figures are dashes, in English, each reason once."""
+def list_reasons(found: Iterable[AspectPairs | AspectCorrelation]) -> list[Message | str]:
+    """Why figures are dashes, each reason once."""
     return list(dict.fromkeys(reason for each in found for reason in each.undefined.values()))

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from app.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
-from app.comparison.computations import correlate_results
+from app.comparison.analyses import correlate_results
 from app.domain.analysis_request import CorrectedRequest
 from app.domain.batch import Batch
 from app.domain.composites import range_of
@@ -33,6 +33,7 @@ from app.web.dashboard.run_names import build_of, signatures_of, system_of
 from app.web.dashboard.run_values import paint
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
 from app.web.dependencies import Serving, may_write, note
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -153,9 +154,9 @@ class PeopleScale(NamedTuple):
     is_computing: bool = False
 
     @property
-    def notes(self) -> Mapping[str, Sequence[str]]:
+    def notes(self) -> Mapping[Message | str, Sequence[str]]:
         """Each note with the names of the measures that have it."""
-        found: dict[str, list[str]] = {}
+        found: dict[Message | str, list[str]] = {}
         for row in self.rows:
             for told in row.found.notes:
                 found.setdefault(told, []).append(row.name)
@@ -456,10 +457,10 @@ NOTHING = mark("There are no results yet.")
 
 
 class CorrelationCell(NamedTuple):
-    """Two aspects' correlation. Without one, `reason` says why, in English. `shade` is a class, empty near zero."""
+    """Two aspects' correlation. Without one, `reason` says why. `shade` is a class, empty near zero."""
 
     value: float | None
-    reason: str
+    reason: Message | str
     shade: str
 
 
@@ -472,8 +473,8 @@ class Aspects(NamedTuple):
     why_not: str | None = None
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why pairs have no correlation, in English, each reason once."""
+    def reasons(self) -> tuple[Message | str, ...]:
+        """Why pairs have no correlation, each reason once."""
         return tuple(dict.fromkeys(cell.reason for row in self.rows for cell in row if cell.reason))
 
 

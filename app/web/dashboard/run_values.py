@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from app.batches.service import BatchService
-from app.comparison.computations import Examination
+from app.comparison.service import Examination
+from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.link import StoredLink
 from app.domain.rubric import Rubric
@@ -89,8 +90,8 @@ async def examine(
     return await container.dashboard.computations.get(
         project,
         key,
-        lambda: container.dashboard.examiner.examine(
-            project, both[0].id, both[1].id, allow_signature_mismatch=mismatch, link=link
+        lambda: container.comparison.examine(
+            project, (both[0].id, both[1].id), allow_signature_mismatch=mismatch, link=link
         ),
         wait_seconds=wait_seconds,
     )

@@ -12,8 +12,9 @@ from babel.lists import format_list
 
 from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.badges import asked_of
-from app.comparison.computations import Examination
 from app.comparison.links import choose_link
+from app.comparison.service import Examination
+from app.container import Container
 from app.domain.batch import Batch
 from app.domain.comparison import (
     Comparison,
@@ -42,6 +43,7 @@ from saiten.core.wording import name_run
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 
 async def give_verdict(
@@ -269,7 +271,7 @@ class ReasonView:
     verdict: GateVerdict
     measure: str | None
     text: str
-    detail: str
+    detail: Message | str
     trust: AspectValidation | None = None
 
 

@@ -32,16 +32,20 @@ class Message:
     """A sentence: the `id` of its template, and the values that the template names. A value may be a message itself, or
     several, which semicolons part. It is equal to another of the same id and values; `str` of it is English."""
 
-    __slots__ = ("id", "values")
+    __slots__ = ("_said", "id", "values")
 
     def __init__(self, id: str, /, **values: Value) -> None:  # noqa: A002 - the name that it has everywhere
         self.id = id
         self.values: Mapping[str, Value] = values
+        self._said: dict[str, str] = {}
 
     def say(self, language: str = DEFAULT) -> str:
         """The sentence in a language of `LANGUAGES`; raises KeyError for an id that no catalogue has."""
-        told = {name: say_value(value, language) for name, value in self.values.items()}
-        return find_template(self.id, language).format_map(told)
+        said = self._said.get(language)
+        if said is None:  # a badge is said with each of a hundred thousand results
+            told = {name: say_value(value, language) for name, value in self.values.items()}
+            said = self._said[language] = find_template(self.id, language).format_map(told)
+        return said
 
     def as_json(self) -> dict[str, Any]:
         """The values as JSON: a message among them as its own `code` and `values`."""
@@ -72,7 +76,7 @@ def say_value(value: Value, language: str) -> Any:
     """A value as the template formats it."""
     if isinstance(value, Message):
         return value.say(language)
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if value is None or isinstance(value, str | int | float):
         return value
     return "; ".join(one.say(language) for one in value)
 

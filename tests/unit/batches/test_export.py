@@ -152,7 +152,7 @@ async def test_a_row_ends_with_what_its_judge_was_found_to_be_worth():
     marked = [scored(reliability=UNVALIDATED), scored(reliability=badge), failed()]
     rows = await read_table(marked)
     assert [list(row)[-4] for row in rows] == ["reliability"] * 3
-    assert [row["reliability"] for row in rows] == [NOT_VALIDATED, badge.detail, ""]
+    assert [row["reliability"] for row in rows] == [str(NOT_VALIDATED), badge.detail, ""]
 
 
 async def test_a_row_and_a_line_name_the_dialogue_once():

@@ -28,6 +28,7 @@ from app.domain.rubric import Rubric
 from app.domain.run_frame import RunFrame
 from app.domain.summary import Intervals, ResultFigures, Spread, Tally, add_result, tally_results
 from app.storage.sql.batches.store import BatchStore
+from saiten.core.messages import Message
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
 from tests.support.figures import Verdict, make_figures, place_figures
 
@@ -143,7 +144,7 @@ def test_no_result_at_all_gives_nulls_and_empty_levels():
     for aspect in found.aspects.values():
         assert (aspect.n, aspect.mean, aspect.sd, aspect.interval, aspect.blended) == (0, None, None, None, None)
         assert set(aspect.histogram.values()) == {0}
-    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None, reason="there are no values")
+    assert found.composites["both"] == Spread(n=0, mean=None, sd=None, interval=None, reason=Message("no-values"))
     assert (found.coverage.rated, found.coverage.expected, found.coverage.share) == (0, 0, None)
 
 
@@ -240,7 +241,7 @@ def test_no_interval_leaves_the_scale(ones: int):
 def test_where_there_is_no_interval_the_summary_says_why():
     found = summarized([scores(rated(1.0), rated(2.0))] * 9).aspects["warmth"]
     assert (found.interval, found.clusters) == (None, 9)
-    assert "all equal" in (found.reason or "")
+    assert found.reason == Message("no-spread-of-means")
 
 
 def test_measures_beyond_those_that_are_kept_by_result_have_a_reason_too():

@@ -24,7 +24,7 @@ def test_a_baseline_needs_enough_of_every_aspect() -> None:
     # 353 / 360 = 98.06 % of all are there, but only 53 / 60 = 88.33 % of one aspect.
     assert report.verdict == "inconclusive"
     assert [reason.code for reason in report.reasons] == ["coverage"]
-    assert "353 of 360 verdicts of the candidate run (98.06 %); 53 of 60 for thin, the fewest (88.33 %)" in (
+    assert "353 of 360 verdicts of the candidate run (98.06 %); 53 of 60 for thin, the fewest (88.33 %)" in str(
         report.reasons[0].detail
     )
     assert (report.coverage.rated, report.coverage.expected) == (353, 360)

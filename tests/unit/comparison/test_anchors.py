@@ -27,6 +27,7 @@ from app.domain.judge_check import AnchorRatings, JudgeCheck, JudgeCheckRequest,
 from app.domain.model import digest
 from app.domain.rubric import Rubric
 from app.providers.ports import Judgement, JudgingTask, RequestScope
+from saiten.core.messages import Message
 from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_judge import FakeJudge, hash_opinion
 
@@ -55,7 +56,7 @@ def shifted(share: float, by: Callable[[int], int | Unrated] = lambda rating: 1 
 async def test_the_first_check_stores_several_runs(bench: Bench) -> None:
     first = await check(bench)
     assert (first.verdict, first.judge, first.anchors, first.unrated) == ("recorded", "fake/fake-1", len(ANCHORS), 0)
-    assert first.detail == "nothing was stored of this judge yet: its ratings of now are the measure from here on"
+    assert first.detail == Message("first-ratings-stored")
     assert (first.aspects, first.reference_at) == ({}, None)
     assert len(bench.judge.tasks) == RECORDED_RUNS * len(ANCHORS)
     assert {len(runs) for aspects in first.ratings.ratings.values() for runs in aspects.values()} == {RECORDED_RUNS}
@@ -72,7 +73,7 @@ async def test_the_next_check_asks_as_often_and_finds_the_judge_steady(bench: Be
     assert len(bench.judge.tasks) == MOST_RUNS * len(ANCHORS) <= MOST_CALLS
     assert (second.verdict, second.reference_at) == ("steady", first.ratings.at)
     total = 3 * len(ANCHORS)
-    assert second.detail == (
+    assert str(second.detail) == (
         f"the judge rates the anchors as on 2026-11-21: 0 of {total} ratings changed; a shift of 0.09 in any aspect would "
         "be found in at least 80 % of all checks"
     )
@@ -90,8 +91,8 @@ async def test_a_judge_that_moved_on_one_aspect_is_found_and_the_aspect_is_named
     moved = await check(bench)
     assert moved.verdict == "moved"
     assert [name for name, drift in moved.aspects.items() if drift.moved] == ["sympathy"]
-    assert moved.detail.startswith("the judge moved since 2026-11-21: sympathy (mean ")
-    assert f"{len(ANCHORS) // 2} of {len(ANCHORS)} changed" in moved.detail
+    assert str(moved.detail).startswith("the judge moved since 2026-11-21: sympathy (mean ")
+    assert f"{len(ANCHORS) // 2} of {len(ANCHORS)} changed" in str(moved.detail)
     assert moved.aspects["sympathy"].changed == len(ANCHORS) // 2
 
 
@@ -100,8 +101,8 @@ async def test_a_judge_that_rates_no_more_has_moved(bench: Bench) -> None:
     bench.judge.opinion = shifted(1, lambda _: Unrated(reason="refused", detail=""))
     moved = await check(bench)
     assert (moved.verdict, moved.unrated, moved.aspects["sympathy"].lost) == ("moved", len(ANCHORS), len(ANCHORS))
-    assert "no longer rated" in moved.detail
-    assert moved.aspects["sympathy"].undefined["shift"] == "no anchor was rated both then and now"
+    assert "no longer rated" in str(moved.detail)
+    assert moved.aspects["sympathy"].undefined["shift"] == Message("no-anchor-rated-twice")
 
 
 async def test_nothing_rated_is_not_stored(bench: Bench) -> None:
@@ -109,9 +110,7 @@ async def test_nothing_rated_is_not_stored(bench: Bench) -> None:
     with pytest.raises(JudgeReplyInvalid, match="rated none"):
         await check(bench)
     bench.judge.opinion = opinion
-    assert (
-        await check(bench)
-    ).detail == "nothing was stored of this judge yet: its ratings of now are the measure from here on"
+    assert (await check(bench)).detail == Message("first-ratings-stored")
 
 
 async def test_a_reference_in_the_request_is_used_rather_than_the_stored(bench: Bench) -> None:
@@ -131,7 +130,7 @@ async def test_a_reference_of_other_anchors_is_answered_with_ratings_to_keep(ben
     other = stored.model_copy(update={"anchors": "0" * 64}).model_dump()
     answer = await check(bench, reference=other)
     assert (answer.verdict, answer.aspects) == ("recorded", {})
-    assert answer.detail == "the ratings in the reference are of other anchors: keep those of now in their place"
+    assert answer.detail == Message("given-ratings-of-other-anchors")
     assert (await check(bench, reference=answer.ratings.model_dump())).verdict == "steady"
     # What the service has stored is not the caller's file.
     assert (await check(bench)).reference_at == stored.at
@@ -149,7 +148,7 @@ async def test_a_reference_of_a_judge_that_was_asked_otherwise_measures_nothing(
         changes = {}
     answer = await check(bench, reference=reference, **changes)
     assert answer.verdict == "recorded"
-    said = "the ratings in the reference are of fake/fake-1, or of other options: keep those of now in their place"
+    said = Message("given-ratings-of-other-judge", judge="fake/fake-1")
     assert answer.detail == said
 
 
@@ -161,7 +160,7 @@ async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> Non
     again = await check(bench)
     assert (again.verdict, again.detail) == (
         "recorded",
-        "the stored ratings are of other anchors: those of now take their place",
+        Message("stored-ratings-of-other-anchors"),
     )
     assert (await check(bench)).verdict == "steady"
 
@@ -169,7 +168,7 @@ async def test_stored_ratings_of_other_anchors_are_replaced(bench: Bench) -> Non
 async def test_record_stores_anew_on_request(bench: Bench) -> None:
     await check(bench)
     bench.judge.opinion = shifted(0.5)
-    assert (await check(bench, record=True)).detail == "the judge's ratings of now are stored, as was asked"
+    assert (await check(bench, record=True)).detail == Message("ratings-stored-as-asked")
     assert (await check(bench)).verdict == "steady"
 
 
@@ -260,7 +259,7 @@ async def test_a_version_of_a_rubric_is_asked_the_anchors_of_its_id(sqlite_engin
     assert (first.verdict, first.anchors) == ("recorded", len(ANCHORS))
     other = await check(bench)  # the newest: another measure, which is stored beside the first
     assert other.verdict == "recorded"
-    assert "nothing was stored of this judge yet" in other.detail
+    assert "nothing was stored of this judge yet" in str(other.detail)
     assert (await check(bench, rubric=f"ko-comment@{KO.version}")).verdict == "steady"
 
 

@@ -5,31 +5,19 @@ from __future__ import annotations
 import pytest
 
 from app.comparison.badges import asked_of, attach_states
-from app.comparison.computations import Examiner
 from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.errors import NotFound, SignatureMismatch, UnknownRubric
 from tests.support.bench import Bench
-from tests.support.fake_rubrics import FakeRubrics
-from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
+from tests.support.scored_batches import SIGNATURE, score_batch
 
 BEFORE: dict[str, list[int | None]] = {"warmth": [0, 1, 1, 0, 1, 1], "clarity": [1, 2, 3, 3, 2, 3]}
 AFTER: dict[str, list[int | None]] = {"warmth": [0, 1, 0, 1, 1, None], "clarity": [1, 2, 1, 3, 3, 3]}
 
 
-@pytest.fixture
-def examiner(bench: Bench) -> Examiner:
-    return Examiner(
-        runs=bench.comparison.runs,
-        ratings=bench.comparison.ratings,
-        rubrics=FakeRubrics([RUBRIC]),
-        compute=bench.comparison.compute,
-    )
-
-
-async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Examiner) -> None:
+async def test_it_says_what_comparison_and_gate_say(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", BEFORE, blend=0.25)
     await score_batch(bench.batches, "ba_2", AFTER, blend=0.5)
-    found = await examiner.examine("team", "ba_1", "ba_2", alpha=0.1)
+    found = await bench.comparison.examine("team", ("ba_1", "ba_2"), alpha=0.1)
     # The page attaches the states of the judge.
     states = await bench.reliabilities.states("team", {SIGNATURE}, asked_of(found.gate))
     gate = attach_states(found.gate, states)
@@ -38,7 +26,7 @@ async def test_it_says_what_comparison_and_gate_say(bench: Bench, examiner: Exam
     assert (found.comparison, gate.comparison) == (found.gate.comparison, compared)
 
 
-async def test_each_batch_is_read_once(bench: Bench, examiner: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_batch_is_read_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await score_batch(bench.batches, "ba_1", BEFORE)
     await score_batch(bench.batches, "ba_2", AFTER)
     frames = bench.comparison.runs.frames
@@ -49,23 +37,23 @@ async def test_each_batch_is_read_once(bench: Bench, examiner: Examiner, monkeyp
         return await read_frame(project, batch_id)
 
     monkeypatch.setattr(frames, "read_frame", watch)
-    await examiner.examine("team", "ba_1", "ba_2")
+    await bench.comparison.examine("team", ("ba_1", "ba_2"))
     assert read == ["ba_1", "ba_2"]
     read.clear()
-    await examiner.examine("team", "ba_1", "ba_1")
+    await bench.comparison.examine("team", ("ba_1", "ba_1"))
     assert read == ["ba_1"]
 
 
-async def test_what_cannot_be_compared_is_refused(bench: Bench, examiner: Examiner) -> None:
+async def test_what_cannot_be_compared_is_refused(bench: Bench) -> None:
     await score_batch(bench.batches, "ba_1", BEFORE)
     await score_batch(bench.batches, "ba_2", AFTER, signature=SIGNATURE.replace("lexical-1", "lexical-2"))
     await score_batch(bench.batches, "ba_3", BEFORE, rubric="gone")
     with pytest.raises(SignatureMismatch):
-        await examiner.examine("team", "ba_1", "ba_2")
-    allowed = await examiner.examine("team", "ba_1", "ba_2", allow_signature_mismatch=True)
+        await bench.comparison.examine("team", ("ba_1", "ba_2"))
+    allowed = await bench.comparison.examine("team", ("ba_1", "ba_2"), allow_signature_mismatch=True)
     assert list(allowed.comparison.signature_differences) == ["model"]
     with pytest.raises(UnknownRubric):
-        await examiner.examine("team", "ba_1", "ba_3")
+        await bench.comparison.examine("team", ("ba_1", "ba_3"))
     for project, baseline in (("rivals", "ba_1"), ("team", "ba_9")):
         with pytest.raises(NotFound):
-            await examiner.examine(project, baseline, "ba_1")
+            await bench.comparison.examine(project, (baseline, "ba_1"))

@@ -12,12 +12,12 @@ from app.comparison.runs import FEWEST, rate_findings, scales_of
 from app.domain.comparison import ComparedRun, GateReport, GateRule, GateVerdict
 from app.domain.conversation import KINDS, KINDS_KNOWN, FaultyTurns
 from app.domain.errors import InvalidRequest, UnknownAspect
+from app.domain.sentences import tell
 from app.stats.comparison import compare
 from app.stats.corrected_runs import compare_corrected
 from app.stats.gate import judge_gate
 from app.stats.leaderboard import rank_runs
 from app.storage.rubric_files import open_rubrics
-from app.web.languages import tell_report
 from saiten.commands.gate_settings import read_rules
 from tests.support.gates import print_gate, write_junit, write_markdown
 from tests.support.runs import Row, make_frame, rows_of, with_rows
@@ -71,9 +71,9 @@ def test_a_rise_fails_only_beyond_chance_and_tolerance(after: list[int], verdict
     assert (report.verdict, report.reasons[0].code if verdict != "pass" else "held") == (verdict, code)
     (reason,) = (one for one in report.reasons if one.about == "rule")
     assert (reason.aspect, reason.finding) == (None, "register-shift")
-    assert "drop" not in reason.detail
+    assert "drop" not in str(reason.detail)
     for language in ("ja", "ko"):
-        told = tell_report({"detail": reason.detail}, language)["detail"]
+        told = tell(reason.detail, language)
         assert not any(word in told for word in ("rise", "rose", "rate")), told
 
 
@@ -217,7 +217,7 @@ def test_a_gate_fails_by_faulty_turns_or_a_kind(rule: dict[str, object], name: s
     assert f"✗ {name}: rose by" in out.getvalue()
     assert "per 100 system turns: faulty_turns, judge, kind:wrong-information, kind:repetition" in out.getvalue()
     for language in ("ja", "ko"):
-        told = tell_report({"detail": report.reasons[0].detail}, language)["detail"]
+        told = tell(report.reasons[0].detail, language)
         assert not any(word in told for word in ("rise", "rose", "rate")), told
 
 
@@ -244,8 +244,8 @@ def test_people_who_mark_turns_decide_about_faulty_turns(extra: int, verdict: Ga
     report = judge_gate(after, before, [rule], estimate="corrected")
     (reason,) = (one for one in report.reasons if one.about == "rule")
     assert (report.verdict, reason.measure) == (verdict, "faulty_turns")
-    assert said in reason.detail
-    assert "drop" not in reason.detail
+    assert said in str(reason.detail)
+    assert "drop" not in str(reason.detail)
     measure = report.corrected["faulty_turns"]
     assert measure.baseline is not None
     # 5 per 100 by the judge; people mark two turns in ten more, and one of them another.
@@ -259,7 +259,7 @@ def test_people_who_mark_turns_decide_about_faulty_turns(extra: int, verdict: Ga
     places = [place.places for place in rank_runs([before, after]).corrected["faulty_turns"]]
     assert places == {0: [(1, 2), (1, 2)], 3: [(1, 1), (2, 2)], -1: [(2, 2), (1, 1)]}[extra]
     for language in ("ja", "ko"):
-        told = tell_report({"detail": reason.detail}, language)["detail"]
+        told = tell(reason.detail, language)
         assert not any(word in told for word in ("rise", "rose", "people")), told
 
 

@@ -16,6 +16,7 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.human_rating import Exclusion, HumanRating, RatingFilter
 from app.domain.reliability import UNVALIDATED, AspectValidation, Validation
 from app.ratings.reliability import key_in
+from saiten.core.messages import Message
 from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.scored_batches import SIGNATURE, score_batch
@@ -333,7 +334,7 @@ async def test_a_judge_that_moved_is_told_before_a_drop(bench: Bench) -> None:
     bench.judge.opinion = lambda task, aspect, sample: 1 - int(opinion(task, aspect, sample))  # type: ignore[arg-type]
     moved = await bench.comparison.gate("team", request)
     assert (moved.verdict, moved.reasons[0].code, moved.reasons[0].about) == ("inconclusive", "judge-moved", "judge")
-    assert moved.reasons[0].detail.startswith("judge moved: the judge moved since 2026-11-21: ")
+    assert str(moved.reasons[0].detail).startswith("judge moved: the judge moved since 2026-11-21: ")
     # A gate that asks for a check is one gate and one check.
     counted = [told for told in bench.telemetry.told if told[0] in {"gated", "checked"}]
     assert counted == [("checked", "recorded"), ("gated", "fail"), ("checked", "moved"), ("gated", "inconclusive")]
@@ -409,7 +410,7 @@ async def test_simulated_ratings_correct_nothing(bench: Bench) -> None:
     asked = GateRequest(candidate="ba_2", baseline="ba_1", estimate="corrected")
     report = await bench.comparison.gate("team", asked)
     assert report.verdict == "inconclusive"
-    assert report.corrected["warmth"].refused == "baseline run: there are no ratings by people"
+    assert report.corrected["warmth"].refused == Message("baseline-run-refused", why=Message("no-ratings"))
 
 
 async def test_people_decide_a_gate_and_stand_beside_the_judge_in_a_comparison(bench: Bench) -> None:

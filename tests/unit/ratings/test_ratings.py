@@ -7,6 +7,7 @@ from app.domain.reports import RatingsUsed
 from app.ratings.reliability import read_ratings
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.rounds import RoundStore
+from saiten.core.messages import Message
 from tests.support.batches import START
 from tests.support.bench import Bench
 from tests.support.drawn import draw
@@ -30,11 +31,11 @@ async def test_simulated_ratings_count_only_where_there_are_no_others(bench: Ben
     raters, used = await look(store)
     assert raters == ["s1", "s2"]
     assert used == RatingsUsed(counted=2, simulated=True, simulated_left_out=0, excluded=0)
-    assert [*used.notes()] == ["These ratings are simulated: no person rated, and they validate no judge."]
+    assert [*used.notes()] == [Message("simulated-ratings-used")]
     await store.keep("team", [rate("hanako")], START)
     raters, used = await look(store)
     assert (raters, used.counted, used.simulated, used.simulated_left_out) == (["hanako"], 1, False, 2)
-    assert [*used.notes()] == ["2 simulated ratings are left out."]
+    assert [*used.notes()] == [Message("simulated-ratings-left-out", ratings=2)]
 
 
 async def test_ratings_of_excluded_raters_and_rounds_are_left_out(bench: Bench) -> None:
@@ -52,4 +53,4 @@ async def test_ratings_of_excluded_raters_and_rounds_are_left_out(bench: Bench) 
         await store.exclude("team", exclusion, START)
     raters, used = await look(store)
     assert (raters, used.counted, used.excluded) == (["taro"], 1, 3)
-    assert [*used.notes()] == ["3 ratings are left out: their rater or round is excluded."]
+    assert [*used.notes()] == [Message("excluded-ratings-left-out", ratings=3)]

@@ -35,6 +35,7 @@ from app.storage.sql.engine import write
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.tables import validations
 from app.web.languages import tell_sentence
+from saiten.core.messages import Message
 from tests.support.gates import FAILED, make_report, print_gate, write_junit, write_markdown
 from tests.support.observed import observe
 from tests.support.records import make_record
@@ -85,7 +86,7 @@ async def badges(sqlite_engine: AsyncEngine) -> Reliabilities:
 async def test_a_badge_says_figures_n_and_date(badges: Reliabilities) -> None:
     badge = (await badges.mark("team", evaluation())).reliability
     assert badge is not None
-    assert badge.detail == (
+    assert str(badge.detail) == (
         "Spearman with people within systems, 2026-11-21: validated: warmth ρ 0.74 [0.61, 0.83], 60 responses; "
         "not shown to follow people: clarity ρ -0.10, 58 responses; no other aspect was compared"
     )
@@ -133,7 +134,7 @@ async def test_another_judge_rubric_or_path_has_none(badges: Reliabilities, piec
     assert signature != SIGNATURE
     badge = (await badges.mark("team", evaluation(signature=signature))).reliability
     assert badge is not None
-    assert (badge.validated, badge.detail, badge.n) == (False, "not validated against humans", None)
+    assert (badge.validated, badge.detail, badge.n) == (False, Message("not-validated"), None)
     assert {aspect.state for aspect in badge.aspects.values()} == {"unknown"}
     states = await badges.states("team", [SIGNATURE, signature], ["warmth", "clarity", "mood"])
     assert states == {"warmth": "unknown", "clarity": "not-shown", "mood": "unknown"}
@@ -240,7 +241,7 @@ async def test_a_badge_says_how_strongly_the_judge_follows_people(
     badge = await badges.of("team", KEY)
     assert (badge.validated, badge.n) == (state == "validated", n)
     assert (badge.aspects["warmth"].state, badge.aspects["warmth"].validated) == (state, state == "validated")
-    assert badge.detail == f"Spearman with people within systems, 2026-11-21: {said}; no other aspect was compared"
+    assert str(badge.detail) == f"Spearman with people within systems, 2026-11-21: {said}; no other aspect was compared"
 
 
 @pytest.mark.parametrize("language", ["ja", "ko"])
@@ -252,7 +253,7 @@ def test_every_clause_of_a_badge_is_said_in_the_readers_language(language: str) 
     }
     aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": UNKNOWN}
     badge = describe_reliability(Validation(n=60, batch=None, at=AT, aspects=aspects))
-    assert "follows people: b ρ 0.60 [0.10, 0.70] · f ρ 0.60 [0.10, 0.70], 60 responses" in badge.detail
+    assert "follows people: b ρ 0.60 [0.10, 0.70] · f ρ 0.60 [0.10, 0.70], 60 responses" in str(badge.detail)
     told = tell_sentence(language, badge.detail)
     assert not re.search("responses|people|aspect|validated", told), told
 

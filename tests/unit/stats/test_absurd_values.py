@@ -8,6 +8,7 @@ from scipy import stats
 
 from app.stats.agreement import add_others, compare_raters, measure_agreement, named_ratings
 from app.stats.correlation import correlate
+from saiten.core.messages import Message
 from tests.support.observed import observe, observe_columns, observe_table
 
 ABSURD = [1e13, -1e15]
@@ -67,8 +68,8 @@ def test_aspects_without_a_correlation_are_told_by_both_names():
     varied = np.array([1.0, 2.0, 3.0])
     found = measure_agreement(observe_columns({"a~b": constant, "c": varied, "a": varied, "b~c": 2 * constant}))
     assert found.correlations.undefined == {
-        "a~b": dict.fromkeys(("a~b", "c", "a", "b~c"), "all ratings of a~b are equal"),
-        "c": {"b~c": "all ratings of b~c are equal"},
-        "a": {"b~c": "all ratings of b~c are equal"},
-        "b~c": {"b~c": "all ratings of b~c are equal"},
+        "a~b": dict.fromkeys(("a~b", "c", "a", "b~c"), Message("ratings-of-equal", name="a~b")),
+        "c": {"b~c": Message("ratings-of-equal", name="b~c")},
+        "a": {"b~c": Message("ratings-of-equal", name="b~c")},
+        "b~c": {"b~c": Message("ratings-of-equal", name="b~c")},
     }

@@ -14,6 +14,7 @@ from scipy import stats
 
 from app.stats.agreement import measure_agreement
 from app.stats.reading import ObservationReader, read_ndjson
+from saiten.core.messages import Message
 from tests.support.observed import observe, observe_columns, observe_table
 
 COLUMNS = st.integers(0, 12).flatmap(
@@ -80,11 +81,11 @@ def test_an_aspect_that_nobody_rated_has_no_figure():
     found = measure_agreement(observe([{"item": "1", "ratings": {"natural": None}}])).aspects["natural"]
     assert (found.n, found.left_out) == (0, 1)
     assert found.undefined == {
-        "mean": "no item has a rating",
-        "sd": "fewer than two items have a rating",
-        "krippendorff_alpha": "no rater is named",
-        "fleiss_kappa": "no item has ratings by two named raters",
-        **dict.fromkeys(IN_PAIRS, "fewer than two raters are named"),
+        "mean": Message("no-item-rated"),
+        "sd": Message("one-item-rated"),
+        "krippendorff_alpha": Message("no-rater"),
+        "fleiss_kappa": Message("no-item-of-two-raters"),
+        **dict.fromkeys(IN_PAIRS, Message("few-raters")),
     }
 
 
@@ -95,10 +96,9 @@ def test_what_the_figures_are_not_of_is_told():
     found = measure_agreement(observe(records)).aspects["a"]
     assert (found.n, found.raters, found.compared) == (4, 4, 2)
     assert found.notes == (
-        "3 ratings without a rater may be means, and count only in the mean and the sd",
-        "spearman and pearson leave out 1 of 4 raters, for sharing fewer than 3 items with others",
-        "spearman and pearson leave out 1 of 4 raters, for being constant on the items shared with others, or compared "
-        "with others who are",
+        Message("unnamed-ratings", ratings=Message("ratings", n=3)),
+        Message("raters-share-few", left_out=1, raters=Message("raters", n=4), least=3),
+        Message("raters-constant", left_out=1, raters=Message("raters", n=4)),
     )
 
 
@@ -107,10 +107,10 @@ def test_a_named_rater_beside_a_nameless_one_agrees_with_nobody():
     records += [{"item": n, "rater": "A", "ratings": {"a": n}} for n in range(4)]
     found = measure_agreement(observe(records)).aspects["a"]
     assert found.undefined == {
-        **dict.fromkeys(IN_PAIRS, "fewer than two raters are named"),
-        **dict.fromkeys(("krippendorff_alpha", "fleiss_kappa"), "no item has ratings by two named raters"),
+        **dict.fromkeys(IN_PAIRS, Message("few-raters")),
+        **dict.fromkeys(("krippendorff_alpha", "fleiss_kappa"), Message("no-item-of-two-raters")),
     }
-    assert found.notes == ("4 ratings without a rater may be means, and count only in the mean and the sd",)
+    assert found.notes == (Message("unnamed-ratings", ratings=Message("ratings", n=4)),)
 
 
 def test_without_ratings_the_report_is_empty():

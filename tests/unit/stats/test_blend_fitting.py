@@ -11,6 +11,7 @@ from scipy import stats
 from app.domain.errors import UnknownAspect
 from app.stats import fitting
 from app.stats.fitting import WEIGHTS, best, fit_blend, nested, resampled_weights, split
+from saiten.core.messages import Message
 from tests.support.observed import observe_columns
 
 
@@ -122,9 +123,9 @@ def test_the_order_of_the_lines_moves_nothing():
     ("statistic", "weight", "noise", "told"),
     [
         ("pearson", 20, 0, None),
-        ("pearson", 5, 5, "the interval ends at 50, the greatest weight tried"),
-        ("pearson", 20, 10, "50 is the greatest weight tried: a greater one may do better"),
-        ("spearman", 500, 0, "50, the greatest weight tried, does as well as 31.5: the items set it no bound"),
+        ("pearson", 5, 5, Message("interval-ends-at-greatest-weight", greatest=50)),
+        ("pearson", 20, 10, Message("greatest-weight", greatest=50)),
+        ("spearman", 500, 0, Message("greatest-weight-does-as-well", greatest=50, weight=31.5)),
     ],
 )
 def test_a_weight_at_the_end_of_those_tried_is_told(statistic, weight, noise, told):
@@ -148,10 +149,10 @@ def test_items_with_gaps_are_left_out():
 @pytest.mark.parametrize(
     ("n", "change", "reason"),
     [
-        (0, {}, "no item has a score, a similarity and a rating"),
-        (3, {}, "fewer than two folds have 3 items whose ratings differ"),
-        (30, {"y": 1}, "fewer than two folds have 3 items whose ratings differ"),
-        (30, {"b": 0.5}, "the similarity is the same on all items, and no weight does better than another"),
+        (0, {}, Message("no-complete-item")),
+        (3, {}, Message("few-folds", least=3)),
+        (30, {"y": 1}, Message("few-folds", least=3)),
+        (30, {"b": 0.5}, Message("same-similarity")),
     ],
 )
 def test_what_cannot_be_fitted_says_why(n, change, reason):
@@ -170,17 +171,17 @@ def test_a_judge_that_always_says_the_same_correlates_only_when_blended():
     b = generator.normal(size=30)
     found = fit_blend(observe_columns({"a": b}, {"a": np.ones(30)}, b), "a")
     assert (found.weight, found.interval, found.correlation, found.unblended) == (None, None, None, None)
-    same = "the score is the same on all items, and every weight above 0 does as well as another"
+    same = Message("same-score")
     assert found.undefined == {
         **dict.fromkeys(("weight", "interval", "correlation"), same),
-        "unblended": "at the weight 0 all values of a fold are equal",
+        "unblended": Message("fold-equal", weight=0),
     }
     assert found.default == pytest.approx(1)
 
 
 def test_without_similarity_no_item_can_be_blended():
     found = fit_blend(observe_columns({"a": np.arange(9.0)}, {"a": np.arange(9.0)}), "a")
-    assert found.undefined["weight"] == "no item has a score, a similarity and a rating"
+    assert found.undefined["weight"] == Message("no-complete-item")
 
 
 @pytest.mark.parametrize(("aspect", "what"), [("relevanse", "'relevanse' has no ratings; did you mean 'relevance'")])

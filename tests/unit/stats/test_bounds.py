@@ -168,7 +168,7 @@ class TestBlend:
         monkeypatch.setattr(fitting, "MOST_ITEMS", 40)
         found = fit_blend(self.observed(), "a", folds=2, seed=1)
         assert (found.n, found.left_out) == (40, 0)
-        assert found.notes[0].startswith("fitted on 40 of 60 items, in whole clusters drawn by the seed")
+        assert str(found.notes[0]).startswith("fitted on 40 of 60 items, in whole clusters drawn by the seed")
         assert found == fit_blend(self.observed(), "a", folds=2, seed=1)
 
     def test_contexts_stay_whole(self, monkeypatch):

@@ -59,7 +59,7 @@ def test_where_every_candidate_failed_it_is_coverage_that_is_missing(signatures)
     for report in (judge_gate(failed, signed(LINE)), judge_gate(signed(LINE), failed)):
         assert report.verdict == "inconclusive"
         assert report.reasons[0].code == "coverage"
-        assert "0 of 2 verdicts" in report.reasons[0].detail
+        assert "0 of 2 verdicts" in str(report.reasons[0].detail)
     # One value is enough to have been made in another way.
     one = make_run("one", {"warmth": [None, 3]}, signatures=signatures)
     with pytest.raises(SignatureMismatch):

@@ -17,6 +17,7 @@ from scipy import stats
 from app.domain.comparison import Comparison
 from app.domain.errors import SignatureMismatch
 from app.stats.comparison import compare
+from saiten.core.messages import Message
 from tests.support.runs import Row, make_run, rows_of, with_rows
 
 choose = random.Random(4)
@@ -65,7 +66,7 @@ def test_unpaired_runs_are_compared_by_permutations():
     error = math.sqrt(np.var(BEFORE, ddof=1) / 60 + np.var([*AFTER, 1], ddof=1) / 61)
     reach = stats.t.ppf(0.975, welch.df) + stats.t.ppf(0.8, welch.df)
     assert found.smallest_detectable == pytest.approx(reach * error)
-    assert (found.wins, found.undefined) == (None, {"wins": "the items are not paired"})
+    assert (found.wins, found.undefined) == (None, {"wins": Message("not-paired")})
 
 
 def test_only_pairs_with_both_values_count():
@@ -133,7 +134,7 @@ def test_responses_to_one_context_are_one_value(test):
     assert (warmth.n, warmth.difference, warmth.verdict) == (3, -1.0, "inconclusive")
     assert (found.pairing.baseline_items, found.pairing.baseline_responses, found.pairing.pairs) == (3, 24, 3)
     assert found.coverage["candidate"].expected == 24
-    assert "the candidate run has 24 responses to 3 items, several to 3 of them" in found.notes[1]
+    assert "the candidate run has 24 responses to 3 items, several to 3 of them" in str(found.notes[1])
 
 
 def test_an_aspect_best_inside_its_scale_shows_its_ratings_too():
@@ -186,7 +187,7 @@ def test_dialogues_are_the_units_and_both_numbers_are_told(test):
     spread = [(means[1] - means[0]).var(ddof=1)] if test == "auto" else [mean.var(ddof=1) for mean in means]
     assert (found.n, found.clusters, comparison.pairing.unit, comparison.pairing.clusters) == (200, 20, "dialogue", 20)
     assert found.standard_error == pytest.approx(math.sqrt(sum(spread) / 20))
-    assert "20 dialogues" in comparison.pairing.reason
+    assert "20 dialogues" in str(comparison.pairing.reason)
     if found.wins is not None:  # shares of 20 dialogues: Wilson's intervals of 200 pairs are a third as wide
         low, high = found.wins.a_wins.interval or (0, 0)
         share = float(np.mean(after > before))
@@ -212,7 +213,9 @@ def test_runs_without_common_items_are_not_compared_unless_asked_for():
     new = with_rows(new, [dataclasses.replace(one, item=f"n{one.item}") for one in rows_of(new)])
     found = compare(old, new)
     assert (found.pairing.pairs, found.aspects["warmth"].n, found.aspects["warmth"].verdict) == (0, 0, "inconclusive")
-    assert found.pairing.reason.startswith("not compared: 0 of the smaller run's 60 items are in the other run too")
+    shared = Message("are-in-both", pairs=0, items=Message("items", n=60))
+    clauses = [Message("not-compared", found=shared), Message("unpaired-compares-all")]
+    assert found.pairing.reason == Message("clauses", clauses=clauses)
     assert compare(old, new, test="unpaired").aspects["warmth"].verdict == "worse"
     assert_explained(found)
 
@@ -221,7 +224,7 @@ def test_runs_that_do_not_differ_are_said_to():
     same = {"warmth": [1, 2, 3, 4, 5, 4]}
     found = compare(make_run("old", same), make_run("new", same)).aspects["warmth"]
     assert (found.p, found.interval, found.difference, found.cliffs_delta) == (1.0, None, 0.0, 0.0)
-    why = "no value differs, so there is no interval and no detectable difference"
+    why = Message("same-values")
     assert found.undefined == {"interval": why, "smallest_detectable": why}
     unpaired = compare(make_run("old", {"warmth": [2] * 6}), make_run("new", {"warmth": [2] * 7}), test="unpaired")
     assert (unpaired.aspects["warmth"].p, unpaired.aspects["warmth"].smallest_detectable) == (1.0, None)
@@ -248,11 +251,15 @@ def test_notes_say_what_a_reader_should_know():
     new = make_run("new", {"warmth": [1, 2, 3]})
     new = with_rows(new, [dataclasses.replace(item, context="x") for item in rows_of(new)])
     assert compare(old, new).notes == (
-        "the baseline run has 6 responses to 3 items, several to 3 of them: each item counts once, with its responses' "
-        "mean",
-        "3 pairs of 3 have different dialogue contexts and so answer different things",
-        "warmth is best at 2: it is compared by minus its distance from that; the mean rating is 2.000 before and 2.000 "
-        "now",
+        Message("baseline-averaged", responses=6, items=Message("items", n=3), averaged=3),
+        Message("contexts-differ", differing=3, pairs=3),
+        Message(
+            "clauses",
+            clauses=[
+                Message("best-at", aspect="warmth", best=2),
+                Message("mean-ratings-now", before="2.000", after="2.000"),
+            ],
+        ),
     )
 
 

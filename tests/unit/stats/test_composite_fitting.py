@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.domain.errors import UnknownAspect
 from app.domain.rubric import LinearComposite
 from app.stats.fitting import fit_composite
+from saiten.core.messages import Message
 from tests.support.observed import observe_columns
 
 MATE = LinearComposite.model_validate(
@@ -120,9 +121,12 @@ def test_an_aspect_may_stand_in_two_terms():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"formality": 0}, "the term of formality is 0 on every item to fit on"),
-        ({"factuality": 0, "amount_info": 1}, "the terms depend on each other linearly on the items to fit on"),
-        ({"acceptability": np.nan}, "0 items to fit on for 3 weights"),
+        ({"formality": 0}, Message("term-is-zero", term="formality")),
+        ({"factuality": 0, "amount_info": 1}, Message("terms-depend")),
+        (
+            {"acceptability": np.nan},
+            Message("fewer-items-than-weights", items=Message("items", n=0), weights=Message("weights", n=3)),
+        ),
     ],
 )
 def test_what_cannot_be_fitted_says_why(change, reason):
@@ -145,15 +149,15 @@ def test_as_many_items_as_weights_leave_no_interval():
     found = fit(ratings, test_share=0.0)
     assert None not in found.weights.values()
     assert set(found.intervals.values()) == {None}
-    assert found.undefined["intervals"] == "there are no more items to fit on than weights"
-    assert found.undefined["pearson"] == "on the held-out items: fewer than 3 items have both"
+    assert found.undefined["intervals"] == Message("no-more-items-than-weights")
+    assert found.undefined["pearson"] == Message("on-held-out-items", reason=Message("few-items-have-both", least=3))
 
 
 def test_held_out_items_that_are_all_alike_have_no_correlation():
     ratings = answers(20, 0)
     ratings["acceptability"] = np.full(20, 2.0)
     found = fit(ratings)
-    assert found.undefined["declared_pearson"] == "on the held-out items: all ratings are equal"
+    assert found.undefined["declared_pearson"] == Message("on-held-out-items", reason=Message("ratings-equal"))
 
 
 def test_an_aspect_that_nobody_rated_is_named_with_the_nearest():

@@ -14,6 +14,7 @@ from app.stats.corrected import CorrectedSample, CorrectionOptions, correct, dif
 from app.stats.corrected_runs import compare_corrected, tell_notes
 from app.stats.gate import judge_gate
 from app.web.languages import tell_sentence
+from saiten.core.messages import Message
 from tests.support.gates import write_junit, write_markdown
 from tests.support.runs import make_run, rows_of, with_rows
 
@@ -50,7 +51,7 @@ def test_people_decide_where_the_judge_sees_a_drop_that_people_do_not() -> None:
     assert judge_gate(after, before, [DROP]).verdict == "fail"
     report, reason = gate(before, after, LENIENT)
     assert (report.verdict, report.estimate, reason.code) == ("pass", "corrected", "held")
-    assert "corrected by 80 and 80 ratings by people (by the judge alone -0.560)" in reason.detail
+    assert "corrected by 80 and 80 ratings by people (by the judge alone -0.560)" in str(reason.detail)
     assert report.comparison is not None
     assert report.comparison.aspects["overall"].verdict == "worse"
     assert report.corrected["overall"].verdict == "inconclusive"
@@ -68,16 +69,16 @@ def test_a_drop_that_need_not_be_seen_is_inconclusive_with_the_ratings_that_woul
     before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=0, people=0, seed=2)
     report, reason = gate(before, after, GateRule(aspect="overall", max_drop=0.0, must_detect=0.2))
     assert (report.verdict, reason.code) == ("inconclusive", "not-enough-data")
-    assert "0.2 must be: some " in reason.detail
+    assert "0.2 must be: some " in str(reason.detail)
 
 
-@pytest.mark.parametrize(("rated", "why"), [(0, "there are no ratings by people"), (9, "some 15 ratings are needed")])
+@pytest.mark.parametrize(("rated", "why"), [(0, Message("no-ratings")), (9, "some 15 ratings are needed")])
 def test_a_refused_figure_is_inconclusive_with_the_reason(rated: int, why: str) -> None:
     before = draw_run("main", judged=0, people=0)
     after = draw_run("pr", judged=-1, people=-1, rated=rated, seed=2)
     report, reason = gate(before, after, DROP)
     assert (report.verdict, reason.code) == ("inconclusive", "not-enough-data")
-    assert f"candidate run: {why}" in reason.detail or why in reason.detail
+    assert f"candidate run: {why}" in str(reason.detail) or why in str(reason.detail)
     assert report.corrected["overall"].ratings_needed == 15
 
 
@@ -90,7 +91,7 @@ def test_a_minimum_is_of_the_corrected_mean(least: float, verdict: str, code: st
     report = judge_gate(run, None, [rule], estimate="corrected")
     assert report.verdict == verdict
     assert code in {"", report.reasons[0].code}
-    assert "by the judge alone 3.673" in next(one.detail for one in report.reasons if one.rule == 0)
+    assert "by the judge alone 3.673" in str(next(one.detail for one in report.reasons if one.rule == 0))
 
 
 def test_too_little_coverage_overrides_people() -> None:
@@ -141,14 +142,14 @@ def test_a_reversed_scale_is_told() -> None:
     )
     told = "the judge's scores fall where people's ratings rise (r = -0.77 over 80 ratings)"
     _, reason = gate(before, turned, LENIENT)
-    assert f"; candidate run: {told}" in reason.detail
+    assert f"; candidate run: {told}" in str(reason.detail)
     (note,) = compare_corrected(before, turned, alpha=0.05, paired=True)["overall"].notes
-    assert note.startswith(f"candidate run: {told}")
+    assert str(note).startswith(f"candidate run: {told}")
     assert "逆に" in tell_sentence("ja", reason.detail)
     assert "뒤집혀" in tell_sentence("ko", tell_notes(compare_corrected(before, turned, alpha=0.05, paired=True))[0])
     # A judge that goes with people, or without them, is not told so.
     _, reason = gate(before, after, LENIENT)
-    assert "reversed" not in reason.detail
+    assert "reversed" not in str(reason.detail)
     draw = np.random.default_rng(3)
     samples = [CorrectedSample(draw.standard_normal(40), draw.standard_normal(40), np.arange(40)) for _ in range(300)]
     assert sum(tell_reversed(sample) is not None for sample in samples) <= 6
@@ -161,7 +162,7 @@ def test_a_change_that_is_told_can_be_seen(before: list[float]) -> None:
     report = judge_gate(new, old, [GateRule(aspect="overall", max_drop=0.0)])
     (reason,) = (one for one in report.reasons if one.about == "rule")
     mean = np.mean(before)
-    assert reason.detail.startswith(f"fell by 0.0004 (from {mean:.4f} to {mean - 0.0004:.4f}")
+    assert str(reason.detail).startswith(f"fell by 0.0004 (from {mean:.4f} to {mean - 0.0004:.4f}")
 
 
 def test_reports_say_which_estimate_decided_and_show_both() -> None:

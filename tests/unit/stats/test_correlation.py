@@ -15,6 +15,7 @@ from app.domain.errors import InvalidRequest
 from app.stats.correlation import correlate
 from app.stats.observations import NO_RATER, Observations
 from app.stats.reading import ObservationReader, read_ndjson
+from saiten.core.messages import Message
 from tests.support.observed import observe, observe_columns
 
 UNIEVAL = {
@@ -61,7 +62,7 @@ def test_unieval_correlates_as_published(shared):
     assert overall.spearman_interval is not None
     assert overall.spearman_interval[0] < 0.663 < overall.spearman_interval[1]
     assert overall.ceiling is None
-    assert overall.undefined == {"ceiling": "fewer than two raters are named"}
+    assert overall.undefined == {"ceiling": Message("few-raters")}
 
 
 @settings(max_examples=50, deadline=None)
@@ -171,8 +172,12 @@ def test_a_bias_between_two_scales_is_told(scores, ratings, told):
     notes = correlated(scores, ratings).notes
     assert bool(notes) == told
     if told:
-        assert notes[0].startswith(f"scores run from {min(scores):g} to {max(scores):g} and ratings from 1 to 3: ") or (
-            notes[0].startswith("scores run from 0 to 1 and ratings from 0 to 3: the bias means something only where")
+        assert str(notes[0]).startswith(
+            f"scores run from {min(scores):g} to {max(scores):g} and ratings from 1 to 3: "
+        ) or (
+            str(notes[0]).startswith(
+                "scores run from 0 to 1 and ratings from 0 to 3: the bias means something only where"
+            )
         )
 
 
@@ -188,7 +193,7 @@ def test_aspects_do_not_move_each_other_and_no_seed_moves_an_interval():
 def test_a_bias_has_an_interval_unless_it_is_the_same_everywhere():
     found = correlated([2, 3, 4], [1, 2, 3])
     assert (found.bias, found.bias_interval) == (1.0, None)
-    assert found.undefined["bias_interval"] == "all differences are equal"
+    assert found.undefined["bias_interval"] == Message("all-differences-equal")
     moved = correlated([2, 3, 5], [1, 2, 3]).bias_interval
     assert moved is not None
     # Differences 1, 1, 2: 4/3 ± t(2) · s / √3, s² = 1/3.
@@ -207,15 +212,15 @@ def test_differences_of_one_context_come_together():
 def test_a_bias_whose_contexts_all_add_up_to_the_same_has_no_interval():
     found = correlate(observe_shared([[1, 3], [3, 1], [2, 2]], np.zeros((3, 2))), resamples=10).aspects["a"]
     assert (found.bias, found.bias_interval) == (2.0, None)
-    assert found.undefined["bias_interval"] == "the differences add up to the same in every cluster"
+    assert found.undefined["bias_interval"] == Message("same-sums")
 
 
 def test_one_context_has_no_interval_however_many_systems_answered_it():
     found = correlate(observe_shared([[1, 2, 3, 5]], [[1, 3, 2, 4]]), resamples=50).aspects["a"]
     assert (found.n, found.contexts) == (4, 1)
     assert found.spearman == pytest.approx(0.8)
-    assert found.undefined["bias_interval"] == "fewer than two independent items or dialogues have both"
-    assert found.undefined["pearson_interval"] == "fewer than 8 independent items or dialogues"
+    assert found.undefined["bias_interval"] == Message("few-have-both")
+    assert found.undefined["pearson_interval"] == Message("few-clusters", least=8)
 
 
 def test_raters_are_averaged_and_give_the_ceiling_on_the_same_items():
@@ -233,7 +238,7 @@ def test_raters_are_averaged_and_give_the_ceiling_on_the_same_items():
     assert found.ceiling is not None
     assert found.ceiling.raters == 2
     assert found.ceiling.spearman == pytest.approx(stats.spearmanr([1, 2, 3], [2, 2, 4])[0])
-    assert report.unmatched == {"b": "only the ratings have it", "c": "only the scores have it"}
+    assert report.unmatched == {"b": Message("only-ratings"), "c": Message("only-scores")}
 
 
 def test_a_ceiling_that_cannot_be_had_says_why():
@@ -244,7 +249,7 @@ def test_a_ceiling_that_cannot_be_had_says_why():
     ceiling = correlate(observe(records), resamples=10).aspects["a"].ceiling
     assert ceiling is not None
     assert (ceiling.raters, ceiling.spearman) == (2, None)
-    assert ceiling.undefined == dict.fromkeys(("spearman", "pearson"), "no two named raters rated the same item")
+    assert ceiling.undefined == dict.fromkeys(("spearman", "pearson"), Message("no-shared-item"))
 
 
 def test_systems_are_compared_by_their_means():
@@ -259,19 +264,19 @@ def test_two_systems_are_too_few_and_equal_means_have_no_correlation():
     assert correlated([1, 2, 3], [1, 2, 4], systems=[0, 1, 1]).undefined["system_level"]
     level = correlated([0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.2], [1, 2, 3, 1, 2, 3, 9], systems=[0, 0, 0, 1, 1, 1, 2])
     assert level.system_level is not None
-    assert level.system_level.undefined["spearman"] == "all scores are equal"
+    assert level.system_level.undefined["spearman"] == Message("scores-equal")
 
 
 def test_three_items_have_figures_but_no_interval():
     found = correlated([1, 2, 3], [1, 3, 2])
     assert found.spearman == pytest.approx(0.5)
     assert found.spearman_interval is None
-    assert found.undefined["spearman_interval"] == "fewer than 8 independent items or dialogues"
+    assert found.undefined["spearman_interval"] == Message("few-clusters", least=8)
 
 
 def test_nothing_to_correlate_is_an_empty_report():
     report = correlate(observe([{"item": "1", "ratings": {"a": 1}}]))
-    assert (report.aspects, report.unmatched) == ({}, {"a": "only the ratings have it"})
+    assert (report.aspects, report.unmatched) == ({}, {"a": Message("only-ratings")})
 
 
 def test_a_score_can_be_held_against_a_rating_of_another_name():
@@ -290,8 +295,8 @@ def test_a_score_can_be_held_against_a_rating_of_another_name():
     assert found.aspects == {"mate": alone.aspects["whole"]}
     assert found.unmatched == {}
     assert correlate(observe(records), resamples=200).unmatched == {
-        "whole": "only the ratings have it",
-        "mate": "only the scores have it",
+        "whole": Message("only-ratings"),
+        "mate": Message("only-scores"),
     }
 
 

@@ -13,6 +13,7 @@ from scipy import stats
 from app.domain.judge_check import AspectDrift, PooledDrift
 from app.stats import drift as drifts
 from app.stats.drift import LEAST_NOISE, compare_anchors, count_worth, list_splits, share_changed, usual
+from saiten.core.messages import Message
 
 ASPECTS = {
     "naturalness": (1, 3),
@@ -165,7 +166,7 @@ def test_what_cannot_be_told_says_so() -> None:
     assert set(asked_never.undefined) == {"shift", "p", "p_changed", "intended"}
     rated_never = measure(number([(None,)]), number([(None,)]))
     assert (rated_never.n, rated_never.shift, rated_never.p) == (1, None, None)
-    assert rated_never.undefined["p"] == "no anchor was rated both then and now"
+    assert rated_never.undefined["p"] == Message("no-anchor-rated-twice")
 
 
 def test_anchors_that_only_one_side_has_are_left_out() -> None:

@@ -10,6 +10,7 @@ from scipy import stats
 
 from app.stats import resampling
 from app.stats.resampling import Clustered, add_up, describe_clusters, estimate_mean
+from saiten.core.messages import Message
 
 SCALE = (1.0, 5.0)
 
@@ -94,7 +95,7 @@ def test_without_a_scale_differences_are_students_and_welchs():
 
 def test_what_shows_no_spread_has_no_interval_and_a_reason():
     assert estimate_mean(np.zeros(2), np.zeros(2), bounds=SCALE) == resampling.IntervalEstimate(
-        None, None, 0, "there are no values"
+        None, None, 0, Message("no-values")
     )
     one = estimate_mean(np.array([9.0]), np.array([3.0]), bounds=SCALE)
     assert (one.mean, one.interval, one.reason) == (3.0, None, resampling.ONE_CLUSTER)

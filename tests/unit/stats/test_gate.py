@@ -14,6 +14,7 @@ from app.domain.errors import InvalidRequest, SignatureMismatch, UnknownAspect
 from app.stats.comparison import compare
 from app.stats.gate import judge_again, judge_gate
 from app.stats.gate_plan import plan
+from saiten.core.messages import Message
 from tests.support.judge_checks import make_check
 from tests.support.runs import make_run, rows_of, with_rows
 
@@ -49,20 +50,22 @@ def test_a_real_drop_fails_with_its_figures():
     assert codes(report) == [("rule", "drop"), ("coverage", "held")]
     assert report.rules == (GateRule(aspect="warmth", max_drop=0.0),)
     detail = report.reasons[0].detail
-    assert detail.startswith("fell by 0.500 (from ")
-    assert "p < 0.0001 after Holm over 1; 80 pairs): beyond chance, and as observed more than the 0 tolerated" in detail
+    assert str(detail).startswith("fell by 0.500 (from ")
+    assert "p < 0.0001 after Holm over 1; 80 pairs): beyond chance, and as observed more than the 0 tolerated" in str(
+        detail
+    )
 
 
 def test_a_real_drop_within_tolerance_holds_and_says_so():
     report = judge(BEFORE, LOWER, {"max_drop": 0.5})
     assert report.verdict == "pass"
-    assert "beyond chance, but as observed no more than the 0.5 tolerated" in reason_of(report).detail
+    assert "beyond chance, but as observed no more than the 0.5 tolerated" in str(reason_of(report).detail)
 
 
 def test_a_rise_holds_however_few_the_items():
     report = judge(BEFORE, HIGHER, {"max_drop": 0, "must_detect": 0.001})
     assert report.verdict == "pass"
-    assert reason_of(report).detail.endswith(": better; a drop of 0.098 would be seen with 80 % power")
+    assert str(reason_of(report).detail).endswith(": better; a drop of 0.098 would be seen with 80 % power")
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(1, "inconclusive"), (10, "inconclusive"), (11, "pass"), (80, "pass")])
@@ -71,16 +74,16 @@ def test_runs_without_any_difference_hold_where_the_drop_that_may_not_have_shown
     report = judge(BEFORE[:count], BEFORE[:count])
     assert report.verdict == verdict
     detail = reason_of(report).detail
-    assert detail.startswith(f"no value differs between the runs ({count} pair{'s' * (count > 1)})")
-    assert ("about 11 items" in detail) == (verdict != "pass")
+    assert str(detail).startswith(f"no value differs between the runs ({count} pair{'s' * (count > 1)})")
+    assert ("about 11 items" in str(detail)) == (verdict != "pass")
     assert judge([4] * count, [4] * count, test="unpaired").verdict == verdict
 
 
 def test_a_standstill_says_what_drop_it_allows():
-    assert reason_of(judge(BEFORE[:11], BEFORE[:11])).detail.endswith("; a drop of up to 0.954 may not have shown")
+    assert str(reason_of(judge(BEFORE[:11], BEFORE[:11])).detail).endswith("; a drop of up to 0.954 may not have shown")
     report = judge(BEFORE, BEFORE, {"max_drop": 0, "must_detect": 0.1})
     # 1 − 0.05^(1/80) = 0.0368; of 119 it is 0.02486, of 118 0.02507, and 0.1 / 4 is allowed.
-    assert reason_of(report).detail.endswith(
+    assert str(reason_of(report).detail).endswith(
         "; a drop of up to 0.147 may not have shown, and 0.1 must: about 119 items would do if no more differ"
     )
     assert judge(BEFORE, BEFORE, {"max_drop": 0.15, "must_detect": 0.1}).verdict == "pass"
@@ -89,9 +92,9 @@ def test_a_standstill_says_what_drop_it_allows():
 def test_a_run_is_told_that_it_is_compared_with_itself():
     run = make_run("main", {"warmth": BEFORE})
     report = judge_gate(run, run)
-    assert "differs between the run and itself: baseline and candidate are the same" in reason_of(report).detail
+    assert "differs between the run and itself: baseline and candidate are the same" in str(reason_of(report).detail)
     assert report.comparison is not None
-    assert report.comparison.notes == ("baseline and candidate are the same run: this shows nothing of a change",)
+    assert report.comparison.notes == (Message("same-run"),)
 
 
 def test_no_significant_drop_holds_where_one_that_matters_would_have_been_seen():
@@ -99,7 +102,7 @@ def test_no_significant_drop_holds_where_one_that_matters_would_have_been_seen()
     # fell as make up that drop, a little more differ. A quarter of 1–5 is 1.
     report = judge(BEFORE, SHUFFLED)
     assert report.verdict == "pass"
-    assert "one of 0.192 would have been seen" in reason_of(report).detail
+    assert "one of 0.192 would have been seen" in str(reason_of(report).detail)
     assert reason_of(report).detectable == pytest.approx(0.1921, abs=1e-4)
 
 
@@ -107,14 +110,14 @@ def test_no_significant_drop_tells_nothing_where_the_data_could_not_show_one():
     report = judge(BEFORE, SHUFFLED, {"max_drop": 0.05, "must_detect": 0.1})
     assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")
     # 80 · (0.1921 / 0.1)² = 295.3
-    assert "and 0.1 must be: about 296 items would do" in reason_of(report).detail
+    assert "and 0.1 must be: about 296 items would do" in str(reason_of(report).detail)
 
 
 def test_what_must_be_detected_is_a_quarter_of_the_scale_or_the_tolerance():
     scales = {"warmth": (0.0, 0.4)}
     narrow, candidate = (make_run("run", {"warmth": column}, scales=scales) for column in (BEFORE, SHUFFLED))
     asked = [GateRule(aspect="warmth", max_drop=0)]
-    assert "and 0.1 must be" in judge_gate(candidate, narrow, asked).reasons[0].detail
+    assert "and 0.1 must be" in str(judge_gate(candidate, narrow, asked).reasons[0].detail)
     assert judge_gate(candidate, narrow, [GateRule(aspect="warmth", max_drop=0.2)]).verdict == "pass"
     # With the best value inside, the way from the worst to it is the scale: 0.1 of 0.4 becomes 0.05 of 0.2.
     assert plan(asked, dataclasses.replace(candidate, best={"warmth": 0.2}), narrow)[0].must_detect == 0.05
@@ -123,8 +126,8 @@ def test_what_must_be_detected_is_a_quarter_of_the_scale_or_the_tolerance():
 def test_three_pairs_cannot_fail_nor_pass():
     report = judge([5, 5, 5], [1, 2, 1])
     assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")
-    assert (
-        "not tested; a test needs at least 6 dialogues, or items without one; there are 3" in reason_of(report).detail
+    assert "not tested; a test needs at least 6 dialogues, or items without one; there are 3" in str(
+        reason_of(report).detail
     )
     unpaired = judge([5, 5, 5], [1, 2, 1], test="unpaired")
     assert (unpaired.verdict, reason_of(unpaired).code) == ("inconclusive", "not-enough-data")
@@ -138,7 +141,7 @@ def test_runs_that_hardly_differ_do_not_show_that_a_drop_would_be_seen():
     runs = [make_run("run", {"warmth": column}, scales={"warmth": (0.0, 1.0)}) for column in (before, after)]
     report = judge_gate(runs[1], runs[0])
     assert (report.verdict, report.reasons[0].code) == ("inconclusive", "not-enough-data")
-    assert "about 24 items are the fewest" in report.reasons[0].detail
+    assert "about 24 items are the fewest" in str(report.reasons[0].detail)
 
 
 def test_a_drop_of_the_mean_fails_though_most_items_rose():
@@ -165,15 +168,15 @@ def test_a_few_dialogues_that_collapse_never_pass(must_detect, test, wobble):
     report = judge_gate(runs[0], runs[1], [rule], test=test)
     assert report.verdict == "fail" if wobble and report.reasons[0].code == "drop" else report.verdict == "inconclusive"
     if not wobble:
-        assert "5 of " in report.reasons[0].detail
-        assert "0 dialogues differ, and a test needs six" in report.reasons[0].detail
+        assert "5 of " in str(report.reasons[0].detail)
+        assert "0 dialogues differ, and a test needs six" in str(report.reasons[0].detail)
 
 
 def test_few_that_differ_hold_where_no_drop_that_matters_may_have_escaped():
     # Two of 200 fall by one. With 95 % confidence no more than 3.11 % differ, each by 4 at most.
     report = judge(BEFORE[:20] * 10, [rating - (number < 2) for number, rating in enumerate(BEFORE[:20] * 10)])
     assert report.verdict == "pass"
-    assert reason_of(report).detail.endswith(
+    assert str(reason_of(report).detail).endswith(
         ": not significant; 2 of 200 items differ, and a test needs six; a drop of up to 0.125 may not have shown"
     )
 
@@ -184,20 +187,20 @@ def test_an_interval_beyond_what_is_tolerated_does_not_pass():
     assert judge(BEFORE, after, {"max_drop": 0.15, "must_detect": 0.15}).verdict == "pass"
     report = judge(BEFORE, after, {"max_drop": 0.15, "must_detect": 0.05})
     assert report.verdict == "inconclusive"
-    assert "goes beyond the 0.15 tolerated by more than the 0.05 that must be seen" in reason_of(report).detail
+    assert "goes beyond the 0.15 tolerated by more than the 0.05 that must be seen" in str(reason_of(report).detail)
 
 
 def test_dialogues_that_all_fall_a_little_may_lack_those_that_rise_by_far():
     """Nine in ten fall by 0.2, one rises by 1.8: the mean stays, and ten dialogues lack the latter in a third of runs."""
     report = judge([3.0] * 10, [2.8] * 10)
     assert report.verdict == "inconclusive"
-    assert "the data are too skewed for so few" in reason_of(report).detail
+    assert "the data are too skewed for so few" in str(reason_of(report).detail)
     assert report.comparison is not None
     measure = report.comparison.aspects["warmth"]
     # The scale allows a rise of 2: (2 / 2.2)^10 = 0.386. Here it is 0.9^10 = 0.349.
     assert measure.p == pytest.approx((2 / 2.2) ** 10)
     assert measure.verdict == "inconclusive"
-    assert report.comparison.notes[-1] == f"warmth: {measure.doubt}"
+    assert str(report.comparison.notes[-1]) == f"warmth: {measure.doubt}"
     # At its ceiling nothing can rise. Forty that fall by a point do not lack as many that rise by one.
     assert judge([5.0] * 10, [4.8] * 10).verdict == "fail"
     assert judge([3.0] * 40, [2.0] * 40).verdict == "fail"
@@ -208,7 +211,7 @@ def test_a_skewed_sample_is_not_taken_for_a_drop():
     """One of 40 rises by 1.8 and 39 fall by 0.2. The flips give p = 0.003."""
     report = judge([3.0] * 40, [4.8] + [2.8] * 39)
     assert report.verdict == "inconclusive"
-    assert "too skewed for so few" in reason_of(report).detail
+    assert "too skewed for so few" in str(reason_of(report).detail)
     assert judge([3.0] * 40, [1.2] + [2.8] * 39).verdict == "fail"
 
 
@@ -220,13 +223,13 @@ def test_turns_of_one_dialogue_are_not_taken_for_independent():
     before, now = (split_dialogues(run, 20) for run in both)
     report = judge_gate(now, before)
     assert report.verdict == "inconclusive"
-    assert "; 80 pairs in 4 dialogues)" in reason_of(report).detail
-    assert reason_of(report).detail.endswith("at least 6 dialogues, or items without one; there are 4")
+    assert "; 80 pairs in 4 dialogues)" in str(reason_of(report).detail)
+    assert str(reason_of(report).detail).endswith("at least 6 dialogues, or items without one; there are 4")
     minimum = [GateRule(aspect="warmth", min_mean=3.5)]
     assert judge_gate(split_dialogues(now, 1), None, minimum).verdict == "fail"
     alone = judge_gate(now, None, minimum)
     assert alone.verdict == "inconclusive"
-    assert "(80 items in 4 dialogues), at least 3.5 is asked for" in reason_of(alone).detail
+    assert "(80 items in 4 dialogues), at least 3.5 is asked for" in str(reason_of(alone).detail)
 
 
 def split_dialogues(run: ComparedRun, size: int) -> ComparedRun:
@@ -241,7 +244,7 @@ def test_runs_without_common_items_are_inconclusive_and_not_a_failure():
     report = judge_gate(new, old)
     assert report.verdict == "inconclusive"
     assert codes(report) == [("coverage", "coverage"), ("rule", "no-values")]
-    assert "0 of 80 items in pairs (0.00 %)" in report.reasons[0].detail
+    assert "0 of 80 items in pairs (0.00 %)" in str(report.reasons[0].detail)
     assert report.comparison is not None
     assert report.comparison.aspects["warmth"].verdict == "inconclusive"
     assert judge_gate(new, old, test="unpaired").verdict == "fail"
@@ -283,7 +286,7 @@ def test_holm_does_not_count_a_measure_of_which_no_value_differs(test):
         (1.0, 1.0, "inconclusive")
     }
     (reason,) = (one for one in judge_gate(new, old, test=test).reasons if one.aspect == "warmth")
-    assert "after Holm over 1;" in reason.detail
+    assert "after Holm over 1;" in str(reason.detail)
 
 
 def test_a_report_survives_being_sent():
@@ -303,7 +306,7 @@ def test_minima_share_alpha():
     one = judge_gate(run, None, [GateRule(aspect="warmth", min_mean=3.04)])
     assert reason_of(one).code == "below-minimum"
     both = judge_gate(run, None, [GateRule(aspect=name, min_mean=3.04) for name in ("warmth", "clarity")])
-    assert "97.5 % interval, with 2 values added" in reason_of(both).detail
+    assert "97.5 % interval, with 2 values added" in str(reason_of(both).detail)
     assert reason_of(both).code == "not-enough-data"
 
 
@@ -314,7 +317,7 @@ def test_a_minimum_without_values_is_not_judged():
 def test_a_rule_with_both_leaves_one_reason_by_the_worse():
     report = judge(BEFORE, BEFORE, {"max_drop": 0, "min_mean": 4.9})
     assert (report.verdict, reason_of(report).code) == ("fail", "below-minimum")
-    assert "; no value differs between the runs" in reason_of(report).detail
+    assert "; no value differs between the runs" in str(reason_of(report).detail)
 
 
 # Coverage
@@ -324,7 +327,7 @@ def test_too_little_coverage_comes_before_a_rule_that_fails():
     report = judge(BEFORE, [*LOWER[:-2], None, None])
     assert report.verdict == "inconclusive"
     assert codes(report) == [("coverage", "coverage"), ("rule", "drop")]
-    assert "78 of 80 verdicts of the candidate run (97.50 %)" in report.reasons[0].detail
+    assert "78 of 80 verdicts of the candidate run (97.50 %)" in str(report.reasons[0].detail)
     assert report.coverage.model_dump() == {"candidates": 80, "rated": 78, "expected": 80, "share": 0.975}
     assert judge(BEFORE, [*LOWER[:-2], None, None], min_coverage=0.975).verdict == "fail"
 
@@ -337,10 +340,14 @@ def test_every_measure_must_be_covered_not_all_together():
     # 476 of 480 are 99.2 %, but of warmth 76 of 80.
     assert (report.verdict, report.coverage.rated, report.coverage.expected) == ("inconclusive", 476, 480)
     detail = report.reasons[0].detail
-    assert "476 of 480 verdicts of the candidate run (99.17 %); 76 of 80 for warmth, the fewest (95.00 %)" in detail
-    assert "80 of 80 items in pairs (100.00 %); 76 of 80 with both values of warmth, the fewest (95.00 %)" in detail
+    assert "476 of 480 verdicts of the candidate run (99.17 %); 76 of 80 for warmth, the fewest (95.00 %)" in str(
+        detail
+    )
+    assert "80 of 80 items in pairs (100.00 %); 76 of 80 with both values of warmth, the fewest (95.00 %)" in str(
+        detail
+    )
     # The other way round it is the baseline that lacks its worst.
-    assert "76 of 80 for warmth" in judge_gate(old, new).reasons[0].detail
+    assert "76 of 80 for warmth" in str(judge_gate(old, new).reasons[0].detail)
 
 
 def test_pairs_of_other_contexts_are_told_with_the_coverage():
@@ -348,7 +355,7 @@ def test_pairs_of_other_contexts_are_told_with_the_coverage():
     first, *others = rows_of(new)
     new = with_rows(new, [dataclasses.replace(first, context="x"), *others])
     (reason,) = [reason for reason in judge_gate(new, old).reasons if reason.about == "coverage"]
-    assert reason.detail.endswith("; 1 pair of 80 has different dialogue contexts and so answers different things")
+    assert str(reason.detail).endswith("; 1 pair of 80 has different dialogue contexts and so answers different things")
 
 
 def test_candidates_without_a_result_are_expected_too():
@@ -360,7 +367,7 @@ def test_candidates_without_a_result_are_expected_too():
 def test_items_without_a_partner_are_not_covered():
     report = judge(BEFORE, LOWER[:70])
     assert (report.verdict, report.reasons[0].code) == ("inconclusive", "coverage")
-    assert "70 of 80 items in pairs (87.50 %)" in report.reasons[0].detail
+    assert "70 of 80 items in pairs (87.50 %)" in str(report.reasons[0].detail)
     assert judge(BEFORE, LOWER[:70], test="unpaired").reasons[0].code != "coverage"
 
 
@@ -379,7 +386,7 @@ def test_only_what_rules_name_must_be_covered():
 
 def test_a_run_of_nothing_is_inconclusive():
     assert judge([], []).verdict == "inconclusive"
-    assert "0 of 0 verdicts of the candidate run" in judge([], []).reasons[0].detail
+    assert "0 of 0 verdicts of the candidate run" in str(judge([], []).reasons[0].detail)
 
 
 # What rules may name
@@ -451,11 +458,10 @@ def test_an_aspect_best_inside_its_scale_is_judged_by_its_distance():
     report = judge_gate(after, before, [GateRule(aspect="formality", max_drop=0, min_mean=-0.5)])
     assert (
         "no value's distance from 0 differs between the runs (30 pairs, minus the distance from 0; mean rating 1.000 to -1.000)"
-        in report.reasons[0].detail
+        in str(report.reasons[0].detail)
     )
-    assert (
-        "the mean of minus the distance from 0, with a mean rating of -1.000, is -1.000 (30 items)"
-        in report.reasons[0].detail
+    assert "the mean of minus the distance from 0, with a mean rating of -1.000, is -1.000 (30 items)" in str(
+        report.reasons[0].detail
     )
     assert report.verdict == "fail"
     with pytest.raises(InvalidRequest, match="between -1 and 0"):
@@ -491,7 +497,7 @@ def test_a_judge_that_moved_is_no_regression(verdict):
     report = judge(BEFORE, LOWER, judge=check)
     if verdict == "moved":
         assert (report.verdict, report.reasons[0].code) == ("inconclusive", "judge-moved")
-        assert report.reasons[0].detail == "judge moved: warmth shifted by -0.40"
+        assert str(report.reasons[0].detail) == "judge moved: warmth shifted by -0.40"
     else:
         assert (report.verdict, report.reasons[0].code) == ("fail", "drop")
         assert ("judge", "held") in codes(report)
@@ -517,8 +523,8 @@ def test_a_drop_larger_than_the_scale_is_never_said_to_be_seen():
     ]
     report = judge_gate(with_rows(after, items), before)
     assert (report.verdict, report.reasons[0].detectable) == ("inconclusive", None)
-    assert "though more than the 1 that must be seen" in report.reasons[0].detail
+    assert "though more than the 1 that must be seen" in str(report.reasons[0].detail)
     assert report.comparison is not None
     measure = report.comparison.aspects["warmth"]
     assert measure.smallest_detectable is None
-    assert measure.undefined["smallest_detectable"].startswith("1 of 7 dialogues differ: ")
+    assert str(measure.undefined["smallest_detectable"]).startswith("1 of 7 dialogues differ: ")

@@ -14,6 +14,7 @@ from scipy.stats import linregress, mannwhitneyu
 
 from app.domain.errors import InvalidRequest
 from app.stats.hierarchy import find_hierarchy
+from saiten.core.messages import Message
 from tests.support.small_observations import Row, observe
 
 TOPICAL_CHAT = "data/topical_chat_usr.jsonl"
@@ -212,31 +213,31 @@ def test_alpha_is_refused_outside_its_range(alpha):
     ("rows", "aspect", "whole"),
     [
         (spread("p", range(50)), "one system has values", "1 system"),
-        (spread("p", [2] * 40) + spread("q", [2] * 40), "every item has the same value", "1 aspect"),
+        (spread("p", [2] * 40) + spread("q", [2] * 40), Message("same-value"), "1 aspect"),
         (spread("p", range(3)) + spread("q", range(3, 6)), "so few items cannot give a p below 0.047", "1 aspect"),
         ([*spread("p", range(40)), ("q", "i0", {})], "one system has values", "1 aspect"),
-        (spread("p", [float("nan")] * 3) + spread("q", [float("nan")]), "no item has a value", "1 aspect"),
+        (spread("p", [float("nan")] * 3) + spread("q", [float("nan")]), Message("no-item-has-value"), "1 aspect"),
     ],
 )
 def test_data_that_can_show_nothing_say_so(rows, aspect, whole):
     report = find_hierarchy(observe(rows))
     assert report.aspects["a"].pairs == 0
-    assert aspect in report.aspects["a"].undefined["pairs"]
-    assert whole in report.undefined["dependencies"]
+    assert str(aspect) in str(report.aspects["a"].undefined["pairs"])
+    assert whole in str(report.undefined["dependencies"])
     assert "NaN" not in report.model_dump_json()
 
 
 def test_no_rows_say_so():
     report = find_hierarchy(observe([]))
     assert (report.systems, report.items, report.aspects) == (0, 0, {})
-    assert "no system" in report.undefined["dependencies"]
+    assert "no system" in str(report.undefined["dependencies"])
 
 
 def test_aspects_that_tell_nothing_apart_say_so():
     rows = [
         (system, f"i{number}", {"a": float(number), "b": float(-number)}) for system in "pq" for number in range(30)
     ]
-    assert find_hierarchy(observe(rows)).undefined == {"dependencies": "no aspect tells any two systems apart"}
+    assert find_hierarchy(observe(rows)).undefined == {"dependencies": Message("nothing-told-apart")}
 
 
 def test_values_that_lack_are_counted():

@@ -25,6 +25,7 @@ from app.stats.links import (
     pair_judges,
     pair_responses,
 )
+from saiten.core.messages import Message
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.runs import Row, make_frame
 
@@ -84,12 +85,15 @@ def test_turns_of_few_dialogues_widen_the_interval() -> None:
     assert alone.pairs_needed == max(100, int(np.ceil(300 * (alone.margin / 0.05) ** 2)))
 
 
-REFUSED: dict[str, tuple[JudgePairs, str]] = {
-    "few": (pair(99), "both judges rated 99 responses: 100 are needed"),
-    "none": (pair(0), "both judges rated 0 responses: 100 are needed"),
-    "dialogues": (pair(clusters=np.arange(300) % 9), "the responses are of 9 dialogues: 10 are needed"),
-    "constant": (pair(new=np.full(300, 4.0)), "the new judge gave every response the same rating"),
-    "beyond": (pair(old=np.full(300, 6.0)), "the old judge has ratings beyond the scale"),
+REFUSED: dict[str, tuple[JudgePairs, Message | str]] = {
+    "few": (pair(99), Message("few-responses", rated=Message("responses", n=99), needed=100)),
+    "none": (pair(0), Message("few-responses", rated=Message("responses", n=0), needed=100)),
+    "dialogues": (
+        pair(clusters=np.arange(300) % 9),
+        Message("few-dialogues", dialogues=Message("dialogues", n=9), needed=10),
+    ),
+    "constant": (pair(new=np.full(300, 4.0)), Message("new-constant")),
+    "beyond": (pair(old=np.full(300, 6.0)), Message("old-beyond-scale")),
     "unseen": (pair(old=np.clip(pair().old, 2, 4)), "the old judge never gave 1, 5: every level must be seen"),
     "weak": (pair(noise=1.0), "the lower bound of their correlation is 0"),
     "reversed": (pair(old=6 - pair().old), "the lower bound of their correlation is -0"),
@@ -107,7 +111,7 @@ def test_what_cannot_be_linked_says_why(name: str) -> None:
     link, tables = link_judges(pairs)
     assert (link.state, link.table, tables) == ("refused", {}, None)
     assert link.reason is not None
-    assert reason in link.reason
+    assert str(reason) in str(link.reason)
 
 
 def test_noise_between_samples_is_taken_out_of_the_correlation() -> None:
@@ -181,7 +185,8 @@ def test_the_linking_error_is_in_every_figure_of_chance() -> None:
     found = compare(linked, after, link=link)
     measure = found.aspects["clarity"]
     assert found.link == link.mark
-    assert found.notes[-1].startswith("linked: the baseline run is shown on another judge's scale by the link ln_1")
+    linked_run = Message("linked-baseline-run", link="ln_1")
+    assert found.notes[-1] == Message("clauses", clauses=[linked_run, Message("link-error-included")])
     assert without.standard_error is not None
     assert measure.standard_error == pytest.approx(np.hypot(without.standard_error, measure.link_error))
     assert measure.link_error > 0.02
@@ -226,9 +231,14 @@ def test_a_gate_by_a_link_does_not_take_another_judge_for_a_drop() -> None:
     assert report.comparison is not None
     assert report.comparison.link == link.mark
     # Of what has no link the gate says so.
-    marked = LinkUse(link.mark.model_copy(update={"refused": {"warmth": "the judges' scales differ"}}), link.baseline)
+    marked = LinkUse(
+        link.mark.model_copy(update={"refused": {"warmth": Message("judges-scales-differ")}}), link.baseline
+    )
     told = judge_gate(after, linked, [GateRule(aspect="warmth", max_drop=0.5)], link=marked).reasons[-1]
-    assert (told.code, told.detail) == ("no-values", "warmth is not linked: the judges' scales differ")
+    assert (told.code, told.detail) == (
+        "no-values",
+        Message("not-linked", aspect="warmth", reason=Message("judges-scales-differ")),
+    )
     # A real drop is still one.
     worse = run("worse", np.clip(harsher.new - 1, 1, 5), "judge:b")
     assert judge_gate(worse, linked, rules, link=link).verdict == "fail"

@@ -15,7 +15,15 @@ from app.domain.run_frame import key_all, make_frame
 from app.domain.summary import MeasureKey
 from app.stats.comparison import compare
 from app.stats.corrected_runs import correct_pairs
-from app.stats.pairing import ItemMeans, are_comparable, average_items, find_shared_ids, name_clusters, pair_up
+from app.stats.pairing import (
+    ItemMeans,
+    are_comparable,
+    average_items,
+    find_shared_ids,
+    name_clusters,
+    pair_up,
+)
+from saiten.core.messages import Message
 from tests.support.runs import Row, make_run, rows_of, with_rows
 
 
@@ -36,8 +44,13 @@ def test_items_pair_by_id_in_any_order():
     assert (left.tolist(), right.tolist()) == ([1, 3], [1, 0])
     assert (pairing.test, pairing.pairs, pairing.only_baseline, pairing.only_candidate) == ("paired", 2, 2, 1)
     assert pairing.reason == (
-        "paired: 2 of the smaller run's 3 items are in the other run too; no dialogues are known, so that items are the "
-        "units"
+        Message(
+            "clauses",
+            clauses=[
+                Message("paired", found=Message("are-in-both", pairs=2, items=Message("items", n=3))),
+                Message("items-are-units"),
+            ],
+        )
     )
     assert (pairing.unit, pairing.clusters) == ("item", 2)
 
@@ -45,36 +58,36 @@ def test_items_pair_by_id_in_any_order():
 @pytest.mark.parametrize(
     ("left", "right", "reason"),
     [
-        ("abcd", "awxy", "paired: 1 of the smaller run's 4 items is in the other run too"),
+        ("abcd", "awxy", Message("paired", found=Message("one-is-in-both", pairs=1, items=Message("items", n=4)))),
         ("ab", "xy", "not compared: 0 of the smaller run's 2 items are in the other run too; `unpaired` compares"),
-        ("", "ab", "not compared: a run is empty"),
+        ("", "ab", Message("empty-run")),
     ],
 )
 def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(left, right, reason):
     pairing = pair_up(means(left), means(right), asked="auto", numbered=False)[0]
     assert pairing.test == "paired"
-    assert pairing.reason.startswith(reason)
+    assert str(pairing.reason).startswith(str(reason))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "units", "told"),
     [
-        ("xxy.", "uuuu", "1 dialogue", ", as the candidate run has them"),
-        ("xxy.", "xxy.", "3 dialogues", ", as the candidate run has them"),
-        ("xxy.", "....", "3 dialogues", ", as the baseline run has them"),
+        ("xxy.", "uuuu", Message("one-dialogue", n=1), ", as the candidate run has them"),
+        ("xxy.", "xxy.", Message("dialogues", n=3), ", as the candidate run has them"),
+        ("xxy.", "....", Message("dialogues", n=3), ", as the baseline run has them"),
         # One pair that the candidate knows does not make its other items independent of each other.
-        ("xxxx", "uu..", "1 dialogue", ", as the baseline run has them"),
-        ("xxyy", ".uu.", "1 dialogue", ": those of both runs, joined where they share an item"),
-        ("xx..", "..uu", "2 dialogues", ": those of both runs, joined where they share an item"),
+        ("xxxx", "uu..", Message("one-dialogue", n=1), ", as the baseline run has them"),
+        ("xxyy", ".uu.", Message("one-dialogue", n=1), ": those of both runs, joined where they share an item"),
+        ("xx..", "..uu", Message("dialogues", n=2), ": those of both runs, joined where they share an item"),
         # A dialogue's name means the same in both runs.
-        ("xx..", "..xx", "1 dialogue", ": those of both runs, joined where they share an item"),
+        ("xx..", "..xx", Message("one-dialogue", n=1), ": those of both runs, joined where they share an item"),
     ],
 )
 def test_pairs_that_share_a_dialogue_in_either_run_are_of_one_unit(before, after, units, told):
     ours, theirs = (means("abcd", clusters=[None if one == "." else one for one in names]) for names in (before, after))
     pairing = pair_up(ours, theirs, asked="auto", numbered=False)[0]
-    assert (pairing.unit, f"{pairing.clusters} dialogue") == ("dialogue", units.removesuffix("s"))
-    assert pairing.reason.endswith(f"; the units are {units}{told}")
+    assert (pairing.unit, pairing.clusters) == ("dialogue", units.values["n"])
+    assert str(pairing.reason).endswith(f"; the units are {units}{told}")
 
 
 def test_unpaired_items_are_in_the_dialogues_of_what_either_run_has_of_them():
@@ -83,7 +96,7 @@ def test_unpaired_items_are_in_the_dialogues_of_what_either_run_has_of_them():
         for keys, names in (("abcd", "xxyy"), ("abefg", "..vv."))
     )
     unpaired = pair_up(ours, theirs, asked="unpaired", numbered=False)[0]
-    assert unpaired.reason.endswith("; the units are 2 and 3 dialogues")
+    assert str(unpaired.reason).endswith("; the units are 2 and 3 dialogues")
 
 
 def count_units(before: list[str | None], after: list[str | None]) -> tuple[int, int, int]:
@@ -145,7 +158,7 @@ def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
     pairing, rows, _ = pair_up(left, right, asked="auto", numbered=True)
     assert rows.tolist() == [0, 3]
     assert (pairing.pairs, pairing.only_baseline, pairing.contexts_differ) == (2, 2, 0)
-    assert "by number and context" in pairing.reason
+    assert "by number and context" in str(pairing.reason)
 
 
 def test_contexts_of_which_some_are_gone_pair_nothing_by_number_and_differ_in_nothing():
@@ -154,7 +167,7 @@ def test_contexts_of_which_some_are_gone_pair_nothing_by_number_and_differ_in_no
     assert (numbered.test, rows.tolist()) == ("paired", [])
     named = pair_up(left, right, asked="auto", numbered=False, comparable=False)[0]
     assert (named.test, named.pairs, named.contexts_differ) == ("paired", 2, 0)
-    assert all("for texts of a run were hashed or dropped; " in one.reason for one in (numbered, named))
+    assert all("for texts of a run were hashed or dropped; " in str(one.reason) for one in (numbered, named))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from app.domain.reports import Correlations
 from app.stats.agreement import correlate_aspects
 from app.stats.correlation import Pattern, correlate_patterns
 from app.stats.statistics import settle
+from saiten.core.messages import Message
 
 NAMES = ("warmth", "clarity", "tone")
 VALUES = st.sampled_from([None, 1.0, 2.0, 2.0 + 1 / 3, 4.0, 5.0, -1.0])
@@ -51,11 +52,11 @@ def test_what_cannot_be_had_says_why_and_rounding_is_no_difference():
     patterns: list[Pattern] = [((0.1 + 0.2, 1.0, None), 3), ((0.3, 2.0, None), 3), ((0.3, None, 1.0), 2)]
     found = correlate_patterns(NAMES, patterns)
     assert found.undefined["warmth"] == {
-        "warmth": "all ratings of warmth are equal",
-        "clarity": "all ratings of warmth are equal",
-        "tone": "fewer than 3 items have both",
+        "warmth": Message("ratings-of-equal", name="warmth"),
+        "clarity": Message("ratings-of-equal", name="warmth"),
+        "tone": Message("few-items-have-both", least=3),
     }
-    assert found.undefined["clarity"] == {"tone": "fewer than 3 items have both"}
+    assert found.undefined["clarity"] == {"tone": Message("few-items-have-both", least=3)}
     assert (found.n["tone"]["tone"], found.n["clarity"]["tone"]) == (2, 0)
     assert found.pearson["warmth"]["clarity"] is None
     assert found.pearson["clarity"]["clarity"] == pytest.approx(1)
@@ -63,6 +64,6 @@ def test_what_cannot_be_had_says_why_and_rounding_is_no_difference():
 
 def test_combinations_that_no_result_has_do_not_count():
     assert correlate_patterns(("a",), [((1.0,), 5), ((2.0,), 0)]).undefined == {
-        "a": {"a": "all ratings of a are equal"}
+        "a": {"a": Message("ratings-of-equal", name="a")}
     }
     assert correlate_patterns(("a",), []).n == {"a": {"a": 0}}

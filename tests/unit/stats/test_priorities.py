@@ -11,6 +11,7 @@ from app.domain.conversation import KINDS_KNOWN, FaultyTurns
 from app.domain.summary import ResultFigures
 from app.stats.priorities import FEW_WITH, NO_SPREAD, NONE_WITHOUT, TOO_FEW, weigh_fault
 from app.stats.resampling import find_quantile
+from saiten.core.messages import Message
 from tests.support.figures import make_figures, place_figures
 
 RNG = np.random.default_rng(11)
@@ -55,7 +56,7 @@ def test_intervals_hold_where_conversations_are_few(n: int, share: float, effect
 
 
 def test_there_is_no_interval_without_enough_dialogues() -> None:
-    def explain(has: list[int], ratings: list[float] | None = None) -> str | None:
+    def explain(has: list[int], ratings: list[float] | None = None) -> Message | None:
         found = weigh_fault(np.array(ratings or range(len(has)), float), np.array(has) > 0, np.arange(len(has)))
         assert found.interval is None
         return found.reason

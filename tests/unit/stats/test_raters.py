@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from app.stats.agreement import compare_raters, krippendorff_alpha, named_ratings
+from saiten.core.messages import Message
 from tests.support.observed import observe_columns, observe_table
 
 SCALES: list[list[float]] = [[1, 2, 3, np.nan], [0, 0.5, 1, np.nan], [0.1, 0.2, 0.3, 0.7, np.nan], [-1, 0, 1]]
@@ -30,7 +31,7 @@ def test_alpha_is_the_published_packages(table):
     pairable = table[:, (~np.isnan(table)).sum(axis=0) >= 2]
     values = np.unique(pairable[~np.isnan(pairable)])
     if len(values) < 2:
-        assert isinstance(found, str)
+        assert isinstance(found, Message)
     else:
         expected = krippendorff.alpha(reliability_data=table, level_of_measurement="ordinal")
         assert found == pytest.approx(expected, abs=1e-9)
@@ -54,10 +55,10 @@ def test_alpha_of_values_that_are_all_different():
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        ([[1, np.nan], [np.nan, 2]], "no item has ratings by two named raters"),
-        ([[1, 1], [1, 1]], "all ratings of items with two raters or more are equal"),
-        ([[1, 1, 2], [1, 1, np.nan]], "all ratings of items with two raters or more are equal"),
-        ([[np.nan]], "no rater is named"),
+        ([[1, np.nan], [np.nan, 2]], Message("no-item-of-two-raters")),
+        ([[1, 1], [1, 1]], Message("shared-ratings-equal")),
+        ([[1, 1, 2], [1, 1, np.nan]], Message("shared-ratings-equal")),
+        ([[np.nan]], Message("no-rater")),
     ],
 )
 def test_alpha_says_why_there_is_none(table, reason):
@@ -93,10 +94,10 @@ def test_raters_are_compared_as_loops_over_scipy_do(table):
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        ([[1, 2, 3]], "fewer than two raters are named"),
-        ([[1, 2, 3, np.nan], [np.nan] * 3 + [1]], "no two named raters rated the same item"),
-        ([[2, 2, 2], [1, 2, 3]], "no rater shares 3 items with others on which the ratings of both vary"),
-        ([[1, 2], [1, 2]], "no rater shares 3 items with others on which the ratings of both vary"),
+        ([[1, 2, 3]], Message("few-raters")),
+        ([[1, 2, 3, np.nan], [np.nan] * 3 + [1]], Message("no-shared-item")),
+        ([[2, 2, 2], [1, 2, 3]], Message("no-rater-shares-enough", least=3)),
+        ([[1, 2], [1, 2]], Message("no-rater-shares-enough", least=3)),
     ],
 )
 def test_it_is_said_why_raters_cannot_be_compared(table, reason):

@@ -16,6 +16,7 @@ from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.reference_metrics import Figure, ItemFigures, MetricItem
 from app.domain.validation import InvalidDocument, validate
 from app.stats.statistics import FEWEST
+from saiten.core.messages import Message
 
 TOOLS = {"len": "whitespace"}
 
@@ -90,17 +91,17 @@ def test_coefficients_equal_scipy(pairs: list[tuple[float, float]]) -> None:
 
 
 DEGENERATE = {
-    "nothing": ([], "fewer than 3 items have both"),
-    "two points": ([(1, 2), (2, 3)], "fewer than 3 items have both"),
-    "one figure": ([(1, 2), (1, 3), (1, 4)], "all figures are equal"),
-    "one rating": ([(1, 2), (2, 2), (3, 2)], "all human values are equal"),
-    "zeros": ([(0, 1), (0, 2), (0, 3)], "all figures are equal"),
-    "rounding": ([(1, 2), (1 + 1e-15, 3), (1 - 1e-15, 4)], "all figures are equal"),
+    "nothing": ([], Message("few-items-have-both", least=3)),
+    "two points": ([(1, 2), (2, 3)], Message("few-items-have-both", least=3)),
+    "one figure": ([(1, 2), (1, 3), (1, 4)], Message("figures-equal")),
+    "one rating": ([(1, 2), (2, 2), (3, 2)], Message("human-values-equal")),
+    "zeros": ([(0, 1), (0, 2), (0, 3)], Message("figures-equal")),
+    "rounding": ([(1, 2), (1 + 1e-15, 3), (1 - 1e-15, 4)], Message("figures-equal")),
 }
 
 
 @pytest.mark.parametrize(("pairs", "reason"), DEGENERATE.values(), ids=DEGENERATE.keys())
-def test_what_has_no_correlation_says_why(pairs: list[tuple[float, float]], reason: str) -> None:
+def test_what_has_no_correlation_says_why(pairs: list[tuple[float, float]], reason: Message) -> None:
     found = correlate(pairs)
     assert (found.pearson, found.spearman) == (None, None)
     assert found.undefined == {"pearson": reason, "spearman": reason}

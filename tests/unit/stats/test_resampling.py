@@ -16,6 +16,7 @@ from app.stats.resampling import (
     draw,
     interval_of,
 )
+from saiten.core.messages import Message
 
 
 def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
@@ -66,9 +67,9 @@ def test_few_undefined_resamples_are_passed_over_and_many_are_not():
     figures[:5] = np.nan
     assert interval_of(figures, 10**9) == pytest.approx((5 + 94 * 0.025, 5 + 94 * 0.975), abs=1e-3)
     figures[5] = np.nan
-    assert interval_of(figures, 10**9) == "6 of 100 resamples have no figure: too few independent items or dialogues"
+    assert interval_of(figures, 10**9) == Message("resamples-without-figure", missing=6, resamples=100)
 
 
 def test_without_resamples_or_items_there_is_no_interval():
-    assert interval_of(np.empty(0), 9) == "no resamples were asked for"
-    assert interval_of(np.arange(9.0), 7) == "fewer than 8 independent items or dialogues to draw from"
+    assert interval_of(np.empty(0), 9) == Message("no-resamples")
+    assert interval_of(np.arange(9.0), 7) == Message("too-few-to-draw-from", least=8)

@@ -12,6 +12,7 @@ from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.reports import JudgesReport
 from app.stats.reading import ObservationReader, read_csv
 from app.stats.scorers import MOST_SCORERS, compare_scorers
+from saiten.core.messages import Message
 
 
 def observe(records: list[dict[str, Any]]) -> Any:
@@ -159,7 +160,7 @@ def test_what_cannot_be_compared_is_said():
         record["ratings"]["unscored"] = 1
         record["scores"]["a"]["unrated"] = 2
     report = report_of(records)
-    assert report.unmatched == {"unscored": "only the ratings have it", "unrated": "only the scores have it"}
+    assert report.unmatched == {"unscored": Message("only-ratings"), "unrated": Message("only-scores")}
     with pytest.raises(InvalidRequest, match="no scorer has the score 'x'"):
         report_of(records, match={"x": "overall"})
     with pytest.raises(InvalidRequest, match="no record has the rating 'x'"):

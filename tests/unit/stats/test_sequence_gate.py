@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from app.domain.comparison import ComparedRun, GateReport, GateRule
+from app.domain.sentences import tell
 from app.domain.sequence import GateSequence, SequenceBuild, SequenceDrop
 from app.stats.gate import judge_gate
 from app.stats.mending import find_sound, is_mended
@@ -13,6 +16,7 @@ from app.stats.sequence_gate import judge_in_sequence
 from app.stats.sequences import describe_builds, look
 from benchmarks.sequences import OPEN, RED, Case, draw_months, keep_red
 from saiten.commands.markdown import tell_sequence
+from saiten.core.messages import Message
 from tests.support.batches import START
 from tests.support.gates import answer
 from tests.support.runs import make_run
@@ -43,7 +47,7 @@ def runs() -> list[ComparedRun]:
 
 
 def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> None:
-    said, drops = list[tuple[str, str]](), dict[str, SequenceDrop]()
+    said, drops = list[tuple[str, Message | str]](), dict[str, SequenceDrop]()
     for night in range(7, 13):
         report = judge(runs, night, drops)
         assert report.sequence is not None
@@ -54,8 +58,9 @@ def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> No
             assert mark is not None
             assert "not mended, by the build that it was found in: warmth (8)" in tell_sequence(mark)
     assert [verdict for verdict, _ in said] == ["pass", "fail", "fail", "fail", "pass", "pass"]
-    assert "not mended since build 8 of the sequence, which showed a drop of" in said[2][1]
-    assert "the drop found in build 8 is mended" in said[4][1]
+    assert "not mended since build 8 of the sequence, which showed a drop of" in str(said[2][1])
+    assert "the drop found in build 8 is mended" in str(said[4][1])
+    assert [one for _, one in said if re.search("[a-z]{3,}", tell(one, "ja") + tell(one, "ko"))] == []
     assert drops == {}
 
 

@@ -30,6 +30,7 @@ from app.stats.gate import judge_gate
 from app.stats.observations import average_groups
 from app.stats.reading import ObservationReader
 from app.stats.severity import Said, SideRatings, contrast_raters, measure_severity
+from saiten.core.messages import Message
 from tests.support.runs import make_run, rows_of, with_rows
 
 ITEMS, RATED = 200, 60
@@ -96,11 +97,11 @@ def test_a_harsher_rater_is_no_worse_bot() -> None:
     before = run("main", {"anna": range(RATED)}, SEVERITY)
     reason = gate(before, run("pr", {"ben": range(RATED)}, SEVERITY, seed=2), max_drop=0.3)
     assert (reason.verdict, reason.code) == ("inconclusive", "not-enough-data")
-    assert "no rater rated both sides" in reason.detail
+    assert "no rater rated both sides" in str(reason.detail)
     both = {"anna": range(20), "ben": range(20, RATED)}
     reason = gate(before, run("pr", both, SEVERITY, seed=2), max_drop=0.3, must_detect=2)
     assert reason.verdict == "pass"
-    assert "corrected by 60 and 20 ratings by 1 rater of both runs" in reason.detail
+    assert "corrected by 60 and 20 ratings by 1 rater of both runs" in str(reason.detail)
 
 
 def test_a_worse_bot_is_one_whoever_rates_it() -> None:
@@ -110,7 +111,7 @@ def test_a_worse_bot_is_one_whoever_rates_it() -> None:
     after = run("pr", {"anna": range(20), "ben": range(20, 50), "cleo": range(50, RATED)}, worse, seed=2)
     reason = gate(before, after, max_drop=0.1)
     assert (reason.verdict, reason.code) == ("fail", "drop")
-    assert "by 60 and 50 ratings by 2 raters of both runs" in reason.detail
+    assert "by 60 and 50 ratings by 2 raters of both runs" in str(reason.detail)
     found = compare_corrected(before, after, alpha=0.05, paired=True)["overall"]
     assert found.shared is not None
     assert (found.shared.raters, found.shared.baseline, found.shared.candidate, found.shared.needed) == (
@@ -127,14 +128,13 @@ def test_one_item_of_the_other_run_is_no_overlap() -> None:
     after = run("pr", {"anna": range(1), "ben": range(1, RATED)}, SEVERITY, seed=2)
     found = compare_corrected(before, after, alpha=0.05, paired=True)["overall"]
     assert found.difference is None
-    assert (
-        found.refused
-        == "of the raters of both sides: people rated 1 item; some 15 ratings are needed, of 15 dialogues or single items"
-    )
+    rated = Message("people-rated", items=Message("one-item", n=1))
+    needed = Message("ratings-needed-of", ratings=15, units=15)
+    assert found.refused == Message("of-shared-raters", why=Message("clauses", clauses=[rated, needed]))
     assert found.shared is not None
     assert (found.shared.candidate, found.shared.needed) == (1, FEWEST_RATED)
     mirrored = draw([*rate(59, 1)], [0, 0]), draw([*rate(1, 59)], [0, 0], seed=2)
-    assert "60 ratings count as 3.9, and 10 are needed" in (share_raters(*mirrored, BOUNDED).refused or "")
+    assert "60 ratings count as 3.9, and 10 are needed" in str(share_raters(*mirrored, BOUNDED).refused)
 
 
 @pytest.mark.parametrize("severity", [[0.0, 0.0, 0.0], [5.0, -3.0, 1.0]])
@@ -296,7 +296,7 @@ def test_systems_that_share_no_rater_are_not_compared_in_reports() -> None:
 
     apart, same = report(("anna", "ben")), report(("anna", "anna"))
     assert apart.corrected is None
-    assert "no rater rated both sides" in (apart.refused or "")
+    assert "no rater rated both sides" in str(apart.refused or "")
     assert apart.shared is not None
     assert (apart.shared.raters, apart.shared.needed) == (0, 15)
     assert same.corrected is not None
@@ -323,11 +323,11 @@ def test_a_minimum_is_of_people_and_not_of_one_person() -> None:
     alone = run("pr", {"ben": range(RATED)}, SEVERITY)
     reason = gate(None, alone, min_mean=3.0)
     assert (reason.verdict, reason.code) == ("inconclusive", "not-enough-data")
-    assert "one person rated" in reason.detail
+    assert "one person rated" in str(reason.detail)
     two = run("pr", {"anna": range(30), "ben": range(30, RATED)}, SEVERITY)
     reason = gate(None, two, min_mean=3.5)
     assert reason.verdict == "inconclusive"
-    assert "more ratings by the same raters would not tell: more raters are needed" in reason.detail
+    assert "more ratings by the same raters would not tell: more raters are needed" in str(reason.detail)
     assert gate(None, two, min_mean=1.0).verdict == "pass"
 
 

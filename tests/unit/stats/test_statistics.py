@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from app.stats.statistics import kendall, obstacle, pearson, pearson_within, rank, rank_within, settle, spearman
+from saiten.core.messages import Message
 
 TIED = st.integers(3, 30).flatmap(lambda n: arrays(np.float64, (2, n), elements=st.sampled_from([1, 1.5, 2, 3, -4])))
 FREE = st.integers(3, 30).flatmap(lambda n: arrays(np.float64, (2, n), elements=st.floats(-100, 100, width=16)))
@@ -40,10 +41,10 @@ def test_rows_are_taken_one_by_one(rows):
 @pytest.mark.parametrize(
     ("x", "y", "reason"),
     [
-        ([1, 2], [1, 2], "fewer than 3 items have both"),
-        ([], [], "fewer than 3 items have both"),
-        ([1, 1, 1], [1, 2, 3], "all scores are equal"),
-        ([1, 2, 3], [5, 5, 5], "all ratings are equal"),
+        ([1, 2], [1, 2], Message("few-items-have-both", least=3)),
+        ([], [], Message("few-items-have-both", least=3)),
+        ([1, 1, 1], [1, 2, 3], Message("scores-equal")),
+        ([1, 2, 3], [5, 5, 5], Message("ratings-equal")),
         ([1, 2, 3], [5, 5, 4], None),
     ],
 )

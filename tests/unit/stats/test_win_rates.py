@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from app.stats.win_rates import compare_wins, find_interval, rate_wins
+from saiten.core.messages import Message
 from tests.support.small_observations import observe
 
 
@@ -142,10 +143,10 @@ def test_counts_are_those_of_a_plain_loop(contexts):
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        ({"p": [1, 2, 3]}, "1 system: there is no other to win against"),
-        ({"p": [1, None], "q": [None, 1]}, "no context has a value"),
-        ({"p": [1, nan], "q": [nan, 1]}, "no context has a value from every system"),
-        ({"p": [nan], "q": [nan]}, "no context has a value"),
+        ({"p": [1, 2, 3]}, Message("one-system-to-win")),
+        ({"p": [1, None], "q": [None, 1]}, Message("no-context-of-all-systems")),
+        ({"p": [1, nan], "q": [nan, 1]}, Message("no-context-of-all-systems")),
+        ({"p": [nan], "q": [nan]}, Message("no-context-has-value")),
     ],
 )
 def test_what_cannot_be_rated_says_why(table, why):
@@ -153,7 +154,7 @@ def test_what_cannot_be_rated_says_why(table, why):
     assert (found.contexts, found.left_out) == (0, max(map(len, table.values())))
     assert all((one.wins, one.share, one.interval) == (0, None, None) for one in (*found.systems.values(), found.ties))
     assert set(found.undefined) == {"systems", "ties"}
-    assert all(why in reason for reason in found.undefined.values())
+    assert all(why == reason for reason in found.undefined.values())
     for pair in found.pairs:
         assert (pair.contexts, pair.preference, pair.preference_interval) == (0, None, None)
         assert set(pair.undefined) == {"a_wins", "b_wins", "ties", "preference", "preference_interval"}
@@ -161,14 +162,14 @@ def test_what_cannot_be_rated_says_why(table, why):
 
 def test_systems_that_share_no_context_say_so():
     report = rate_wins(observe(rows_of({"p": [1, None], "q": [None, 1]})))
-    assert report.undefined == {"aspects": "no context was answered by two systems"}
+    assert report.undefined == {"aspects": Message("no-shared-context")}
 
 
 def test_only_ties_have_no_preference():
     found = compare_wins("p", "q", np.array([2.0, 2.0, nan]), np.array([2.0, 2.0, 1.0]))
     assert (found.contexts, found.left_out, found.ties.wins, found.ties.share) == (2, 1, 2, 1.0)
     assert found.preference is None
-    assert found.undefined == dict.fromkeys(("preference", "preference_interval"), "every context is a tie")
+    assert found.undefined == dict.fromkeys(("preference", "preference_interval"), Message("all-ties"))
 
 
 def test_no_context_at_all():

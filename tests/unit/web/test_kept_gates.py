@@ -51,6 +51,7 @@ async def test_a_kept_verdict_is_read_listed_and_replayed(client: httpx.AsyncCli
     assert (await client.get(f"/v1/gates/{kept['id']}")).json() == kept
     told = (await client.get(f"/v1/gates/{kept['id']}", headers={"Accept-Language": "ja"})).json()
     assert (told["verdict"], told["reasons"]) != (kept["verdict"], kept["reasons"])
+    assert [one["messages"] for one in told["reasons"]] == [one["messages"] for one in kept["reasons"]]
     assert (await client.get("/v1/gates/ga_0")).status_code == 404
 
     newer = (await client.post("/v1/gates", json={**asked, "keep": True, "metadata": {"commit": "c1"}})).json()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from pydantic_core import PydanticKnownError
 
 from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest, SettingsInvalid
+from app.domain.sentences import LANGUAGE
 from app.domain.speech import Misuse, Register
 from app.domain.validation import InvalidDocument
 from app.runtime.settings import find_unknown, read_settings
@@ -30,20 +29,19 @@ from app.text.scripts import LanguageReading
 from app.text.speech_check import warn_of_language, warn_of_register
 from app.web.languages import (
     DEFAULT,
-    GATES,
     LANGUAGES,
     LONGEST,
     PLACEHOLDER,
     SETUP,
     negotiate,
     read_messages,
-    tell_report,
     tell_sentence,
     wording_in,
 )
 from app.web.problems import TITLES, RequestRefused, answer_error
 from saiten.core.faults import MESSAGES
-from tests.support.error_sentences import ROOT, cut, find_sentences
+from saiten.core.messages import Message
+from tests.support.error_sentences import cut, find_sentences
 from tests.support.records import BODY
 from tests.support.small_observations import observe
 
@@ -266,28 +264,6 @@ def test_what_is_too_long_to_be_a_sentence_is_left_as_it_is(language: str) -> No
     assert wording_in(language).say(text) is text
 
 
-def test_what_a_gate_found_is_told_with_its_figures(language: str) -> None:
-    found = {
-        "pairing": {"test": "paired", "reason": "paired: 1 of the smaller run's 3 items is in the other run too"},
-        "reasons": [
-            {
-                "code": "drop",
-                "detail": "fell by 0.400 (from 3.150 to 2.750; 95 % interval of the difference -0.588 to -0.241; "
-                "p < 0.0001 after Holm over 1; 60 pairs in 20 dialogues): beyond chance, and as observed more than the "
-                "0.1 tolerated; a drop of 0.283 would be seen with 80 % power",
-            }
-        ],
-        "verdict": "fail",
-    }
-    told = tell_report(found, language)
-    assert {**told, "pairing": 0, "reasons": 0} == {**found, "pairing": 0, "reasons": 0}
-    assert (told["pairing"]["test"], told["reasons"][0]["code"]) == ("paired", "drop")
-    said = told["reasons"][0]["detail"]
-    assert not re.search("[a-z]{3}", said.replace("Holm", "")), said
-    figures = ["0.400", "3.150", "2.750", "-0.588", "-0.241", "0.0001", "60", "20", "0.1", "0.283"]
-    assert [figure for figure in figures if figure not in said] == []
-
-
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(language: str) -> None:
     equal = np.full(30, 3.0)
@@ -297,70 +273,26 @@ def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(lan
         CorrectedSample(equal, equal, np.arange(30)),
         CorrectedSample(np.r_[np.ones(99), 5.0], np.r_[np.ones(14), 5.0, np.full(85, np.nan)], np.arange(100)),
     ]
-    found = [f"no corrected figure: {correct(one, CorrectionOptions(bounds=(1, 5))).refused}" for one in samples]
+    found: list[Message | str | None] = [correct(one, CorrectionOptions(bounds=(1, 5))).refused for one in samples]
     levels = np.arange(120.0) % 2 + 1
     pairs = [(levels[:20], levels[:20], 20), (levels, levels, 3), (levels, levels * 0 + 1, 120), (levels, levels, 120)]
     links = [link_judges(JudgePairs(old, new, np.arange(len(old)) % units, (1, 2, 3))) for old, new, units in pairs]
     links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2))))
     noise = levels * 0 + 0.01
     links.append(link_judges(JudgePairs(levels, np.repeat([1.0, 2.0], 60), np.arange(120), (1, 2), (noise, noise))))
-    found += [f"zz is not linked: {one.reason}" for one, _ in links]
-    found += [NO_SPREAD, INCOMPARABLE]
-    for sentence in found:
-        said = str(tell_report({"notes": [sentence]}, language)["notes"][0]).replace("`saiten link plan`", "")
+    found += [one.reason for one, _ in links]
+    for sentence in [*found, NO_SPREAD, INCOMPARABLE]:
+        said = tell_sentence(language, sentence or "").replace("`saiten link plan`", "")
         assert not re.search("[a-y]{2}", said), (sentence, said)
 
 
-@pytest.mark.parametrize("area", [GATES, SETUP])
-def test_the_catalogues_of_gates_and_of_setting_up_have_the_same_templates(area: str) -> None:
-    catalogs = [read_messages(language, area) for language in TRANSLATED]
+def test_the_catalogues_of_setting_up_have_the_same_templates() -> None:
+    catalogs = [read_messages(language, SETUP) for language in TRANSLATED]
     assert catalogs[0].keys() == catalogs[1].keys()
     for catalog in catalogs:
         for template, said in catalog.items():
             assert said.strip(), template
             assert sorted(PLACEHOLDER.findall(template)) == sorted(PLACEHOLDER.findall(said)), template
-
-
-COMPARING = (
-    "stats/gate",
-    "stats/comparison",
-    "stats/pairing",
-    "stats/gate_plan",
-    "stats/drift",
-    "stats/corrected_runs",
-)
-"""What comparisons and gates say stands in these modules; of errors the other catalogue knows it."""
-
-
-def test_every_clause_of_the_comparing_code_is_in_a_catalogue() -> None:
-    known = [PLACEHOLDER.sub("\0", template) for area in (GATES, "") for template in read_messages("ja", area)]
-    clauses = [
-        (name, clause.strip(" ;:,.()"))
-        for name in COMPARING
-        for text in find_texts(ast.parse((ROOT / "app" / f"{name}.py").read_text(encoding="utf-8")))
-        for clause in re.split("\0|; |: ", text)
-    ]
-    assert len(clauses) > 200
-    worded = [
-        (name, clause) for name, clause in clauses if len(re.findall("[A-Za-z]{2,}", clause)) > 1 and " " in clause
-    ]
-    assert [found for found in worded if not any(found[1] in template for template in known)] == []
-
-
-def find_texts(tree: ast.AST) -> Iterator[str]:
-    """The texts of a module but for its docstrings; a NUL stands for each value in them."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            continue
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
-            yield from (
-                text for part in node.values if isinstance(part, ast.FormattedValue) for text in find_texts(part)
-            )
-        elif isinstance(node, ast.Constant):
-            yield from [node.value] if isinstance(node.value, str) else []
-        else:
-            yield from find_texts(node)
 
 
 def test_faults_of_settings_and_of_a_rubric_are_told_in_the_language(tmp_path: Path, language: str) -> None:
@@ -385,7 +317,7 @@ def test_analyses_say_in_the_readers_language_why_figures_are_missing(language: 
     """Of one system, of one rater, and of values that do not vary."""
     seen = observe([("bot", f"i{number}", {"warmth": 3.0, "depth": 1.0 + number % 3}) for number in range(4)])
     reports = (find_hierarchy(seen), measure_agreement(seen))
-    told = [tell_report(report.model_dump(mode="json"), language) for report in reports]
+    told = [report.model_dump(mode="json", context={LANGUAGE: language}) for report in reports]
     reasons = [*told[0]["undefined"].values()]
     for found in (one for each in told for one in each["aspects"].values()):
         reasons += found["undefined"].values()

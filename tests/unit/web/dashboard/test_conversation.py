@@ -107,7 +107,7 @@ async def test_a_run_of_conversations_shows_turns_findings_and_their_course(clie
         summed = html.unescape(await read(client, f"/runs/{batch}", language))
         fixes = summed[summed.index('id="fix-first"') : summed.index('<h3 id="turns"')]
         assert f">{kind}</a>" in fixes
-        assert (TOO_FEW in fixes) == (language == "en")
+        assert (str(TOO_FEW) in fixes) == (language == "en")
         listed = html.unescape(await read(client, f"/explore?run={batch}", language))
         assert kind in listed
         assert "kind:" not in re.sub(r'(value|href)="[^"]*"', "", listed)
