@@ -37,6 +37,7 @@ from saiten.commands import exits
 from saiten.commands.files import name_file, read_bytes
 from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
 from saiten.commands.output import figure as write_cell
+from saiten.core.messages import Message
 from saiten.language import mark, tell
 
 HEADS: dict[Figure, str] = {
@@ -254,7 +255,7 @@ def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
 
     def read_one(value: Any) -> MetricItem:
         if not isinstance(value, dict):
-            raise InvalidDocument([("", "an item is a JSON object with a response")])
+            raise InvalidDocument([("", Message("item-is-object"))])
         refuse_covered(value)
         return validate(MetricItem, value, limits)
 

@@ -13,11 +13,14 @@ from types import FrameType
 from app.domain.errors import SettingsInvalid
 from app.domain.plain_text import printable
 from saiten import language
+from saiten.core.messages import Message
 from saiten.language import tell
 
 
-def say(detail: str) -> str:
-    """The detail of an error in the process's language, as the service's answers have it."""
+def say(detail: str | Message) -> str:
+    """A message, or what a report holds, in the process's language, as the service's answers have it."""
+    if isinstance(detail, Message):
+        return detail.say(language.language)
     if language.language == language.DEFAULT:
         return detail
     from app.web.languages import tell_sentence

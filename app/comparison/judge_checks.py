@@ -23,6 +23,7 @@ from app.scoring.admission import admit
 from app.scoring.evaluate import ScoringContext, evaluate
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.ratings import RatingStore
+from saiten.core.messages import Message
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
@@ -85,7 +86,7 @@ class AnchorCheck:
         else:
             if all(rating is None for each in now.ratings.values() for runs in each.values() for rating in runs):
                 # As a measure of next time that would be none for ever.
-                raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
+                raise JudgeReplyInvalid(Message("anchors-unrated"))
             if request.reference is None or request.record:  # else the measure is the caller's to keep
                 await self._keep(project, key, now, scope.actor)
             found = recorded(now, anchors, request, hindrance=hindrance)
@@ -154,7 +155,7 @@ def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
     """The anchors that ship for a rubric; raises InvalidRequest where none do."""
     file = bundled_folder("comparison/anchors").joinpath(f"{rubric_id}.jsonl")
     if not file.is_file():
-        raise InvalidRequest(f"there are no anchors for the rubric {rubric_id}", pointer="/rubric")
+        raise InvalidRequest(Message("anchors-none", rubric=rubric_id), pointer="/rubric")
     return tuple(validate_objects(file, read_objects(file), Anchor))
 
 

@@ -18,6 +18,7 @@ from app.domain.model import key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import SYSTEM, MeasureKey, RunItem, Scored
 from app.runtime.memory import release
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,7 @@ async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     """The batch; raises NotFound where the project has none of that id."""
     found = await store.find(project, batch_id)
     if found is None:
-        raise NotFound(f"there is no batch {batch_id[:64]} in this project")
+        raise NotFound(Message("batch-named-not-found", batch=batch_id[:64]))
     return found
 
 

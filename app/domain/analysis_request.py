@@ -14,6 +14,7 @@ from app.domain.judge_check import JudgeCheck
 from app.domain.link import LinkId
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
 from app.domain.reports import Decorrelation, Quantile
+from saiten.core.messages import Message
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 AspectName = Annotated[str, Field(min_length=1, max_length=128)]
@@ -51,9 +52,9 @@ class AnalysisRequest(Value):
     @model_validator(mode="after")
     def _check_source(self) -> AnalysisRequest:
         given = [name for name in ("data", "batch", "batches") if getattr(self, name) is not None]
-        refuse("AnalysisRequest", [((name,), f"stands beside {given[0]}; give one of them") for name in given[1:]])
+        refuse("AnalysisRequest", [((name,), Message("field-beside", other=given[0])) for name in given[1:]])
         if self.scores_field in TAKEN:
-            refuse("AnalysisRequest", [(("scores_field",), f"{self.scores_field} is a field with another meaning")])
+            refuse("AnalysisRequest", [(("scores_field",), Message("field-of-other-meaning", field=self.scores_field))])
         return self
 
 
@@ -135,10 +136,8 @@ class CorrectedRequest(AnalysisRequest):
 
     @model_validator(mode="after")
     def _check_ranges(self) -> CorrectedRequest:
-        faults = [
-            (("ranges", name), "the first is to be below the second") for name, (a, b) in self.ranges.items() if a >= b
-        ]
-        refuse("CorrectedRequest", faults)
+        wrong = [name for name, (low, high) in self.ranges.items() if low >= high]
+        refuse("CorrectedRequest", [(("ranges", name), Message("first-below-second")) for name in wrong])
         return self
 
 
@@ -174,7 +173,7 @@ def refuse_batches_only(request: ComparisonRequest | GateRequest) -> None:
     if isinstance(request, GateRequest):
         asked |= {"sequence": request.sequence is not None}
         asked |= {"check_judge": request.check_judge and request.judge_check is None}
-    text = "goes with batches only: name both runs by their ids (ba_…)"
+    text = Message("goes-with-batches")
     refuse(type(request).__name__, [((name,), text) for name, one in asked.items() if given and one])
 
 

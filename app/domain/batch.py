@@ -27,6 +27,7 @@ from app.domain.evaluation import (
 from app.domain.governance import Integrity, TextKeeping
 from app.domain.model import Finite, RubricName, Value, is_none, listed
 from app.domain.rubric import name_version
+from saiten.core.messages import Message, Misfit
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
@@ -37,17 +38,17 @@ DEADLINE_HOURS: Mapping[Mode, float] = {"live": 24.0, "provider-batch": 48.0}
 MOST_DEADLINE_HOURS = 720
 
 BatchName = Annotated[
-    str, AfterValidator(partial(check_line, limit="name_characters", what="a batch's name", blank=False))
+    str, AfterValidator(partial(check_line, limit="name_characters", what=Message("batch-name"), blank=False))
 ]
 ItemId = Annotated[
-    str, AfterValidator(partial(check_line, limit="item_id_characters", what="an item's id", blank=False))
+    str, AfterValidator(partial(check_line, limit="item_id_characters", what=Message("item-id"), blank=False))
 ]
 
 
 def check_response(response: str | None, info: ValidationInfo) -> str | None:
     """Raises ValueError unless an item has either `response` or `responses`."""
     if "responses" in info.data and (response is None) == (info.data["responses"] is None):
-        raise ValueError("must have either `response` or `responses`")
+        raise Misfit(Message("response-or-responses"))
     return response
 
 
@@ -103,7 +104,7 @@ class BatchItem(Value):
         Annotated[
             tuple[Text, ...],
             listed(minimum=1),
-            at_most("responses", "an item may have at most {maximum} responses; this one has {count}"),
+            at_most("responses", lambda most, count: Message("item-responses-most", most=most, count=count)),
         ]
         | None
     ) = None

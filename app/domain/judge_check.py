@@ -12,6 +12,7 @@ from app.domain.dialogue import Context, Text
 from app.domain.evaluation import JudgeOptions, PathChoice
 from app.domain.model import Id, RubricName, Value, listed
 from app.domain.reports import Undefined
+from saiten.core.messages import Message, Misfit
 
 
 class Anchor(Value):
@@ -33,7 +34,7 @@ def require_moment(value: object) -> object:
     """A datetime or its text. Pydantic would also accept a number as seconds since 1970."""
     if isinstance(value, datetime) or (isinstance(value, str) and WRITTEN_MOMENT.match(value)):
         return value
-    raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
+    raise Misfit(Message("must-be-date-and-time"))
 
 
 Moment = Annotated[datetime, Field(strict=False), BeforeValidator(require_moment)]

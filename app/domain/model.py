@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from saiten.core.messages import Message, Misfit
 from saiten.faults import pointer
 
 __all__ = ["pointer"]
@@ -97,21 +98,25 @@ Location = tuple[str | int, ...]
 """A place in a document, such as `("aspects", 0, "name", "ja")`."""
 
 
-def refuse(title: str, faults: Iterable[tuple[Location, str]]) -> None:
+def refuse(title: str, faults: Iterable[tuple[Location, Message]]) -> None:
     """Raises one ValidationError with every fault at its own place, if there are any. Within a model's validator,
     pydantic prepends the model's own location."""
     errors = [
-        InitErrorDetails(type=PydanticCustomError("fault", "{detail}", {"detail": detail}), loc=location, input=None)
-        for location, detail in faults
+        InitErrorDetails(
+            type=PydanticCustomError("fault", "{detail}", {"detail": str(what), "error": Misfit(what)}),
+            loc=location,
+            input=None,
+        )
+        for location, what in faults
     ]
     if errors:
         raise ValidationError.from_exception_data(title, errors)
 
 
-def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, str]]:
+def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, Message]]:
     """Each place whose value also occurs at an earlier place."""
     seen: set[str] = set()
     for place, value in values.items():
         if value in seen:
-            yield place, f"{value} appears more than once"
+            yield place, Message("appears-twice", name=value)
         seen.add(value)

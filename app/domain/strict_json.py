@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
+from saiten.core.messages import Message
 from saiten.strict_json import (
     BYTE_ORDER_MARK,
     DIGITS,
@@ -46,11 +47,13 @@ CUT_TOKEN = 12
 
 def parse_line(line: bytes, number: int) -> Any:
     """The value of a line of NDJSON; raises StrictJSONError that names the line."""
-    note = f"line {number}: "
     try:
         return parse_strict_json(line)
     except StrictJSONError as error:
-        raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
+        fault = error.message
+        if fault.id == "json-invalid":  # in a line of its own
+            fault = Message("json-invalid-in-line", reason=fault.values["reason"], column=fault.values["column"])
+        raise StrictJSONError(Message("fault-at", where=Message("line", number=number), fault=fault)) from None
 
 
 class Member(NamedTuple):
@@ -105,7 +108,7 @@ class Window:
             new = self._decode.decode(data, last)
         except UnicodeDecodeError as error:
             where = self._bytes - waiting + error.start
-            raise StrictJSONError(f"the document is not UTF-8 (byte {where})") from None
+            raise StrictJSONError(Message("not-utf-8", place=where)) from None
         if new and not self._began:
             self._began = True
             if new[0] == "\ufeff":
@@ -157,7 +160,7 @@ class Window:
     def error(self, what: str, position: int | None = None) -> StrictJSONError:
         """An error of the document, with its place in all of it: here, or at a position of the text."""
         lines, columns = self._place(self._position if position is None else position)
-        return StrictJSONError(f"the document is not valid JSON: {what} at line {lines + 1} column {columns + 1}")
+        return StrictJSONError(Message("json-invalid", reason=what, line=lines + 1, column=columns + 1))
 
     def _attempt(self) -> tuple[Any, int] | None:
         """The value and where it ends; None where it is cut."""
@@ -173,7 +176,7 @@ class Window:
                 return None
             raise self.error(error.msg, error.pos) from None
         except RecursionError:
-            raise StrictJSONError("the document is nested too deeply") from None
+            raise StrictJSONError(Message("json-too-deep")) from None
 
     def _check_size(self, end: int, where: tuple[str | int, ...]) -> None:
         characters = end - self._position

@@ -64,6 +64,7 @@ from app.stats.resampling import (
 )
 from app.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
 from app.stats.statistics import count, refuse_many, settled_means
+from saiten.core.messages import Message
 
 FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""
@@ -780,15 +781,19 @@ def report_corrected(
     ratings would bring each mean to ± so much. Raises InvalidRequest where no record has scores, or there are too
     many systems."""
     if not observations.scores:
-        raise InvalidRequest("no record has scores of a judge", pointer="/scores_field")
+        raise InvalidRequest(Message("no-judge-scores"), pointer="/scores_field")
     wanted = [name for name in observations.scores if aspects is None or name in aspects]
     systems = len(observations.systems)
     refuse_many(systems, len(wanted), most=MOST_PAIRS)
     values = observations.units * len(wanted)
     if values * max(1, systems // 2) > MOST_VALUES:
         raise InvalidRequest(
-            f"{observations.units:,} items of {count(systems, 'system')} by {count(len(wanted), 'aspect')} are too "
-            "many to correct at once: take fewer aspects or systems"
+            Message(
+                "correction-items-most",
+                items=observations.units,
+                aspects=count(systems, "system"),
+                systems=count(len(wanted), "aspect"),
+            )
         )
     sharing = values <= MOST_SHARED and systems * len(wanted) * MOST_LEVELS <= MOST_SHARES
 
@@ -806,7 +811,7 @@ def report_corrected(
             shares = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
             found[name][aspect] = corrected, figures.model_copy(update={"levels": shares})
     if not any(found.values()):
-        raise InvalidRequest("no item has a score", pointer="/data")
+        raise InvalidRequest(Message("no-item-scored"), pointer="/data")
     differences = [
         SystemsDifference(baseline=one, candidate=other, aspects=compare_aspects(found[one], found[other], options_of))
         for one, other in combinations(observations.systems, 2)
@@ -856,7 +861,7 @@ def split_systems(
         known = ~np.isnan(probability[here & rated])
         if known.any() and not known.all():
             raise InvalidRequest(
-                "some rated items have a `probability` and some have none; give it for each item that people rated",
+                Message("probability-incomplete"),
                 pointer="/data",
             )
         uneven = known.any() and bool(np.ptp(probability[here & rated]))

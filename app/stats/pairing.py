@@ -17,6 +17,7 @@ from app.domain.run_frame import RunFrame, RunTable
 from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, join_shared, number_first
 from app.stats.statistics import count
+from saiten.core.messages import Message
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
 FOLDED: tuple[Kind, ...] = ("aspect", "finding", "kind")
@@ -269,7 +270,7 @@ def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, compar
         return f"unpaired, as asked for; {found}"
     if asked == "paired":
         if not pairs:
-            raise InvalidRequest(f"the runs cannot be paired: {found}", pointer="/test")
+            raise InvalidRequest(Message("runs-not-paired", reason=found), pointer="/test")
         return f"paired, as asked for: {found}"
     if not items:
         return "not compared: a run is empty"

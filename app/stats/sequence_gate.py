@@ -32,6 +32,7 @@ from app.stats.pairing import find_partners, match_runs, number_units
 from app.stats.resampling import FEWEST_TEST_CLUSTERS
 from app.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
 from app.stats.statistics import count
+from saiten.core.messages import Message
 
 LOOKS_BACK = 31
 """Builds before the newest one that it is looked at with."""
@@ -141,7 +142,7 @@ def gather(
     """The values of the measures in all builds."""
     newest = match_runs(baseline, candidate)
     if newest.pairing.test != "paired":
-        raise InvalidRequest("a sequence compares the same items night by night: ask for no unpaired test")
+        raise InvalidRequest(Message("sequence-unpaired-test"))
     rows = newest.rows[0]
     keys = newest.columns[0].keys[rows]
     values = {key: np.full((len(rows), len(earlier) + 2), np.nan) for key in measures}

@@ -25,6 +25,7 @@ from app.scoring.admission import Experience, ReservingPurse
 from app.scoring.case import ENGLISH
 from app.scoring.evaluate import ScoringContext
 from app.storage.request_windows import RateLimitDecision
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.web")
 
@@ -52,7 +53,7 @@ async def count_caller(request: Request, caller_id: str, most: int | None) -> No
     request.state.rate_limit = decision
     if not decision.allowed:
         container.telemetry.limited("requests")
-        detail = f"this key may make {decision.limit} requests within {decision.window_seconds} seconds"
+        detail = Message("key-requests-reached", limit=decision.limit, seconds=decision.window_seconds)
         raise errors.RequestLimitReached(detail, retry_after_seconds=decision.reset_seconds)
 
 
@@ -94,9 +95,7 @@ async def require_money(request: Request) -> None:
 def refuse_cost(container: Container, spent_usd: float, most_usd: float, now: datetime) -> CostLimitReached:
     """The refusal of what a key's limit for the day does not allow."""
     container.telemetry.limited("cost")
-    detail = (
-        f"this key may cost {most_usd:.6g} USD a day and has cost {spent_usd:.6g} today; the day ends at midnight UTC"
-    )
+    detail = Message("key-cost-reached", limit=most_usd, spent=spent_usd)
     return CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
 
@@ -119,8 +118,7 @@ def require_price(
         or has_price(rubric_id, options, context or container.scoring.context)
     ):
         return
-    detail = "this key has a money limit, and the price of the judge's model is not known: name a model that has one"
-    raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)
+    raise PriceUnknown(Message("key-price-unknown"), pointer=pointer)
 
 
 def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext) -> bool:
@@ -159,10 +157,7 @@ def open_purse(request: Request, now: datetime) -> ReservingPurse | None:
         if spent >= most:
             raise refuse_cost(container, spent, most, now)
         container.telemetry.limited("cost")
-        detail = (
-            f"this request would cost {usd:.6g} USD, and of the {most:.6g} USD that this key may cost a day "
-            f"{most - spent:.6g} are left; the day ends at midnight UTC"
-        )
+        detail = Message("key-cost-exceeded", cost=usd, limit=most, left=most - spent)
         raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
     return ReservingPurse(take, experience)
@@ -202,7 +197,7 @@ class EvaluationPlaces:
         """Raises Overloaded if every place is taken."""
         if self.taken >= self._most:
             telemetry.limited("evaluations")
-            detail = f"{self._most} evaluations are in progress; ask again in a moment, or send a batch"
+            detail = Message("evaluations-running", count=self._most)
             raise Overloaded(detail, retry_after_seconds=OVERLOAD_SECONDS)
 
     @contextmanager

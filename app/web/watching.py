@@ -14,6 +14,7 @@ from fastapi import Depends
 from app.domain.batch import Batch
 from app.domain.errors import StreamLimitReached
 from app.runtime.tasks import cancel_for_good
+from saiten.core.messages import Message
 
 Value = TypeVar("Value")
 Key = tuple[str, str]
@@ -146,7 +147,7 @@ class StreamPlaces:
     def take(self, project: str) -> Iterator[None]:
         """Takes a place until the block ends. Raises StreamLimitReached if the project has as many as it may."""
         if self.taken[project] >= self._most:
-            detail = f"{self._most} pages or clients of the project follow runs (SAITEN_PROJECT_STREAMS); close some"
+            detail = Message("streams-open", most=self._most)
             raise StreamLimitReached(detail, retry_after_seconds=RETRY_SECONDS)
         self.taken[project] += 1
         try:

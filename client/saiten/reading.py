@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from saiten.errors import AnswerInvalid
 from saiten.faults import describe
-from saiten.language import tell
+from saiten.language import say, tell
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -45,6 +45,6 @@ def misfit(error: ValidationError) -> AnswerInvalid:
         tell(
             "the service's answer is not understood ({place}: {fault}); is it of this client's version?",
             place=place,
-            fault=describe(fault, tell),
+            fault=say(describe(fault)),
         )
     )

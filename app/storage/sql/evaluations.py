@@ -34,6 +34,7 @@ from app.storage.sql.tables import (
     similarity_baselines,
 )
 from app.storage.sql.texts import has_marks
+from saiten.core.messages import Message
 
 held = idempotency_keys.c
 
@@ -243,7 +244,7 @@ class EvaluationStore:
             await add_bytes(connection, sum_up((name, -size) for name, size in gone))
         if claimed or found is not None:
             return found
-        raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
+        raise StoreUnavailable(Message("idempotency-key-contended"))
 
     async def renew_key(self, project: str, key: str) -> None:
         """Notes a sign of life of the request that holds the key."""

@@ -55,6 +55,7 @@ from app.web.idempotency import claimed, digest_of, key_of
 from app.web.limits import require_money, require_price
 from app.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 from app.web.watching import Opened, StreamPlaces, steady
+from saiten.core.messages import Message
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 
@@ -324,7 +325,7 @@ async def read_batch_results(
     """
     refuse_other_queries(request, "format", "after", "limit", "texts", "excel")
     if excel and written_as != "csv":
-        raise InvalidRequest("goes with format=csv", pointer="/query/excel")
+        raise InvalidRequest(Message("goes-with-csv"), pointer="/query/excel")
     project: str = request.state.project
     batch = await container.batches.find(project, batch_id)
     found = container.batches.results(project, batch_id, after=after, limit=limit)
@@ -404,7 +405,7 @@ async def follow_batch(
     find = partial(request.app.state.watch.look, project, batch_id)
     first = await container.batches.look(project, batch_id)
     if first is None:
-        raise NotFound("there is no such batch in this project")
+        raise NotFound(Message("batch-not-found"))
     stream = stream_events(first, find, make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

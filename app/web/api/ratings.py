@@ -18,6 +18,7 @@ from app.web.body import JSON, NDJSON, body_of, decode, receive, require_media_t
 from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
 from app.web.openapi import PROBLEMS, form, lines, reads, write_lines
+from saiten.core.messages import Message
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
@@ -112,7 +113,7 @@ async def remove_ratings(request: Request, container: Serving, wanted: RatingQue
     """Removes the ratings that match the filter, which must not be empty, and returns their number."""
     refuse_other_queries(request, *RatingFilter.model_fields)
     if wanted == RatingFilter():
-        raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
+        raise InvalidRequest(Message("ratings-filter-missing"), pointer="/query")
     removed = await container.ratings.service.remove_ratings(request.state.project, wanted)
     if removed:
         # Only ids that Saiten made: names of raters and items are the caller's texts.
@@ -174,5 +175,5 @@ def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[Hum
         return [validate(HumanRating, decode(body), limits)], [1]
     ratings, lines = human_rating.read_rating_lines(body, limits)
     if not ratings:
-        raise InvalidRequest("the body holds no rating; send one JSON object per line")
+        raise InvalidRequest(Message("ratings-body-empty"))
     return ratings, lines

@@ -31,6 +31,7 @@ from app.web.dashboard.language import speech_of
 from app.web.dashboard.page import PageRoute, Project, read_assets, render_text
 from app.web.dashboard.verdict import give_verdict
 from app.web.dependencies import Serving
+from saiten.core.messages import Message
 from saiten.spreadsheet import Cell, write_rows
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -50,7 +51,7 @@ async def read_open(request: Request, container: Container, project: str) -> Ask
     """What the address asks for; raises InvalidRequest where there are no cases to be had."""
     asked = await read_asked(request, container, project)
     if asked.obstacle is not None:
-        raise InvalidRequest("name one to eight runs of one rubric that is installed, in `run`")
+        raise InvalidRequest(Message("runs-to-explore"))
     return asked
 
 

@@ -55,6 +55,7 @@ from app.web.dashboard.run_values import ENDED, find_rubric, system_of
 from app.web.dependencies import Serving, may_write
 from app.web.limits import count_request
 from app.web.reasons import ask_reasons
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -74,7 +75,7 @@ async def show_item(
     place = await locate(request, container, project, batch, position)
     if place is None:
         if position >= batch.counts.total or batch.status in ENDED:
-            raise NotFound("this run has no result at this position")
+            raise NotFound(Message("position-not-found"))
         return show_pending(request, batch)
     found = place.found
     result = await read_result(container, project, batch_id, position)
@@ -92,7 +93,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     """One evaluation, of a run or not."""
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
-        raise NotFound("there is no such evaluation in this project")
+        raise NotFound(Message("evaluation-not-found"))
     asked = record.request
     if isinstance(asked, ConversationRequest):
         candidate = Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)
@@ -178,7 +179,7 @@ async def read_result(container: Container, project: str, batch_id: str, positio
     async for page in container.batches.results(project, batch_id, after=position - 1, limit=1):
         if page[0].entry.position == position:
             return page[0]
-    raise NotFound("this item is not there any more")
+    raise NotFound(Message("item-gone"))
 
 
 class ShownResponse(NamedTuple):

@@ -28,6 +28,7 @@ from app.web.dashboard.page import PageRoute, Project, render_text
 from app.web.dashboard.runs import read_asked
 from app.web.dependencies import Serving, read_cursor
 from app.web.watching import Opened, RunWatch, StreamPlaces, steady
+from saiten.core.messages import Message
 from saiten.wording import title_run
 
 logger = logging.getLogger("saiten.web")
@@ -87,7 +88,7 @@ async def follow_runs(
     runs = {run_id: found for run_id, found in looked.items() if found is not None}
     news = await find_news(request, container, project)
     if not runs and news is None:
-        raise NotFound("there is none of these runs in this project")
+        raise NotFound(Message("runs-not-found"))
 
     language = speech_of(request).language
 

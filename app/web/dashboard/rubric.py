@@ -16,6 +16,7 @@ from app.storage.rubric_files import RubricSource
 from app.web.dashboard.language import language_of, mark
 from app.web.dashboard.page import PageRoute, Project, render
 from app.web.dependencies import Serving
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -35,7 +36,7 @@ async def download_rubric(container: Serving, project: Project, name: str) -> Re
     rubric = find(rubrics, name)
     text = rubrics.text(rubric.name)
     if text is None:
-        raise NotFound(f"the rubric {rubric.name} has no file")
+        raise NotFound(Message("rubric-without-file", names=rubric.name))
     # Named as `rubrics/` names it. An id holds nothing that would have to be quoted.
     older = "" if rubric.version == find(rubrics, rubric.id).version else f".v{rubric.version}"
     headers = {"Content-Disposition": f'attachment; filename="{rubric.id}{older}.yaml"', "Cache-Control": "no-store"}
@@ -83,7 +84,7 @@ def find(rubrics: RubricSource, name: str) -> Rubric:
     try:
         return rubrics.get(name)
     except UnknownRubric as error:
-        raise NotFound(error.detail) from error
+        raise NotFound(error.message) from error
 
 
 MOST_PAIRS = 4_000_000

@@ -31,6 +31,8 @@ from app.web.dashboard.page import PageRoute, Project, WritableProject, read_for
 from app.web.dashboard.run_values import build_of, find_rubric, paint, signatures_of, system_of
 from app.web.dashboard.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
 from app.web.dependencies import Serving, may_write, note
+from app.web.problems import title_of
+from saiten.core.messages import Message
 
 MOST_ROWS = 100
 MOST_LOOKED_AT = 100
@@ -431,9 +433,9 @@ def make_bill(batch: Batch) -> dict[str, float | None]:
     }
 
 
-def titles_of(kind: type[SaitenError]) -> dict[str, str]:
+def titles_of(kind: type[SaitenError]) -> dict[str, Message]:
     """The titles of an error and of all below it, by code."""
-    found = {kind.code: kind.title}
+    found = {kind.code: title_of(kind.code)}
     for below in kind.__subclasses__():
         found |= titles_of(below)
     return found

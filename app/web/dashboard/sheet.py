@@ -25,6 +25,7 @@ from app.web.dashboard.item import responder_of
 from app.web.dashboard.language import query
 from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dependencies import Serving
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -114,7 +115,7 @@ async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor
         return redirect(f"/rate/{round_id}")
     sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
-        raise NotFound("this response was not given to this rater in this round")
+        raise NotFound(Message("response-of-other-rater"))
     ratings, comment, task = read_ratings(form, sheet.aspects), form.raw("comment"), sheet.task
     marked, starred = read_marks(form, sheet.conversation), form.get("starred") == "yes"
     rounds = container.ratings.rounds

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.commands.gate_settings import ASSERTIONS, NAME
 from saiten.faults import explain
-from saiten.language import mark, tell
+from saiten.language import mark, say, tell
 from saiten.plain_text import clip, printable
 
 LATENCY = "latency_ms"
@@ -139,7 +139,7 @@ def read_assertions(path: str | None = None) -> list[Assertion]:
             found.append(Assertion.model_validate(table))
             compile_pattern(found[-1], where)
         except ValidationError as error:
-            faults += [f"{where}{at.replace('/', '.')}: {what}" for at, what in explain(error, table, tell=tell)]
+            faults += [f"{where}{at.replace('/', '.')}: {say(what)}" for at, what in explain(error, table)]
     if faults:
         raise InvalidItems(shorten_faults(faults))
     return found

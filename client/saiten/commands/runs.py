@@ -23,7 +23,7 @@ from saiten.connection import Connection, see_through
 from saiten.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.faults import explain
 from saiten.formats import FoundItem
-from saiten.language import tell
+from saiten.language import say, tell
 from saiten.models import Baselines, Batch, GateSequence
 from saiten.plain_text import escape_controls, printable
 from saiten.reading import read
@@ -150,8 +150,8 @@ def parse_result(where: str, value: object) -> ResultLine:
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
-        pointer, detail = explain(error, value, tell=tell)[0]
-        raise InvalidItems(f"{where}: {pointer or tell('the result')}: {detail}") from None
+        pointer, detail = explain(error, value)[0]
+        raise InvalidItems(f"{where}: {pointer or tell('the result')}: {say(detail)}") from None
     if found.status != "failed" and not (found.aspects and found.rubric):
         raise InvalidItems(tell("{where}: this result has no aspects or names no rubric", where=where))
     return found

@@ -63,6 +63,14 @@ class Message:
         return rebuild, (self.id, dict(self.values))
 
 
+class Misfit(ValueError):
+    """A value that does not fit, and a message that says why."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
+
+
 def rebuild(name: str, values: Mapping[str, Any]) -> Message:
     """A message of these parts: as it is unpickled, and as it is read again from JSON."""
     return Message(name, **{key: read_value(value) for key, value in values.items()})
@@ -72,7 +80,7 @@ def say_value(value: Value, language: str) -> Any:
     """A value as the template formats it."""
     if isinstance(value, Message):
         return value.say(language)
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if value is None or isinstance(value, str | int | float):
         return value
     return "; ".join(one.say(language) for one in value)
 

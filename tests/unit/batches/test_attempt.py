@@ -20,6 +20,7 @@ from app.domain.evaluation import Unrated, Usage
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from app.runtime.telemetry import JSONFormatter
+from tests.support.faults import words
 from tests.support.worker_bench import Bench, HeldJudge, MakeBench, turns
 
 RESPONSE = "返事 0"
@@ -33,7 +34,7 @@ def make_error(kind: type[SaitenError]) -> SaitenError:
     if kind is errors.ProjectFull:
         return errors.ProjectFull(used=2, more=1, most=2)
     if kind is errors.InvalidLines:
-        return errors.InvalidLines([(1, "it said no")])
+        return errors.InvalidLines([(1, words("it said no"))])
     return kind("it said no")
 
 

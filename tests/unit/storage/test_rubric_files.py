@@ -20,6 +20,7 @@ from app.storage.rubric_files import (
     read_rubric,
     rubric_paths,
 )
+from saiten.core.messages import Message
 
 GOOD = """\
 # A comment.
@@ -230,7 +231,7 @@ def test_what_is_no_document_has_one_fault(folder: Path, text: str | bytes, line
 
 @pytest.mark.parametrize("text", ["just a text", "- a\n- b\n", "42", "null"])
 def test_the_top_must_be_a_mapping(folder: Path, text: str):
-    assert check_rubric(write(folder, text)) == [RubricFault(1, "", "must be a mapping")]
+    assert check_rubric(write(folder, text)) == [RubricFault(1, "", Message("must-be-mapping"))]
 
 
 def test_aliases_do_not_unfold(folder: Path):
@@ -243,18 +244,22 @@ def test_aliases_do_not_unfold(folder: Path):
 def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(folder: Path):
     at_limit = GOOD + "#" * (MAX_BYTES - len(GOOD.encode()) - 1) + "\n"
     assert check_rubric(write(folder, at_limit)) == []
-    assert check_rubric(write(folder, at_limit + "\n")) == [RubricFault(None, "", f"is larger than {MAX_BYTES} bytes")]
+    assert check_rubric(write(folder, at_limit + "\n")) == [
+        RubricFault(None, "", Message("file-bytes-most", count=MAX_BYTES))
+    ]
 
 
 def test_what_cannot_be_read_has_no_line(folder: Path):
     (folder / "folder.yaml").mkdir()
-    assert check_rubric(folder / "folder.yaml") == [RubricFault(None, "", "is not a file")]
-    assert check_rubric(folder / "absent.yaml") == [RubricFault(None, "", "cannot be read: No such file or directory")]
+    assert check_rubric(folder / "folder.yaml") == [RubricFault(None, "", Message("not-a-file"))]
+    assert check_rubric(folder / "absent.yaml") == [
+        RubricFault(None, "", Message("file-unreadable", problem="No such file or directory"))
+    ]
 
 
 def test_a_pipe_is_not_waited_for(folder: Path):
     os.mkfifo(folder / "pipe.yaml")
-    assert check_rubric(folder / "pipe.yaml") == [RubricFault(None, "", "is not a file")]
+    assert check_rubric(folder / "pipe.yaml") == [RubricFault(None, "", Message("not-a-file"))]
 
 
 def test_a_broken_file_raises_its_first_fault_with_place_and_count(folder: Path):

@@ -70,13 +70,14 @@ from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
 from app.storage.sql.sizes import add_bytes, measure_candidate, octets
 from app.storage.sql.tables import can_store, equals
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.batches")
 
 COUNTED = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
-GONE = "the batch was discarded before all of it had come in; send it again"
+GONE = Message("batch-discarded")
 
 UNPACKED = 100
 """Scores decoded at a time, in a millisecond or two, so that a large batch does not block the event loop."""
@@ -701,4 +702,4 @@ async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAn
     await add_bytes(connection, {project: kept.rowcount * len(answer.body)})
     # The claim may have expired while a long body came in: then no answer is stored.
     if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
-        raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")
+        raise IdempotencyKeyInUse(Message("idempotency-key-taken"))
