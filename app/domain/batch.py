@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from app.domain.conversation import Conversation, GivenConversation, Persona, Role, Turn
 from app.domain.dialogue import Context, Speaker, Text, Utterance, at_most, check_line
+from app.domain.errors import SaitenError
 from app.domain.evaluation import (
     ConversationRequest,
     DialogueId,
@@ -27,7 +28,7 @@ from app.domain.evaluation import (
 from app.domain.governance import Integrity, TextKeeping
 from app.domain.model import Finite, RubricName, Value, is_none, listed
 from app.domain.rubric import name_version
-from saiten.core.messages import Message, Misfit
+from saiten.core.messages import Message, Misfit, rebuild
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
@@ -367,10 +368,23 @@ class Batch(Value):
 
 
 class Failure(Value):
-    """Why a candidate has no evaluation: a stable `code` and one sentence."""
+    """Why a candidate has no evaluation: a stable `code` and one sentence in English; the id and the values of its
+    message too, except in results of older versions."""
 
     code: str
     detail: str
+    message: Annotated[str | None, Field(exclude_if=is_none)] = None
+    values: Annotated[dict[str, Any] | None, Field(exclude_if=is_none)] = None
+
+    @property
+    def reason(self) -> Message:
+        """The sentence, to be said in the reader's language."""
+        return rebuild(self.message, self.values or {}) if self.message else Message("verbatim", text=self.detail)
+
+
+def describe_failure(error: SaitenError) -> Failure:
+    """The failure that the error is for a candidate."""
+    return Failure(code=error.code, detail=error.detail, message=error.message.id, values=error.message.as_json())
 
 
 EXPIRED = Failure(code="expired", detail="the batch's deadline came before this candidate had a result")

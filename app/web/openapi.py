@@ -134,10 +134,12 @@ TEMPLATE = "#/components/schemas/{model}"
 
 
 class Fault(BaseModel):
-    """One fault of a body: a JSON pointer (RFC 6901) and a description."""
+    """One fault of a body: a JSON pointer (RFC 6901) and a description; `code` is the id of its message."""
 
     pointer: str
     detail: str
+    code: str
+    values: dict[str, Any]
 
 
 class Problem(BaseModel):
@@ -153,6 +155,8 @@ class Problem(BaseModel):
         str,
         WithJsonSchema({"anyOf": [{"type": "string", "enum": sorted(CODES)}, {"type": "string"}], "title": "Code"}),
     ]
+    message: str
+    values: dict[str, Any]
     errors: list[Fault] = Field(default_factory=list, max_length=20)
     total: int | None = Field(default=None, description="all faults, where `errors` does not list every one")
     pieces: dict[str, list[str]] | None = Field(

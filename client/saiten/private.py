@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Protocol
 
+from saiten.core.messages import Message, Misfit
 from saiten.errors import PrivateServiceFailed, ServerMissing
 from saiten.language import tell
 
@@ -42,7 +43,7 @@ class Address:
 def check_key(key: str) -> str:
     """The key of a service, which a header can hold; raises ValueError where it cannot."""
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
+        raise Misfit(Message("key-form"))
     return key
 
 

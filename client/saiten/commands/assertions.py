@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.commands.gate_settings import ASSERTIONS, NAME
+from saiten.core.messages import Message, Misfit
 from saiten.faults import explain
-from saiten.language import mark, say, tell
+from saiten.language import say, tell
 from saiten.plain_text import clip, printable
 
 LATENCY = "latency_ms"
@@ -43,9 +44,7 @@ class Assertion(BaseModel):
     def _has_one(self) -> Assertion:
         asked = [name for name in type(self).model_fields if name != "items" and getattr(self, name) is not None]
         if len(asked) != 1:
-            raise ValueError(
-                mark("name one of contains, not_contains, matches, not_matches, max_characters, max_latency_ms")
-            )
+            raise Misfit(Message("assertion-names-one"))
         return self
 
     @property

@@ -139,8 +139,8 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
     [
         ("version: 1", "version: one", (LINES["version: 1"], "/version"), "found 'one'"),
         ("version: 1", "version: 0", (LINES["version: 1"], "/version"), "greater than or equal to 1; found 0"),
-        ("version: 1", "version: true", (LINES["version: 1"], "/version"), "valid integer; found True"),
-        ("version: 1", "version: " + "9" * 5000, (LINES["version: 1"], "/version"), "valid integer"),
+        ("version: 1", "version: true", (LINES["version: 1"], "/version"), "must be an integer; found True"),
+        ("version: 1", "version: " + "9" * 5000, (LINES["version: 1"], "/version"), "must be an integer"),
         ("version: 1", "version: 2024-01-01", (LINES["version: 1"], "/version"), "found '2024-01-01'"),
         ("version: 1\n", "", (2, "/version"), "is missing"),
         ("calls: joint", "call: joint", (LINES["calls: joint"], "/call"), "did you mean calls?"),
@@ -148,8 +148,8 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
         ("source_language: en", "source_language: EN", (4, "/source_language"), "found 'EN'"),
         ("source_language: en", "source_language: ko", (6, "/title"), "lacks the source language ko"),
         ("  ja: 応答を評価してください。\n", "", (LINES["task:"], "/task"), "lacks ja"),
-        ("  en: Rate the response.", "  en: ''", (LINES["en: Rate the response."], "/task/en"), "at least 1 character"),
-        ("  en: Rate the response.", "  en: [1]", (LINES["en: Rate the response."], "/task/en"), "valid string"),
+        ("  en: Rate the response.", "  en: ''", (LINES["en: Rate the response."], "/task/en"), "1 or more characters"),
+        ("  en: Rate the response.", "  en: [1]", (LINES["en: Rate the response."], "/task/en"), "must be a text"),
         ("  en: Rate the response.", '  en: "a\\0b"', (LINES["en: Rate the response."], "/task/en"), "U+0000"),
         ("  en: Rate the response.", "  en: Rate.\n  fr: Jugez.", (9, "/task/fr"), "a language that the title lacks"),
         ("  en: Rate the response.", "  en: Rate.\n  3: three", (9, "/task"), "put it in quotes: '3'"),
@@ -168,7 +168,7 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
         ("kind: mean", "kind: median", (LINES["kind: mean"], "/composites/0/kind"), "mean or linear; found 'median'"),
         ("- id: mood", "- id: warmth", (LINES["- id: mood"], "/composites/0/id"), "is the id of an aspect"),
         ("id: small", "id: smaller", (LINES["id: small"], "/id"), "must be called smaller.yaml, not small.yaml"),
-        ("id: small", "id: ../small", (LINES["id: small"], "/id"), "should match pattern"),
+        ("id: small", "id: ../small", (LINES["id: small"], "/id"), "must match"),
     ],
 )  # fmt: skip
 def test_each_fault_is_at_its_line_and_field(folder: Path, old: str, new: str, place: tuple[int, str], detail: str):
@@ -245,7 +245,7 @@ def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(folder: Path):
     at_limit = GOOD + "#" * (MAX_BYTES - len(GOOD.encode()) - 1) + "\n"
     assert check_rubric(write(folder, at_limit)) == []
     assert check_rubric(write(folder, at_limit + "\n")) == [
-        RubricFault(None, "", Message("file-bytes-most", count=MAX_BYTES))
+        RubricFault(None, "", Message("file-bytes-most", bytes=MAX_BYTES))
     ]
 
 
