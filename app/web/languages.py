@@ -1,9 +1,10 @@
-"""The languages of answers: which of them a request prefers, and what errors, comparisons and gates say in it.
+"""The languages of answers: which of them a request prefers, and what results, comparisons and gates say in it.
 
-All sentences are English until they are translated where they leave the service: nothing before needs to know of
-languages. The catalogues in `locales/` hold each sentence as a template, such as `a body may have at most {maximum}
-bytes`. A sentence is recognized by the fixed parts of its template, and what stands between them is put into the
-translation as it is. What no template fits stays English.
+Errors are messages (`saiten.core.messages`) and need none of this. What is stored with results, and what comparisons
+and gates say, is English until it is translated where it leaves the service. The catalogues in `locales/` hold each
+sentence as a template, such as `the encoder gave no answer within {seconds} s`. A sentence is recognized by the fixed
+parts of its template, and what stands between them is put into the translation as it is. What no template fits stays
+English.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import cache
 from importlib.resources import files
 from io import BytesIO
 from typing import Any, NamedTuple
+
+from saiten.core.messages import Message
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "ja": "日本語", "ko": "한국어"}
 """Each by its own name."""
@@ -111,7 +114,7 @@ def read_template(text: str, translation: str) -> Template:
 
 
 class Wording:
-    """What errors say in one language."""
+    """What is said in one language."""
 
     def __init__(self, messages: Mapping[str, str]) -> None:
         self._plain = {text: said for text, said in messages.items() if not PLACEHOLDER.search(text)}
@@ -160,13 +163,18 @@ def tell_report(report: Any, language: str) -> Any:
 
 
 def tell_sentence(language: str, text: str) -> str:
-    """What a comparison, a gate, an error, or a fault of settings and rubrics says, in the language; what no catalogue
-    knows stays English."""
+    """What a comparison, a gate or a result says, in the language; what no catalogue knows stays English."""
     found = wording_in(language, GATES).say_clauses(text)
     if found != text:
         return found
-    found = wording_in(language, SETUP).say(text)
-    return found if found != text else wording_in(language, SETUP).say_clauses(text)
+    found = wording_in(language).say(text)
+    return found if found != text else wording_in(language).say_clauses(text)
+
+
+def say_message(message: Message, language: str) -> str:
+    """The message in the language, also where it holds what a result says."""
+    said = message.say(language)
+    return tell_sentence(language, said) if message.id == "verbatim" else said
 
 
 def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> Any:
@@ -178,19 +186,16 @@ def say_all(value: Any, say: Callable[[str], str], *, prose: bool = False) -> An
     return say(value) if prose and isinstance(value, str) else value
 
 
-ERRORS, GATES, SETUP = "", "gates.", "setup."
+RESULTS, GATES = "", "gates."
 
 
 @cache
-def wording_in(language: str, area: str = ERRORS) -> Wording:
-    """The wording of errors, of what comparisons and gates find, or of what settings, rubrics and models lack, which
-    has errors in it, in a language; English stays as it is."""
-    if language == DEFAULT:
-        return Wording({})
-    return Wording(read_messages(language, area) | (read_messages(language) if area == SETUP else {}))
+def wording_in(language: str, area: str = RESULTS) -> Wording:
+    """The wording of what results say, or of what comparisons and gates find, in a language; English stays as it is."""
+    return Wording({} if language == DEFAULT else read_messages(language, area))
 
 
-def read_messages(language: str, area: str = ERRORS) -> dict[str, str]:
+def read_messages(language: str, area: str = RESULTS) -> dict[str, str]:
     """The catalogue of a language: template → translation."""
     from babel.messages.pofile import read_po
 

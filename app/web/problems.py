@@ -18,7 +18,7 @@ from app.domain import errors
 from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument, describe
-from app.web.languages import DEFAULT, negotiate
+from app.web.languages import DEFAULT, negotiate, say_message
 from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.web")
@@ -127,7 +127,7 @@ def problem(
         "type": f"urn:saiten:problem:{code}",
         "title": title_of(code).say(language),
         "status": status,
-        "detail": clip(message.say(language), 2 * MOST_CHARACTERS),
+        "detail": clip(say_message(message, language), 2 * MOST_CHARACTERS),
         "instance": clip(instance, MOST_CHARACTERS),
         "code": code,
         "message": message.id,
@@ -183,7 +183,7 @@ def show_fault(where: str, what: Message, language: str) -> dict[str, Any]:
     """One of a problem's `errors`."""
     return {
         "pointer": clip(where),
-        "detail": clip(what.say(language)),
+        "detail": clip(say_message(what, language)),
         "code": what.id,
         "values": clip_values(what.as_json()),
     }

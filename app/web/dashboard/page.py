@@ -32,7 +32,7 @@ from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, coo
 from app.web.body import SMALL_BYTES, receive, require_media_type
 from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
-from app.web.languages import LANGUAGES, tell_sentence
+from app.web.languages import LANGUAGES, say_message, tell_sentence
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 from saiten.core.messages import Message
 from saiten.wording import name_run, title_run
@@ -118,7 +118,7 @@ def environment_of(language: str) -> Environment:
 
 def tell(language: str, what: str | Message) -> str:
     """A sentence in the language; of stored texts as far as they are known."""
-    return clip(what.say(language), MOST_TOLD) if isinstance(what, Message) else tell_sentence(language, what)
+    return clip(say_message(what, language), MOST_TOLD) if isinstance(what, Message) else tell_sentence(language, what)
 
 
 MOST_TOLD = 400

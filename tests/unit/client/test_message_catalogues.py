@@ -40,7 +40,7 @@ def list_messages() -> Iterator[tuple[str, str, set[str]]]:
     """Place, id and names of values of each message that the code makes with an id that stands there."""
     for place, call in list_calls():
         if name_of(call.func) == "Message" and call.args and isinstance(call.args[0], ast.Constant):
-            yield place, call.args[0].value, {str(keyword.arg) for keyword in call.keywords}
+            yield place, str(call.args[0].value), {str(keyword.arg) for keyword in call.keywords}
     for kind, (name, *values) in FAULTS.items():
         yield kind, name, set(values)
 
