@@ -28,7 +28,7 @@ from app.domain.evaluation import (
 from app.domain.governance import Integrity, TextKeeping
 from app.domain.model import Finite, RubricName, Value, is_none, listed
 from app.domain.rubric import name_version
-from saiten.core.messages import Message, Misfit, rebuild
+from saiten.core.messages import Message, Misfit, read_catalogues, rebuild
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
 Mode = Literal["live", "provider-batch"]
@@ -378,8 +378,10 @@ class Failure(Value):
 
     @property
     def reason(self) -> Message:
-        """The sentence, to be said in the reader's language."""
-        return rebuild(self.message, self.values or {}) if self.message else Message("verbatim", text=self.detail)
+        """The sentence, to be said in the reader's language; in English where this version has no such message."""
+        if self.message is None or self.message not in read_catalogues():
+            return Message("verbatim", text=self.detail)
+        return rebuild(self.message, self.values or {})
 
 
 def describe_failure(error: SaitenError) -> Failure:

@@ -47,23 +47,13 @@ def negotiate(header: str) -> str:
 
 PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 SPEAKING = frozenset(
-    {
-        "where",
-        "what",
-        "advice",
-        "reason",
-        "fault",
-        *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"),
-    }
+    {"what", "reason", "figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"}
 )
 """Placeholders of a value that is a sentence of Saiten's itself, or has one in it; `clauses` are several of them."""
 
 FORMS: Mapping[str, re.Pattern[str]] = {
     "setting": re.compile("[A-Z][A-Z0-9_]{2,63}"),
-    "fault": re.compile("((?!; [A-Z][A-Z0-9_]{2,63}: ).)*", re.DOTALL),
-    "choice": re.compile("'[^']*'((, | or )'[^']*')*"),
-    "where": re.compile("/.*|the document|(line|record|rating) [0-9,]+", re.DOTALL),
-    **dict.fromkeys(("more", "number", "status", "many", "few", "whole"), re.compile("[0-9,]+")),
+    **dict.fromkeys(("number", "many", "few", "whole"), re.compile("[0-9,]+")),
     **dict.fromkeys(
         ("amount", "former", "latter", "lower", "upper", "percent", "ideal", "least"),
         re.compile("[-+]?[0-9][-+.0-9e]*"),
@@ -119,8 +109,8 @@ class Wording:
     def __init__(self, messages: Mapping[str, str]) -> None:
         self._plain = {text: said for text, said in messages.items() if not PLACEHOLDER.search(text)}
         templates = [read_template(text, said) for text, said in messages.items() if text not in self._plain]
-        # What stands around other sentences comes first, then those that say most: one may hold another.
-        self._templates = sorted(templates, key=lambda one: ("where" not in one.names, -sum(map(len, one.parts))))
+        # Those that say most come first: one may hold another.
+        self._templates = sorted(templates, key=lambda one: -sum(map(len, one.parts)))
 
     def say(self, text: str, depth: int = DEEPEST) -> str:
         """The sentence in this language, or as it is if it is not known."""
